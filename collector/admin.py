@@ -1,0 +1,77 @@
+"""The admin listener: what the monitor knows, as JSON. Meant for loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qs, unquote
+
+from collector.asgi import Receive, Scope, Send, as_json, send_json, send_stream
+from collector.health import Health
+from monitor.engine import Monitor
+
+__all__ = ["Admin"]
+
+_SESSIONS = b"/api/v1/sessions"
+_LUMP = 50
+"""Objects encoded before other tasks get their turn."""
+
+
+class Admin:
+    """An ASGI application.
+
+    `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
+    and takes `limit`, `agent`, `spec` and `namespace`. `GET /api/v1/sessions/{session}` gives all
+    judgements of one session (its id percent-encoded), or 404.
+    """
+
+    def __init__(self, monitor: Monitor, health: Health) -> None:
+        self._monitor = monitor
+        self._health = health
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if await self._health.answer(scope, send):
+            return
+        if path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
+            await send_json(send, 404, {"error": "no such path"})
+        elif scope["method"] not in ("GET", "HEAD"):
+            await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
+        else:
+            query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            wanted = {name: values[-1] for name, values in query.items()}
+            await self._sessions(send, path[len(_SESSIONS) :].strip(b"/"), wanted)
+
+    async def _sessions(self, send: Send, name: bytes, wanted: dict[str, str]) -> None:
+        if not name:
+            limit = wanted.pop("limit", None)
+            if limit is not None and not limit.isdecimal():
+                await send_json(send, 400, {"error": "limit must be a whole number"})
+                return
+            most = int(limit) if limit else None
+            await send_stream(send, b"application/json", self._list(most, wanted))
+            return
+        session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
+        found = self._monitor.find(session, wanted.get("namespace"))
+        if found:
+            await send_json(send, 200, {"sessions": found})
+        else:
+            await send_json(send, 404, {"error": "no such session", "session": session})
+
+    async def _list(self, limit: int | None, wanted: dict[str, str]) -> AsyncIterator[bytes]:
+        filters = {key: wanted[key] for key in ("agent", "spec", "namespace") if key in wanted}
+        yield b'{"sessions":['
+        lump: list[bytes] = []
+        shown = 0
+        for judgement in self._monitor.judgements():
+            if any(judgement[key] != value for key, value in filters.items()):
+                continue
+            if limit is not None and shown >= limit:
+                break
+            lump.append((b"," if shown else b"") + as_json(judgement))
+            shown += 1
+            if len(lump) >= _LUMP:
+                yield b"".join(lump)
+                lump.clear()
+                await asyncio.sleep(0)
+        yield b"".join(lump) + b"]}"

@@ -1,0 +1,62 @@
+"""The few lines of ASGI that our small web applications share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["Receive", "Scope", "Send", "as_json", "send_json", "send_status", "send_stream"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+def as_json(value: Any) -> bytes:
+    """A value as JSON, whatever texts are in it."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which an agent may well say: it becomes a question mark.
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        return msgspec.json.encode(json.loads(text))
+
+
+async def send_status(
+    send: Send, status: int, body: bytes, content_type: bytes, *headers: tuple[bytes, bytes]
+) -> None:
+    """A whole response."""
+    length = (b"content-length", str(len(body)).encode())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", content_type), length, *_SAFE, *headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_json(send: Send, status: int, value: Any, *headers: tuple[bytes, bytes]) -> None:
+    """A value as JSON."""
+    body = as_json(value)
+    await send_status(send, status, body, b"application/json", *headers)
+
+
+async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[bytes]) -> None:
+    """A response in parts, so that a long one never holds up the process."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", content_type), *_SAFE],
+        }
+    )
+    async for part in parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,149 @@
+"""The decoders' only output: spans whose attribute values are decoded when asked for.
+
+A span names its attribute list by `shape`, so that a reader of spans works out once per shape
+where the keys it wants are, and decodes those values alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+__all__ = [
+    "Batch",
+    "Codec",
+    "Malformed",
+    "Rejects",
+    "Resource",
+    "Span",
+    "SpanEvent",
+    "id_fault",
+]
+
+ZERO_TRACE_ID: Final = bytes(16)
+ZERO_SPAN_ID: Final = bytes(8)
+PARENT_ID_SIZES: Final = frozenset({0, 8})
+
+SpanEvent = tuple[str, dict[str, Any], int]
+"""Name, attributes, time in Unix nanoseconds."""
+
+
+class Malformed(Exception):  # noqa: N818 - the outcome's name
+    """The body is not the message it claims to be; nothing of it was taken."""
+
+
+class Resource:
+    """Who sent the spans; one object for all spans of equal resources, while remembered.
+
+    Identity is stable enough to key a cache by, and may change for equal attributes (the memory
+    of resources is bounded).
+    """
+
+    __slots__ = ("__weakref__", "attributes")
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        self.attributes = attributes
+
+    def __repr__(self) -> str:
+        return f"Resource({self.attributes!r})"
+
+
+class Codec(Protocol):
+    """How the raw parts of a span are read; one per encoding."""
+
+    def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the attribute keys, one per value, in order of the wire."""
+
+    def value(self, raw: Any) -> Any:
+        """Decode one raw attribute value.
+
+        Returns:
+            str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset
+            or cannot be read.
+        """
+
+    def events(self, raw: Any) -> list[SpanEvent]:
+        """Decode the raw events; those that cannot be read are left out."""
+
+
+class Span(NamedTuple):
+    """One span. Times are Unix nanoseconds, ids raw bytes; `values` and `events` are undecoded.
+
+    The raw parts keep the whole request alive: keep what was decoded from a span, not the span.
+    """
+
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+    """b"" for a root."""
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status: int
+    """0 unset, 1 ok, 2 error."""
+    resource: Resource
+    scope: str
+    dropped: int
+    """dropped_attributes_count."""
+    flags: int
+    shape: tuple[str, ...]
+    """Equal exactly for spans with the same attribute keys in the same order; shared objects."""
+    values: Sequence[Any]
+    """Raw values, parallel to the keys of `shape`; read them by `attribute` or the codec."""
+    codec: Codec
+    events: Any
+
+    def attribute(self, index: int) -> Any:
+        """Decode the value at `index` of the shape."""
+        return self.codec.value(self.values[index])
+
+    def attributes(self) -> dict[str, Any]:
+        """Decode all attributes; of duplicate keys the last wins."""
+        return dict(
+            zip(self.codec.keys(self.shape), map(self.codec.value, self.values), strict=True)
+        )
+
+    def span_events(self) -> list[SpanEvent]:
+        """Decode the events: (name, attributes, time_ns) each."""
+        return self.codec.events(self.events) if self.events else []
+
+
+class Batch(NamedTuple):
+    """What one request held."""
+
+    spans: list[Span]
+    rejected: int
+    """Spans left out, each for a fault of its own."""
+    message: str
+    """The first fault, "" if none."""
+
+
+class Rejects:
+    """Counts the rejected spans of one request and keeps the first fault."""
+
+    __slots__ = ("count", "message")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.message = ""
+
+    def add(self, place: str, fault: str) -> None:
+        if not self.count:
+            self.message = f"{place}: {fault}"
+        self.count += 1
+
+
+def id_fault(trace_id: bytes, span_id: bytes, parent_span_id: bytes) -> str:
+    """Say what is wrong with a span's ids (trace.proto: 16, 8 and 8 bytes, not all zero); or ""."""
+    if len(trace_id) != len(ZERO_TRACE_ID):
+        return f"trace id has {len(trace_id)} bytes, expected 16"
+    if trace_id == ZERO_TRACE_ID:
+        return "trace id is all zero"
+    if len(span_id) != len(ZERO_SPAN_ID):
+        return f"span id has {len(span_id)} bytes, expected 8"
+    if span_id == ZERO_SPAN_ID:
+        return "span id is all zero"
+    if len(parent_span_id) not in PARENT_ID_SIZES:
+        return f"parent span id has {len(parent_span_id)} bytes, expected 0 or 8"
+    return ""

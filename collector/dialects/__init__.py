@@ -1,0 +1,1 @@
+"""Dialects: how agent frameworks write tool calls, one small table each."""

@@ -1,0 +1,183 @@
+"""The shapes arguments come in, each undone by one function that never raises and never guesses.
+
+Each takes an attribute's value and gives a mapping; None (not on the wire); UNREADABLE (on the
+wire, and cannot be understood); `Bare` (a value whose argument's name is lost); or `Carried`
+(arguments with the call id that the same text holds).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = [
+    "UNREADABLE",
+    "Arguments",
+    "Bare",
+    "Carried",
+    "Unwrap",
+    "bare",
+    "call_form",
+    "entity_input",
+    "event_parts",
+    "keyword_form",
+    "mapping",
+    "maybe_call_form",
+    "parsed",
+    "run_inputs",
+]
+
+
+class _Unreadable:
+    """Arguments that are on the wire but cannot be understood."""
+
+    def __repr__(self) -> str:
+        return "UNREADABLE"
+
+
+UNREADABLE = _Unreadable()
+
+
+class Bare(NamedTuple):
+    """A value that is an argument, without the argument's name; or several, in order."""
+
+    value: Any
+
+
+class Carried(NamedTuple):
+    """Arguments, and the call id found beside them."""
+
+    arguments: Mapping[str, Any] | Bare | _Unreadable | None
+    call_id: str
+
+
+Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
+Unwrap = Callable[[Any], Arguments]
+
+REDACTED = "__REDACTED__"
+"""What OpenInference writes in place of content that is switched off."""
+
+_CALL_FORM = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+
+
+def parsed(value: Any) -> Any:
+    """A JSON text as its value; anything else as it is; UNREADABLE where the JSON is broken."""
+    if not isinstance(value, str | bytes):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _parsed_leniently(value)
+
+
+def _parsed_leniently(text: str | bytes) -> Any:
+    # Python's own writer emits NaN and Infinity, which JSON proper refuses.
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+def mapping(value: Any) -> Arguments:
+    """The plain form: a mapping, or a JSON text of one; absent is None."""
+    if type(value) is dict:
+        return value
+    if value is None or value == "" or value == REDACTED:
+        return None
+    found = parsed(value)
+    if type(found) is dict:
+        return found
+    if isinstance(found, str) and found.startswith("{"):
+        found = parsed(found)
+    if found is None:
+        return None
+    return found if isinstance(found, dict) else UNREADABLE
+
+
+def bare(value: Any) -> Arguments:
+    """A single value as such: the argument's name is not on the wire."""
+    if value is None or value == REDACTED:
+        return None
+    return Bare(value)
+
+
+def call_form(value: Any) -> Arguments:
+    """`{"args": [], "kwargs": {...}}`; positional arguments have lost their names."""
+    found = mapping(value)
+    if not isinstance(found, dict):
+        return found
+    positional, named = found.get("args"), found.get("kwargs")
+    if positional:
+        return Bare(positional[0] if isinstance(positional, list) else positional)
+    if named is None:
+        return {} if "kwargs" in found or "args" in found else UNREADABLE
+    return named if isinstance(named, dict) else UNREADABLE
+
+
+def maybe_call_form(value: Any) -> Arguments:
+    """`call_form` where the text has exactly its keys, else the plain form."""
+    found = mapping(value)
+    if isinstance(found, dict) and "args" in found and "kwargs" in found:
+        return call_form(found) if found.keys() <= _CALL_FORM else found
+    return found
+
+
+def keyword_form(value: Any) -> Arguments:
+    """`{"kwargs": {...}}`, or `{}` where the call has no arguments."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found:
+        return found
+    if "args" in found:
+        return call_form(found)
+    named = found.get("kwargs")
+    return named if isinstance(named, dict) and len(found) == 1 else found
+
+
+def entity_input(value: Any) -> Arguments:
+    """Traceloop's entity input: a call form, an MCP request, or LangChain's callback wrapper."""
+    found = mapping(value)
+    if not isinstance(found, dict):
+        return found
+    if "tool_name" in found and "arguments" in found and len(found) == 2:
+        return mapping(found["arguments"])
+    if "input_str" in found:
+        return _callback(found)
+    if found.keys() <= _CALL_FORM and found:
+        return call_form(found)
+    return found
+
+
+def _callback(found: Mapping[str, Any]) -> Arguments:
+    """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` the arguments themselves."""
+    inputs, more = found.get("inputs"), found.get("kwargs")
+    arguments = inputs if isinstance(inputs, dict) else Bare(found["input_str"])
+    call_id = more.get("tool_call_id") if isinstance(more, dict) else None
+    return Carried(arguments, call_id if isinstance(call_id, str) else "")
+
+
+def run_inputs(value: Any) -> Arguments:
+    """LangSmith's run inputs; old versions give `{"input": "<a Python repr>"}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == {"input"}:
+        inner = found["input"]
+        if isinstance(inner, str) and inner.startswith("{") and inner.endswith("}"):
+            return Bare(inner)
+    return found
+
+
+def event_parts(value: Any) -> Arguments:
+    """Messages in an event: the arguments of their one `tool_call` part."""
+    messages = parsed(value)
+    if messages is UNREADABLE or not isinstance(messages, list):
+        return UNREADABLE
+    calls = [
+        part
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("parts"), list)
+        for part in message["parts"]
+        if isinstance(part, dict) and part.get("type") == "tool_call"
+    ]
+    return mapping(calls[0].get("arguments")) if len(calls) == 1 else None

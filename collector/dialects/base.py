@@ -1,0 +1,105 @@
+"""What a dialect is: a table that says where the parts of a tool call are in a span.
+
+Dialects are data. Adding one is a file with one `Dialect` in it; the reading is done in `plan`
+and `read`, once for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from collector.dialects.arguments import Unwrap, mapping
+
+__all__ = ["NOT_A_TOOL", "Dialect", "Source"]
+
+NOT_A_TOOL = frozenset(
+    {
+        "chat",
+        "create_agent",
+        "embeddings",
+        "execute_task",
+        "generate_content",
+        "invoke_agent",
+        "invoke_workflow",
+        "retrieval",
+        "text_completion",
+        "unknown",
+    }
+)
+"""Values of `gen_ai.operation.name` that say that a span is no tool call, whatever else it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place where arguments may be, and what unwraps them."""
+
+    key: str
+    unwrap: Unwrap = mapping
+    event: str = ""
+    """Name of the span event that carries `key`; "" where it is an attribute of the span."""
+    needs: str = ""
+    """An attribute key without which this place is not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one instrumentation writes a tool call.
+
+    A span is a call of this dialect when scope, kind and keys fit (which is settled once per
+    shape), and then the values and the span's name (checked span by span).
+    """
+
+    name: str
+    when: tuple[str, ...] = ()
+    """Keys that must be there."""
+    unless: tuple[str, ...] = ()
+    """Keys that must not be there."""
+    some: tuple[str, ...] = ()
+    """Keys of which at least one must be there, if any is given."""
+    scopes: tuple[str, ...] = ()
+    """Beginnings of scope names; () is any."""
+    kinds: frozenset[int] = frozenset()
+    """Span kinds (1 internal, 2 server, 3 client); empty is any."""
+    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Key -> the values it must have."""
+    not_values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Key -> values it must not have, where it is there."""
+    span_name: str = ""
+    """Pattern of the whole span name, "" is any; its group `tool` names the tool."""
+    tool: tuple[str, ...] = ()
+    """Keys of the tool's name, the first present one wins; then the span's name."""
+    arguments: tuple[Source, ...] = ()
+    """Places of the arguments; the first that gives any wins."""
+    call_id: tuple[str, ...] = ()
+    """Keys of the id the model gave the call."""
+    request_id: tuple[str, ...] = ()
+    """Keys of an id of transport, which says nothing across connections."""
+    failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Key -> values that say that the call failed, beside the span's status."""
+    failed_result: tuple[str, ...] = ()
+    """Keys of JSON results whose `is_error` says that the call failed."""
+    failed_by_exception: bool = False
+    """An exception event says that the call failed, whatever the status."""
+    control: frozenset[str] = frozenset()
+    """Tools of the framework itself."""
+    control_prefixes: tuple[str, ...] = ()
+    """Beginnings of such names."""
+    control_marks: Mapping[str, str] = field(default_factory=dict)
+    """Key -> the beginning of a value that marks the framework's own call."""
+    switch: str = ""
+    """What turns arguments on, or keeps them from being turned off."""
+
+    def fits(self, scope: str, kind: int, keys: Mapping[str, int]) -> bool:
+        """True where spans of this shape may be calls of this dialect."""
+        return (
+            (not self.scopes or scope.startswith(self.scopes))
+            and (not self.kinds or kind in self.kinds)
+            and all(key in keys for key in self.when)
+            and not any(key in keys for key in self.unless)
+            and (not self.some or any(key in keys for key in self.some))
+        )
+
+    def is_control(self, tool: str) -> bool:
+        """True for a tool of the framework itself."""
+        return tool in self.control or tool.startswith(self.control_prefixes)

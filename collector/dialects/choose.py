@@ -1,0 +1,323 @@
+"""Span shape -> how to read it: decided once per shape, remembered with a bound.
+
+A shape is the exact list of a span's attribute keys, with its scope and kind. Two spans of one
+shape are read alike, so the cost per span does not grow with the number of dialects. What depends
+on a value or on the span's name (OpenInference says TOOL in one) is checked span by span.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from collector.decode.span import Span
+from collector.dialects.agno import AGNO
+from collector.dialects.arguments import Unwrap
+from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
+from collector.dialects.base import Dialect
+from collector.dialects.crewai import CREWAI
+from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
+from collector.dialects.google_adk import (
+    GOOGLE_ADK,
+    GOOGLE_ADK_BARE,
+    GOOGLE_ADK_OPENINFERENCE,
+)
+from collector.dialects.langchain import (
+    LANGCHAIN_LANGSMITH,
+    LANGCHAIN_OPENINFERENCE,
+    LANGCHAIN_TRACELOOP,
+)
+from collector.dialects.langfuse import LANGFUSE
+from collector.dialects.llama_index import LLAMA_INDEX
+from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
+from collector.dialects.names import (
+    AGENT_KEYS,
+    AGENT_SPANS,
+    METADATA_SCOPES,
+    SESSION_KEYS,
+    STOPS,
+)
+from collector.dialects.openai_agents import (
+    HANDOFF,
+    OPENAI_AGENTS,
+    OPENAI_AGENTS_OPENINFERENCE,
+    OPENAI_AGENTS_TRACELOOP,
+)
+from collector.dialects.openinference import (
+    OPENINFERENCE,
+    OPENINFERENCE_BY_NAME,
+    TOOL_NAME_ALONE,
+)
+from collector.dialects.outputs import Outputs, outputs_of
+from collector.dialects.pydantic_ai import PYDANTIC_AI
+from collector.dialects.smolagents import SMOLAGENTS
+from collector.dialects.strands import STRANDS
+from collector.dialects.traceloop import TRACELOOP
+from collector.dialects.vercel_ai import VERCEL_AI
+from collector.dialects.wrappers import WRAPPERS
+
+__all__ = ["AGENT_KEYS", "DIALECTS", "SESSION_KEYS", "Fields", "Guard", "Plan", "Plans"]
+
+DIALECTS: tuple[Dialect, ...] = (
+    # Frameworks, known by their scope.
+    PYDANTIC_AI,
+    OPENAI_AGENTS_TRACELOOP,
+    OPENAI_AGENTS,
+    OPENAI_AGENTS_OPENINFERENCE,
+    HANDOFF,
+    LANGCHAIN_OPENINFERENCE,
+    LANGCHAIN_TRACELOOP,
+    MCP_TRACELOOP,
+    SMOLAGENTS,
+    STRANDS,
+    GOOGLE_ADK_OPENINFERENCE,
+    GOOGLE_ADK,
+    CREWAI,
+    AUTOGEN,
+    AUTOGEN_OPENINFERENCE,
+    AGNO,
+    LLAMA_INDEX,
+    # Frameworks and protocols, known by their keys.
+    MCP,
+    VERCEL_AI,
+    LANGCHAIN_LANGSMITH,
+    # Conventions.
+    GEN_AI,
+    OPENINFERENCE,
+    TRACELOOP,
+    LANGFUSE,
+    # What follows a convention in part.
+    GEN_AI_IN_PART,
+    GEN_AI_BY_NAME,
+    OPENINFERENCE_BY_NAME,
+    TOOL_NAME_ALONE,
+    # Known by scope and span name alone.
+    MCP_SEND,
+    GOOGLE_ADK_BARE,
+)
+"""In order of preference, for spans that speak several: the more specific first."""
+
+PENDING_KEY = "logfire.span_type"
+PENDING_PARENT_KEY = "logfire.pending_parent_id"
+ERROR_KEY = "error.type"
+
+SHAPES_MAX = 4_096
+"""A handful of shapes make up an agent's traffic; hostile ones may only empty the cache."""
+
+KEYS_MAX = 4_096
+"""Spans with more attributes than this are not looked at: no agent writes so many."""
+
+
+class Guard(NamedTuple):
+    """The value of attribute `at` must be one of `values` (or, `forbidden`, none of them)."""
+
+    at: int
+    values: frozenset[str]
+    forbidden: bool = False
+
+
+class At(NamedTuple):
+    """A place of arguments: an attribute by index, or one of an event by name and key."""
+
+    at: int
+    unwrap: Unwrap
+    event: str = ""
+    key: str = ""
+
+
+class Fields(NamedTuple):
+    """Where a dialect's parts are in one shape. All numbers are places of attributes."""
+
+    dialect: Dialect
+    guards: tuple[Guard, ...]
+    name: re.Pattern[str] | None
+    """What the span's name must match; None where it does not matter."""
+    tool: int | None
+    arguments: tuple[At, ...]
+    call_id: int | None
+    request_id: int | None
+    failed: tuple[Guard, ...]
+    results: tuple[int, ...]
+    marks: tuple[tuple[int, str], ...]
+    plain: bool
+    """True where tool, arguments and ids are all there is to look at."""
+
+
+class AgentAt(NamedTuple):
+    """Where a span names an agent: an attribute, JSON metadata, or the span's name."""
+
+    at: int | None
+    metadata: bool = False
+    name: re.Pattern[str] | None = None
+    guards: tuple[Guard, ...] = ()
+
+
+class WrapperAt(NamedTuple):
+    """How a span around a tool span is read."""
+
+    guards: tuple[Guard, ...]
+    name: re.Pattern[str]
+    source: int | None
+
+
+class Plan(NamedTuple):
+    """How spans of one shape are read. All numbers are places of attributes."""
+
+    calls: tuple[Fields, ...]
+    session: tuple[tuple[int, str, int], ...]
+    """(place, key, rung of the ladder), best first."""
+    agents: tuple[AgentAt, ...]
+    stops: tuple[Guard, ...]
+    wrappers: tuple[WrapperAt, ...]
+    outputs: Outputs | None
+    pending: int | None
+    pending_parent: int | None
+    extras: tuple[tuple[int, str], ...]
+    """Attributes that specs bind on."""
+    error: int | None
+    silent: bool
+    """True where such a span can tell nothing but who its parent is."""
+
+
+class Plans:
+    """The cache of plans.
+
+    Args:
+        session_keys: the ladder of session ids, best first.
+        extra_keys: attribute keys the specs' match rules ask for.
+        agent_keys: where agents are named, best first.
+    """
+
+    def __init__(
+        self,
+        session_keys: Sequence[str],
+        extra_keys: Iterable[str],
+        agent_keys: Sequence[str] = AGENT_KEYS,
+    ) -> None:
+        self._session_keys = tuple(session_keys)
+        self._agent_keys = tuple(agent_keys)
+        self._extra_keys = frozenset(extra_keys)
+        self._plans: dict[tuple[str, tuple[Any, ...], int], Plan] = {}
+
+    def of(self, span: Span) -> Plan:
+        """The plan for a span's shape."""
+        key = (span.scope, span.shape, span.kind)
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= SHAPES_MAX:
+                self._plans.clear()
+            found = self._plans[key] = self._make(span)
+        return found
+
+    def bind_on(self, extra_keys: Iterable[str]) -> None:
+        """Other specs are loaded: their match rules ask for these keys."""
+        self._extra_keys = frozenset(extra_keys)
+        self._plans.clear()
+
+    def _make(self, span: Span) -> Plan:
+        # The last of two equal keys wins, as in a dictionary.
+        keys = span.codec.keys(span.shape)[:KEYS_MAX]
+        place = {key: index for index, key in enumerate(keys)}
+        calls = tuple(
+            _fields(dialect, place)
+            for dialect in DIALECTS
+            if dialect.fits(span.scope, span.kind, place)
+        )
+        ladder = enumerate(self._session_keys)
+        session = tuple((place[key], key, rung) for rung, key in ladder if key in place)
+        agents = tuple(_agents(span.scope, place, self._agent_keys))
+        extras = tuple((index, key) for key, index in place.items() if key in self._extra_keys)
+        wrappers = tuple(_wrappers(span.scope, place))
+        stops = tuple(
+            Guard(place[key], values) for key, values in STOPS.items() if key in place
+        )
+        outputs = outputs_of(place)
+        told = calls or session or agents or extras or wrappers or stops or outputs
+        return Plan(
+            calls=calls,
+            session=session,
+            agents=agents,
+            stops=stops,
+            wrappers=wrappers,
+            outputs=outputs,
+            pending=place.get(PENDING_KEY),
+            pending_parent=place.get(PENDING_PARENT_KEY),
+            extras=extras,
+            error=place.get(ERROR_KEY),
+            silent=not told,
+        )
+
+
+def _first(keys: Iterable[str], place: Mapping[str, int]) -> int | None:
+    return next((place[key] for key in keys if key in place), None)
+
+
+def _guards(
+    values: Mapping[str, frozenset[str]], place: Mapping[str, int], *, forbidden: bool = False
+) -> tuple[Guard, ...]:
+    return tuple(
+        Guard(place[key], found, forbidden) for key, found in values.items() if key in place
+    )
+
+
+def _fields(dialect: Dialect, place: Mapping[str, int]) -> Fields:
+    tool = _first(dialect.tool, place)
+    # A pattern that only names the tool is not needed where an attribute does.
+    name_matters = dialect.span_name and (tool is None or not dialect.when)
+    failed = _guards(dialect.failed, place)
+    results = tuple(place[key] for key in dialect.failed_result if key in place)
+    marks = tuple(
+        (place[key], text) for key, text in dialect.control_marks.items() if key in place
+    )
+    return Fields(
+        dialect=dialect,
+        guards=(
+            *_guards(dialect.values, place),
+            *_guards(dialect.not_values, place, forbidden=True),
+        ),
+        name=re.compile(dialect.span_name, re.DOTALL) if name_matters else None,
+        tool=tool,
+        arguments=tuple(_places(dialect, place)),
+        call_id=_first(dialect.call_id, place),
+        request_id=_first(dialect.request_id, place),
+        failed=failed,
+        results=results,
+        marks=marks,
+        plain=not (failed or results or marks or dialect.failed_by_exception),
+    )
+
+
+def _places(dialect: Dialect, place: Mapping[str, int]) -> Iterator[At]:
+    for source in dialect.arguments:
+        if source.event:
+            yield At(-1, source.unwrap, source.event, source.key)
+        elif source.key in place and (not source.needs or source.needs in place):
+            yield At(place[source.key], source.unwrap)
+
+
+def _agents(scope: str, place: Mapping[str, int], keys: Sequence[str]) -> Iterator[AgentAt]:
+    for key in keys:
+        if key in place:
+            yield AgentAt(place[key])
+    if "metadata" in place and scope.startswith(METADATA_SCOPES):
+        yield AgentAt(place["metadata"], metadata=True)
+    for span in AGENT_SPANS:
+        if span.scopes and not scope.startswith(span.scopes):
+            continue
+        if all(key in place for key in span.values):
+            name = re.compile(span.span_name, re.DOTALL)
+            yield AgentAt(None, name=name, guards=_guards(span.values, place))
+
+
+def _wrappers(scope: str, place: Mapping[str, int]) -> Iterator[WrapperAt]:
+    for wrapper in WRAPPERS:
+        if not scope.startswith(wrapper.scopes) or not all(
+            key in place for key in wrapper.values
+        ):
+            continue
+        if wrapper.source and wrapper.source not in place:
+            continue
+        name = re.compile(wrapper.span_name, re.DOTALL)
+        source = place[wrapper.source] if wrapper.source else None
+        yield WrapperAt(_guards(wrapper.values, place), name, source)

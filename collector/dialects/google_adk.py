@@ -1,0 +1,60 @@
+"""Google ADK: its own spans, old and new, and OpenInference's over them.
+
+A tool that raises leaves a span without attributes in version 1.14: the name is all there is. A
+turn of parallel calls adds a span for the merged response, which is no call.
+"""
+
+from collector.dialects.arguments import mapping
+from collector.dialects.base import Dialect, Source
+from collector.dialects.openinference import SWITCH, TOOL
+
+__all__ = ["GOOGLE_ADK", "GOOGLE_ADK_BARE", "GOOGLE_ADK_OPENINFERENCE"]
+
+_CONTROL = frozenset({"transfer_to_agent", "(merged tools)", "(merged)"})
+_NAME = "execute_tool (?P<tool>.+)"
+
+GOOGLE_ADK = Dialect(
+    name="google_adk",
+    scopes=("gcp.vertex.agent",),
+    when=("gen_ai.tool.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=(
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gcp.vertex.agent.tool_call_args", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    control=_CONTROL,
+    switch=(
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
+        "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+    ),
+)
+
+GOOGLE_ADK_BARE = Dialect(
+    name="google_adk",
+    scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
+    unless=("gen_ai.tool.name", "tool.name"),
+    span_name=_NAME,
+    arguments=GOOGLE_ADK.arguments,
+    call_id=("gen_ai.tool.call.id",),
+    control=_CONTROL,
+    switch=GOOGLE_ADK.switch,
+)
+
+GOOGLE_ADK_OPENINFERENCE = Dialect(
+    name="google_adk_openinference",
+    scopes=("openinference.instrumentation.google_adk",),
+    when=("openinference.span.kind",),
+    some=("tool.name", "gen_ai.tool.name"),
+    values=TOOL,
+    tool=("gen_ai.tool.name", "tool.name"),
+    arguments=(
+        Source("input.value", mapping),
+        Source("tool.parameters", mapping),
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gcp.vertex.agent.tool_call_args", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id", "tool.id"),
+    control=_CONTROL,
+    switch=SWITCH,
+)

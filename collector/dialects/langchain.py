@@ -1,0 +1,64 @@
+"""LangChain and LangGraph, under three instrumentations.
+
+OpenInference writes a call's one text argument as a bare value without mime type, and nothing at
+all where there are no arguments; the name is still on the wire, in the `tools` node around it.
+Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
+raised: only the exception event tells.
+"""
+
+from collector.dialects.arguments import bare, entity_input, mapping, run_inputs
+from collector.dialects.base import Dialect, Source
+from collector.dialects.openinference import SWITCH, TOOL
+
+__all__ = ["LANGCHAIN_LANGSMITH", "LANGCHAIN_OPENINFERENCE", "LANGCHAIN_TRACELOOP"]
+
+_CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
+
+LANGCHAIN_OPENINFERENCE = Dialect(
+    name="langchain_openinference",
+    scopes=("openinference.instrumentation.langchain",),
+    when=("openinference.span.kind",),
+    values=TOOL,
+    tool=("tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(
+        Source("input.value", mapping, needs="input.mime_type"),
+        Source("input.value", bare),
+    ),
+    call_id=("tool_call.id", "tool.id"),
+    control_prefixes=_CONTROL,
+    switch=SWITCH,
+)
+
+LANGCHAIN_TRACELOOP = Dialect(
+    name="langchain_traceloop",
+    scopes=("opentelemetry.instrumentation.langchain",),
+    when=("traceloop.span.kind",),
+    values={"traceloop.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name", "traceloop.entity.name"),
+    span_name="(?P<tool>.+?)(?:\\.tool)?",
+    arguments=(
+        Source("gen_ai.tool.call.arguments", entity_input),
+        Source("traceloop.entity.input", entity_input),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed={"gen_ai.task.status": frozenset({"failure", "error"})},
+    control_prefixes=_CONTROL,
+    switch="TRACELOOP_TRACE_CONTENT=true",
+)
+
+LANGCHAIN_LANGSMITH = Dialect(
+    name="langchain_langsmith",
+    when=("langsmith.span.kind",),
+    values={"langsmith.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gen_ai.prompt", run_inputs),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed_by_exception=True,
+    control_prefixes=_CONTROL,
+    switch="LANGSMITH_HIDE_INPUTS=false",
+)

@@ -1,0 +1,24 @@
+"""Langfuse: an observation of type `tool` is named by its span alone.
+
+A plain observation is of type `span`, which any function may be: it is no call.
+"""
+
+from collector.dialects.arguments import maybe_call_form
+from collector.dialects.base import Dialect, Source
+
+__all__ = ["LANGFUSE"]
+
+LANGFUSE = Dialect(
+    name="langfuse",
+    when=("langfuse.observation.type",),
+    values={"langfuse.observation.type": frozenset({"tool"})},
+    tool=("gen_ai.tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(
+        Source("langfuse.observation.input", maybe_call_form),
+        Source("gen_ai.tool.call.arguments", maybe_call_form),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed={"langfuse.observation.level": frozenset({"ERROR"})},
+    switch='@observe(as_type="tool", capture_input=True)',
+)

@@ -1,0 +1,110 @@
+"""Where sessions and agents are named: on any span of a trace, whatever its dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "AGENT_KEYS",
+    "AGENT_SPANS",
+    "METADATA_SCOPES",
+    "NO_AGENT",
+    "SESSION_KEYS",
+    "STOPS",
+    "AgentSpan",
+]
+
+SESSION_KEYS = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "traceloop.association.properties.session_id",
+    "traceloop.association.properties.conversation_id",
+    "traceloop.association.properties.thread_id",
+    "traceloop.association.properties.chat_id",
+    "langsmith.metadata.session_id",
+    "langsmith.metadata.conversation_id",
+    "langsmith.metadata.thread_id",
+    "langfuse.session.id",
+    "ai.telemetry.metadata.sessionId",
+    "ai.telemetry.metadata.session_id",
+    "ai.telemetry.metadata.session.id",
+    "ai.telemetry.metadata.conversationId",
+    "ai.telemetry.metadata.conversation_id",
+    "ai.telemetry.metadata.threadId",
+    "ai.telemetry.metadata.thread_id",
+    "ai.telemetry.metadata.chatId",
+    "gcp.vertex.agent.session_id",
+    "gen_ai.session.id",
+    "conversation.id",
+    "conversation_id",
+    "session_id",
+    "thread_id",
+)
+"""Where a conversation's id may be, best first; the first present one wins.
+
+Not here: `langsmith.trace.session_name` is a project, `mcp.session.id` differs per request.
+"""
+
+AGENT_KEYS = (
+    "gen_ai.agent.name",
+    "agent.name",
+    "traceloop.association.properties.lc_agent_name",
+    "langsmith.metadata.lc_agent_name",
+    "ai.telemetry.functionId",
+)
+
+NO_AGENT = frozenset({"", "OpenAI Agent"})
+"""Names that name nobody: OpenTelemetry's instrumentation writes this one on every tool span."""
+
+METADATA_SCOPES = ("openinference.instrumentation.langchain",)
+"""Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpan:
+    """Spans whose own name names an agent, by the group `agent`."""
+
+    span_name: str
+    scopes: tuple[str, ...] = ()
+    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+_AGENT = {"openinference.span.kind": frozenset({"AGENT"})}
+
+AGENT_SPANS = (
+    AgentSpan(
+        "(?:invoke_agent|create_agent) (?P<agent>.+)",
+        values={"gen_ai.operation.name": frozenset({"invoke_agent", "create_agent"})},
+    ),
+    AgentSpan(
+        "(?:agent_run \\[(?P<agent>.+)\\]|invoke_agent (?P<agent2>.+))",
+        scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
+    ),
+    AgentSpan(
+        "(?P<agent>.+)\\._execute_core", scopes=("openinference.instrumentation.crewai",)
+    ),
+    AgentSpan(
+        "(?P<agent>.+)\\.(?:a?run|a?run_stream)",
+        scopes=(
+            "openinference.instrumentation.smolagents",
+            "openinference.instrumentation.agno",
+        ),
+        values=_AGENT,
+    ),
+    AgentSpan(
+        "(?P<agent>.+?)(?:\\.agent)?",
+        values={"traceloop.span.kind": frozenset({"agent"})},
+    ),
+    AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
+)
+
+STOPS: Mapping[str, frozenset[str]] = {
+    "gen_ai.operation.name": frozenset(
+        {"chat", "generate_content", "text_completion", "invoke_agent", "invoke_workflow"}
+    ),
+    "openinference.span.kind": frozenset({"AGENT", "LLM"}),
+    "traceloop.span.kind": frozenset({"agent", "workflow"}),
+    "ai.operationId": frozenset({"ai.generateText", "ai.streamText"}),
+}
+"""Spans of models and agents: a tool below one is never the same call as a tool above it."""

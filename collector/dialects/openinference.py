@@ -1,0 +1,49 @@
+"""OpenInference: spans of kind TOOL.
+
+`tool.parameters` is a schema in most instrumentations and is not read; `input.value` is what the
+tool was given. A few instrumentations write the arguments to both; they have files of their own.
+"""
+
+from collector.dialects.arguments import mapping, maybe_call_form
+from collector.dialects.base import Dialect, Source
+
+__all__ = ["OPENINFERENCE", "OPENINFERENCE_BY_NAME", "SWITCH", "TOOL", "TOOL_NAME_ALONE"]
+
+SWITCH = "OPENINFERENCE_HIDE_INPUTS=false"
+
+TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
+
+_ARGUMENTS = (Source("input.value", maybe_call_form),)
+
+OPENINFERENCE = Dialect(
+    name="openinference",
+    when=("tool.name", "openinference.span.kind"),
+    values=TOOL,
+    tool=("tool.name",),
+    arguments=_ARGUMENTS,
+    call_id=("tool_call.id", "tool.id", "gen_ai.tool.call.id"),
+    switch=SWITCH,
+)
+
+OPENINFERENCE_BY_NAME = Dialect(
+    name="openinference",
+    when=("openinference.span.kind",),
+    unless=("tool.name",),
+    values=TOOL,
+    span_name="(?P<tool>.+)",
+    arguments=_ARGUMENTS,
+    call_id=("tool_call.id", "tool.id", "gen_ai.tool.call.id"),
+    control_prefixes=("handoff to ",),
+    switch=SWITCH,
+)
+
+TOOL_NAME_ALONE = Dialect(
+    name="openinference",
+    when=("tool.name",),
+    unless=("openinference.span.kind",),
+    some=("input.value", "tool.parameters", "tool.arguments", "tool_call.id"),
+    tool=("tool.name",),
+    arguments=(*_ARGUMENTS, Source("tool.arguments", mapping)),
+    call_id=("tool_call.id", "tool.id"),
+    switch=SWITCH,
+)

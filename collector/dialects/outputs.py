@@ -1,0 +1,140 @@
+"""Tool calls that a model asked for: read from the outputs of LLM spans, never from the inputs.
+
+The whole history is repeated in each input, so only outputs tell what is new.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from collector.decode.span import Span
+from collector.dialects.arguments import Bare, Carried, mapping, parsed
+from collector.dialects.base import NOT_A_TOOL
+
+__all__ = ["Outputs", "Requested", "outputs_of", "requested"]
+
+
+class Requested(NamedTuple):
+    """A tool call a model asked for; arguments None where they cannot be read."""
+
+    tool: str
+    arguments: Mapping[str, Any] | None
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the requests are in spans of one shape. Numbers are places of attributes."""
+
+    guard: tuple[int, frozenset[str]] | None
+    """Its value must be one of these, where there is such an attribute."""
+    flat: tuple[tuple[int | None, int, int | None], ...]
+    """(id, name, arguments) of each request that has attributes of its own."""
+    listed: int | None
+    """Messages with `tool_call` parts, as JSON."""
+    plain: int | None
+    """A plain list of calls, as JSON."""
+    inputs: tuple[int, ...]
+    """Where ids of answered requests may be."""
+
+
+_FLAT = re.compile(
+    r"(llm\.output_messages\.\d+\.message\.tool_calls\.\d+\.tool_call\."
+    r"|gen_ai\.completion\.\d+\.tool_calls\.\d+\.)(id|name|arguments|function\.name|function\.arguments)"
+)
+_INPUT = re.compile(
+    r"llm\.input_messages\.\d+\.message\.tool_call_id|gen_ai\.prompt\.\d+\.tool_call_id"
+    r"|gen_ai\.input\.messages|input\.value|ai\.prompt\.messages"
+)
+_GUARDS: Mapping[str, frozenset[str]] = {
+    "openinference.span.kind": frozenset({"LLM"}),
+    "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
+    "traceloop.span.kind": frozenset({"llm"}),
+    "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
+}
+_MANY = 256
+"""More requests in one output are not read: no model makes so many."""
+
+
+def outputs_of(place: Mapping[str, int]) -> Outputs | None:
+    """Where requests may be in spans with these keys; None where there can be none."""
+    listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
+    flat = tuple(_flat(place))
+    if listed is None and plain is None and not flat:
+        return None
+    guards = ((place[key], allowed) for key, allowed in _GUARDS.items() if key in place)
+    inputs = tuple(index for key, index in place.items() if _INPUT.fullmatch(key))
+    return Outputs(next(guards, None), flat, listed, plain, inputs)
+
+
+def _flat(place: Mapping[str, int]) -> Iterator[tuple[int | None, int, int | None]]:
+    found: dict[str, dict[str, int]] = {}
+    for key, index in place.items():
+        match = _FLAT.fullmatch(key)
+        if match and len(found) < _MANY:
+            part = match[2].removeprefix("function.")
+            found.setdefault(match[1], {})[part] = index
+    for parts in found.values():
+        if "name" in parts:
+            yield parts.get("id"), parts["name"], parts.get("arguments")
+
+
+def requested(span: Span, outputs: Outputs) -> list[Requested]:
+    """The tool calls that the model asked for in this span."""
+    if outputs.guard is not None:
+        value = span.attribute(outputs.guard[0])
+        if not isinstance(value, str) or value not in outputs.guard[1]:
+            return []
+    found = [
+        _request(
+            span.attribute(name),
+            None if arguments is None else span.attribute(arguments),
+            None if call_id is None else span.attribute(call_id),
+            absent={},
+        )
+        for call_id, name, arguments in outputs.flat
+    ]
+    if outputs.listed is not None and not found:
+        found += _parts(span.attribute(outputs.listed))
+    if outputs.plain is not None and not found:
+        found += _items(span.attribute(outputs.plain))
+    return [each for each in found if each is not None][:_MANY]
+
+
+def _parts(value: Any) -> list[Requested | None]:
+    messages = parsed(value)
+    if not isinstance(messages, list):
+        return []
+    return [
+        _request(part.get("name"), part.get("arguments"), part.get("id"))
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("parts"), list)
+        for part in message["parts"]
+        if isinstance(part, dict) and part.get("type") == "tool_call"
+    ]
+
+
+def _items(value: Any) -> list[Requested | None]:
+    calls = parsed(value)
+    if not isinstance(calls, list):
+        return []
+    return [
+        _request(
+            item.get("toolName"), item.get("input", item.get("args")), item.get("toolCallId")
+        )
+        for item in calls
+        if isinstance(item, dict)
+    ]
+
+
+def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:
+    """One request. Flattened attributes leave empty arguments out, so `absent` says what none is."""
+    if not isinstance(name, str) or not name or name in NOT_A_TOOL:
+        return None
+    found = absent if arguments is None else mapping(arguments)
+    if isinstance(found, Carried | Bare) or not isinstance(found, dict):
+        found = None
+    return Requested(name, found, call_id if isinstance(call_id, str) else "")

@@ -1,0 +1,252 @@
+"""A span and its plan -> what the span says. Nothing here raises, whatever the attributes hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from collector.decode.span import Span
+from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
+from collector.dialects.choose import Fields, Guard, Plan
+from collector.dialects.names import NO_AGENT
+from collector.dialects.wrappers import Wrapped, listed_calls
+
+__all__ = [
+    "NAME_MAX",
+    "Reading",
+    "agent_of",
+    "is_stop",
+    "read",
+    "text",
+    "unpended",
+    "wrapped_by",
+]
+
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
+STATUS_ERROR = 2
+PENDING = "pending_span"
+
+NAME_MAX = 1_024
+"""Longer names of tools, agents and calls are cut: the text is the agent's, so it is hostile."""
+
+RESULT_MAX = 256 * 1024
+"""Longer results are not searched for `is_error`."""
+
+_IS_ERROR = '"is_error"'
+
+
+class Reading(NamedTuple):
+    """A span read as a tool call."""
+
+    dialect: str
+    tool: str
+    arguments: Mapping[str, Any] | None
+    """None where they are not on the wire or cannot be read."""
+    bare: Bare | None
+    """Arguments that have lost their names."""
+    unreadable: bool
+    call_id: str
+    """The id the model gave the call."""
+    request_id: str
+    """An id of transport."""
+    error: bool
+    control: bool
+    switch: str
+
+
+def read(span: Span, plan: Plan) -> Reading | None:
+    """The span as a tool call, or None where it is none."""
+    for fields in plan.calls:
+        reading = _read(span, plan, fields)
+        if reading is not None:
+            return reading
+    return None
+
+
+def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
+    """The hot path: each attribute is decoded once, and only if it is asked for."""
+    values, decode = span.values, span.codec.value
+    for at, allowed, forbidden in fields.guards:
+        value = decode(values[at])
+        if (type(value) is str and value in allowed) is forbidden:
+            return None
+    tool = _named(span, fields) if fields.name is not None else ""
+    if tool is None:
+        return None
+    if fields.tool is not None:
+        value = decode(values[fields.tool])
+        tool = value if type(value) is str and value else tool
+    if not tool:
+        return None
+    if len(tool) > NAME_MAX:
+        tool = tool[:NAME_MAX]
+    call_id = text(span, fields.call_id) if fields.call_id is not None else ""
+    arguments: Any = _arguments(span, fields) if fields.arguments else None
+    if type(arguments) is Carried:
+        call_id = call_id or arguments.call_id
+        arguments = arguments.arguments
+    dialect = fields.dialect
+    error = span.status == STATUS_ERROR or _has_text(span, plan.error)
+    control = dialect.is_control(tool)
+    if not fields.plain:
+        error = error or _failed(span, fields)
+        control = control or _is_marked(span, fields)
+    reading: Reading = _new(
+        Reading,
+        (
+            dialect.name,
+            tool,
+            arguments if type(arguments) is dict else None,
+            arguments if type(arguments) is Bare else None,
+            arguments is UNREADABLE,
+            call_id,
+            _id(span, fields.request_id) if fields.request_id is not None else "",
+            error,
+            control,
+            dialect.switch,
+        ),
+    )
+    return reading
+
+
+def _named(span: Span, fields: Fields) -> str | None:
+    """The tool in the span's name, "" where it names none; None where the name is another's."""
+    assert fields.name is not None
+    match = fields.name.fullmatch(span.name)
+    return None if match is None else match["tool"] or ""
+
+
+def _arguments(span: Span, fields: Fields) -> Any:
+    """The first place that gives arguments; UNREADABLE where places gave only that."""
+    found: Any = None
+    for at, unwrap, event, key in fields.arguments:
+        if not event:
+            value = unwrap(span.codec.value(span.values[at]))
+        elif span.events:
+            value = unwrap(_event_value(span, event, key))
+        else:
+            continue
+        if value is not None and value is not UNREADABLE:
+            return value
+        found = found or value
+    return found
+
+
+def _event_value(span: Span, event: str, key: str) -> Any:
+    for name, attributes, _ in span.span_events():
+        if name == event and key in attributes:
+            return attributes[key]
+    return None
+
+
+def _has_text(span: Span, at: int | None) -> bool:
+    return at is not None and bool(text(span, at))
+
+
+def _is_marked(span: Span, fields: Fields) -> bool:
+    """True for a framework's own call, by a value that says so."""
+    return any(text(span, at).startswith(mark) for at, mark in fields.marks)
+
+
+def _failed(span: Span, fields: Fields) -> bool:
+    """Signs of failure beside the status."""
+    if any(_fits(span, guard) for guard in fields.failed):
+        return True
+    if any(_says_error(span.attribute(index)) for index in fields.results):
+        return True
+    return fields.dialect.failed_by_exception and any(
+        name == "exception" for name, _, _ in span.span_events()
+    )
+
+
+def _says_error(value: Any) -> bool:
+    if not isinstance(value, str) or len(value) > RESULT_MAX or _IS_ERROR not in value:
+        return False
+    found = parsed(value)
+    return isinstance(found, dict) and found.get("is_error") is True
+
+
+def _fits(span: Span, guard: Guard) -> bool:
+    value = span.attribute(guard.at)
+    return isinstance(value, str) and (value in guard.values) is not guard.forbidden
+
+
+def text(span: Span, index: int | None) -> str:
+    """A text attribute, cut to NAME_MAX; "" where it is absent or of another type."""
+    if index is None:
+        return ""
+    value = span.codec.value(span.values[index])
+    return value[:NAME_MAX] if isinstance(value, str) else ""
+
+
+def _id(span: Span, index: int | None) -> str:
+    if index is None:
+        return ""
+    value = span.attribute(index)
+    return str(value)[:NAME_MAX] if isinstance(value, str | int) else ""
+
+
+def agent_of(span: Span, plan: Plan) -> str:
+    """The agent a span names; "" where it names none."""
+    for place in plan.agents:
+        if place.name is not None:
+            if not all(_fits(span, guard) for guard in place.guards):
+                continue
+            match = place.name.fullmatch(span.name)
+            name = match[match.lastindex or 0] if match else ""
+        elif place.metadata:
+            name = _metadata_agent(span.attribute(place.at or 0))
+        else:
+            name = text(span, place.at)
+        if name not in NO_AGENT:
+            return name[:NAME_MAX]
+    return ""
+
+
+def _metadata_agent(value: Any) -> str:
+    if not isinstance(value, str) or "lc_agent_name" not in value:
+        return ""
+    found = parsed(value)
+    name = found.get("lc_agent_name") if isinstance(found, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def is_stop(span: Span, plan: Plan) -> bool:
+    """True for a span of a model or an agent, which no single call reaches through."""
+    return any(_fits(span, guard) for guard in plan.stops)
+
+
+def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
+    """The calls a span around tool spans lists; None where the span is no such thing."""
+    for at in plan.wrappers:
+        if all(_fits(span, guard) for guard in at.guards) and at.name.fullmatch(span.name):
+            if at.source is None:
+                return ()
+            calls = listed_calls(span.attribute(at.source))
+            if calls:
+                return calls
+    return None
+
+
+def unpended(span: Span, plan: Plan) -> Span | None:
+    """The span that a Logfire pending span stands for; None where the span is none.
+
+    A pending span is sent when the real one starts, as its child: the parent id is the real
+    span's id, and the real parent's id is an attribute.
+    """
+    if plan.pending is None or span.attribute(plan.pending) != PENDING:
+        return None
+    if not span.parent_span_id:
+        return None
+    parent = _parent(text(span, plan.pending_parent))
+    return span._replace(span_id=span.parent_span_id, parent_span_id=parent)
+
+
+def _parent(digits: str) -> bytes:
+    try:
+        found = bytes.fromhex(digits)
+    except ValueError:
+        return b""
+    return found if len(found) == 8 and any(found) else b""

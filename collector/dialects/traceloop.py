@@ -1,0 +1,21 @@
+"""Traceloop's SDK and any instrumentation of its family: `traceloop.span.kind` is `tool`."""
+
+from collector.dialects.arguments import entity_input
+from collector.dialects.base import Dialect, Source
+
+__all__ = ["TRACELOOP"]
+
+TRACELOOP = Dialect(
+    name="traceloop",
+    when=("traceloop.span.kind",),
+    values={"traceloop.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name", "traceloop.entity.name"),
+    span_name="(?P<tool>.+?)(?:\\.tool)?",
+    arguments=(
+        Source("traceloop.entity.input", entity_input),
+        Source("gen_ai.tool.call.arguments", entity_input),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed_result=("traceloop.entity.output",),
+    switch="TRACELOOP_TRACE_CONTENT=true",
+)

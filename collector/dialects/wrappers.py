@@ -1,0 +1,77 @@
+"""Spans around a tool span that are no call, yet know more of it than the tool span does.
+
+LangGraph runs each call in a node `tools`: OpenInference writes there the call as the model made
+it, with the names of its arguments and its id. A node around one call also stands between the
+calls of one turn, which are siblings only once it is looked through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from collector.dialects.arguments import parsed
+
+__all__ = ["WRAPPERS", "Wrapped", "Wrapper", "listed_calls"]
+
+
+class Wrapped(NamedTuple):
+    """A call as the span around it tells it."""
+
+    tool: str
+    arguments: Mapping[str, Any] | None
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """Which spans wrap a tool span directly.
+
+    `source` is the key of the list of calls, "" where there is none.
+    """
+
+    scopes: tuple[str, ...]
+    span_name: str
+    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    source: str = ""
+
+
+WRAPPERS = (
+    Wrapper(
+        scopes=("openinference.instrumentation.langchain",),
+        span_name=".*",
+        values={"openinference.span.kind": frozenset({"CHAIN"})},
+        source="input.value",
+    ),
+    Wrapper(
+        scopes=("opentelemetry.instrumentation.langchain",),
+        span_name="(?:execute_task tools|tools\\.task)",
+    ),
+    Wrapper(scopes=("langsmith",), span_name="tools"),
+    Wrapper(
+        scopes=("openinference.instrumentation.llama_index",),
+        span_name=".*\\.call_tool",
+    ),
+)
+
+TEXT_MAX = 256 * 1024
+"""Longer lists are not read: they hold a conversation, not a call."""
+
+
+def listed_calls(value: Any) -> tuple[Wrapped, ...]:
+    """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () where it is not that."""
+    if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
+        return ()
+    found = parsed(value)
+    if not isinstance(found, list):
+        return ()
+    calls = []
+    for item in found:
+        if not isinstance(item, dict) or item.get("type") != "tool_call":
+            return ()
+        name, arguments, call_id = item.get("name"), item.get("args"), item.get("id")
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            return ()
+        calls.append(Wrapped(name, arguments, call_id if isinstance(call_id, str) else ""))
+    return tuple(calls)

@@ -1,0 +1,48 @@
+"""Logging: one JSON object a line, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import structlog
+
+__all__ = ["set_up"]
+
+
+def set_up(level: str) -> None:
+    """Configures structlog for the process; `level` is a name such as "info".
+
+    To be called before grpc is imported.
+    """
+    # grpc's C core has a log of its own, which is no JSON; what it would say, we say.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelName(level.upper())
+        ),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)
+    # It warns of every request that is no HTTP: anyone could fill our disk.
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+
+
+class _Relay(logging.Handler):
+    """What libraries log, in our form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(
+            record.levelno,
+            record.getMessage(),
+            logger=record.name,
+            exc_info=record.exc_info,
+        )

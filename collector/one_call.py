@@ -1,0 +1,249 @@
+"""One logical call, one judgement: the spans of one call are pieces of it.
+
+A call is often several spans: the framework's over the MCP client's over the MCP server's, or two
+instrumentations at once. They share a call id, or are each other's ancestors and name one tool.
+Name, start and place come from the outermost piece, arguments from whichever has them, and the
+call failed if any piece says so. Pieces may arrive in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from collector.decode.span import Span
+from collector.dialects.read import Reading
+from collector.dialects.wrappers import Wrapped
+from monitor.records import Evidence, SessionKey, ToolCall
+
+__all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
+
+PIECES_MAX = 64
+"""More pieces are no call's: they only stay apart."""
+
+
+class Seen:
+    """Ids of judged spans, remembered for one to two periods, at most two bounds of them.
+
+    Two generations: the young one is filled, and becomes the old one after a period or at its
+    bound. A re-export within the period is always found, and forgetting costs nothing per span.
+    """
+
+    def __init__(self, period_ns: int = 600 * 1_000_000_000, bound: int = 1_000_000) -> None:
+        self._period_ns = period_ns
+        self._bound = bound
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+        self._since = 0
+
+    def again(self, key: bytes, now: int) -> bool:
+        """True for a span that was asked about before; it is remembered from now on."""
+        if now - self._since >= self._period_ns or len(self._young) >= self._bound:
+            self._old, self._young, self._since = self._young, set(), now
+        if key in self._young or key in self._old:
+            return True
+        self._young.add(key)
+        return False
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._young or key in self._old
+
+
+class Piece(NamedTuple):
+    """One span of a call."""
+
+    span_id: bytes
+    parent: bytes
+    tool: str
+    arguments: Mapping[str, Any] | None
+    bare: Any
+    call_id: str
+    request_id: str
+    agent: str
+    error: bool
+    control: bool
+    start_ns: int
+    end_ns: int
+    evidence: Evidence
+    source: str
+    attributes: Mapping[str, Any]
+    session: SessionKey | None
+    """Its own session, where the span itself names one."""
+    session_from: str
+    why: str = ""
+    """Why its arguments are unknown, where that is more than that they are missing."""
+
+    @classmethod
+    def of(
+        cls,
+        span: Span,
+        reading: Reading,
+        agent: str,
+        evidence: Evidence,
+        session: SessionKey | None,
+        session_from: str,
+    ) -> Piece:
+        """The piece that a span is, once it is read."""
+        return cls(
+            span.span_id,
+            span.parent_span_id,
+            reading.tool,
+            reading.arguments,
+            reading.bare,
+            reading.call_id,
+            reading.request_id,
+            agent,
+            reading.error,
+            reading.control,
+            span.start_ns,
+            max(span.start_ns, span.end_ns) if evidence is Evidence.PENDING else span.end_ns,
+            evidence,
+            reading.dialect,
+            span.resource.attributes,
+            session,
+            session_from,
+            _why(reading),
+        )
+
+
+class Call:
+    """A logical call: its pieces, what is above it, and what the monitor was told of it."""
+
+    __slots__ = ("agent", "inner", "judged", "lifted", "outer", "pieces", "wrapped")
+
+    def __init__(self, piece: Piece) -> None:
+        self.pieces: dict[bytes, Piece] = {piece.span_id: piece}
+        self.inner: set[bytes] = set()
+        """Pieces below another piece."""
+        self.outer = piece
+        self.judged: ToolCall | None = None
+        self.agent = ""
+        """Of the nearest ancestor that names one."""
+        self.wrapped: Wrapped | None = None
+        """The call as the span around it tells it."""
+        self.lifted: bytes | None = None
+        """The parent of the span around the call, where that one holds this call alone."""
+
+    def add(self, piece: Piece) -> None:
+        """A fuller span of a piece."""
+        known = self.pieces[piece.span_id]
+        if known.evidence is Evidence.EXECUTED:
+            return
+        if piece.arguments is None and piece.bare is None:
+            piece = piece._replace(arguments=known.arguments, bare=known.bare)
+        self.pieces[piece.span_id] = piece
+        self._choose()
+
+    def absorb(self, other: Call) -> None:
+        """Takes the pieces of another reading of the same call."""
+        self.pieces.update(other.pieces)
+        self.inner |= other.inner
+        self._choose()
+
+    def sink(self, span_id: bytes) -> None:
+        """The piece turns out to be below another one."""
+        self.inner.add(span_id)
+        self._choose()
+
+    def _choose(self) -> None:
+        outermost = [piece for key, piece in self.pieces.items() if key not in self.inner]
+        self.outer = min(outermost or self.pieces.values(), key=_outward)
+
+    @property
+    def own(self) -> Piece | None:
+        """The outermost piece that names its session itself."""
+        if self.outer.session is not None:
+            return self.outer
+        named = (piece for piece in self.pieces.values() if piece.session is not None)
+        return min(named, key=_outward, default=None)
+
+    def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
+        """What is above the call: an agent, and the calls that the span around it lists."""
+        self.agent = agent
+        self.lifted = parent if calls is not None and len(calls) <= 1 and parent else None
+        self.wrapped = self._listed(calls) if calls else None
+
+    def _listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
+        """The listed call that is this one, if that is certain."""
+        mine = [call for call in calls if call.tool == self.outer.tool]
+        if len(mine) > 1 and self.outer.bare is not None:
+            value = self.outer.bare.value
+            mine = [call for call in mine if list((call.arguments or {}).values()) == [value]]
+        return mine[0] if len(mine) == 1 else None
+
+    def tool_call(
+        self,
+        trace_id: bytes,
+        session: SessionKey,
+        session_from: str,
+        attributes: Mapping[str, Any],
+    ) -> ToolCall:
+        """The call as it is known now."""
+        outer = self.outer
+        arguments, call_id, error, evidence = (
+            outer.arguments,
+            outer.call_id,
+            outer.error,
+            outer.evidence,
+        )
+        agent, control = outer.agent, outer.control
+        if len(self.pieces) > 1:
+            pieces = sorted(self.pieces.values(), key=self._rank)
+            arguments = next((p.arguments for p in pieces if p.arguments is not None), None)
+            call_id = next((p.call_id for p in pieces if p.call_id), "")
+            agent = next((p.agent for p in pieces if p.agent), "")
+            error = any(p.error for p in pieces)
+            control = any(p.control for p in pieces)
+            if any(p.evidence is Evidence.EXECUTED for p in pieces):
+                evidence = Evidence.EXECUTED
+        if self.wrapped is not None:
+            arguments = self.wrapped.arguments if arguments is None else arguments
+            call_id = call_id or self.wrapped.call_id
+        return ToolCall(
+            session,
+            agent or self.agent,
+            outer.tool,
+            arguments,
+            error,
+            outer.start_ns,
+            outer.end_ns,
+            trace_id,
+            outer.span_id,
+            outer.parent if self.lifted is None else self.lifted,
+            call_id or next((p.request_id for p in self.pieces.values() if p.request_id), ""),
+            evidence,
+            attributes,
+            control,
+            outer.source,
+            session_from,
+        )
+
+    def _rank(self, piece: Piece) -> tuple[Any, ...]:
+        return (piece.span_id in self.inner, *_outward(piece))
+
+
+def _why(reading: Reading) -> str:
+    if reading.unreadable:
+        return "arguments_unreadable"
+    return "" if reading.bare is None else "arguments_unnamed"
+
+
+def _outward(piece: Piece) -> tuple[int, int, bytes]:
+    return piece.start_ns, -piece.end_ns, piece.span_id
+
+
+def same_call(outer: Piece, inner: Piece) -> bool:
+    """True where a piece below another, with no other call between them, is the same call."""
+    if outer.tool != inner.tool:
+        return False
+    return not (outer.call_id and inner.call_id and outer.call_id != inner.call_id)
+
+
+def overlaps(one: Piece, other: Piece) -> bool:
+    """True where the spans share time: nested or overlapping, not one after the other."""
+    if Evidence.REQUESTED in (one.evidence, other.evidence):
+        return True
+    if one.start_ns == other.start_ns:
+        return True
+    first, second = (one, other) if one.start_ns < other.start_ns else (other, one)
+    return first.end_ns > second.start_ns or first.evidence is Evidence.PENDING

@@ -1,0 +1,413 @@
+"""Spans -> tool calls -> verdicts. No sockets, no clock: the time of receipt is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from collector.decode.span import Span
+from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
+from collector.dialects.read import Reading, agent_of, is_stop, read, unpended, wrapped_by
+from collector.joining import Joiner
+from collector.one_call import Call, Piece, Seen
+from collector.requested import Asked, Asker, Mode, Requests
+from collector.seen import UNKNOWN, SeenAgents
+from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, Sessions
+from collector.stats import Stats
+from collector.traces import FROM_TRACE, Named, Told, Trace, Traces, Tree
+from monitor.engine import Monitor
+from monitor.records import Evidence, SessionKey, ToolCall, Verdict
+
+__all__ = ["COVERAGE", "Pipeline"]
+
+SECOND = 1_000_000_000
+
+LOOSE_MAX = 512
+"""Calls of a split trace that are looked at again when it tells more."""
+
+COVERAGE = (
+    "arguments_late",
+    "arguments_missing",
+    "arguments_unnamed",
+    "arguments_unreadable",
+    "control",
+    "duplicate",
+    "no_session_id",
+    "over_bound",
+    "requested_only",
+    "truncated_attributes",
+)
+"""Why a call was not judged, or not for certain: labels of the counter `coverage`.
+
+`arguments_late` takes back one of the three before it: a later span of the call had them.
+`no_session_id` counts calls that were judged under their trace's id, which may still change.
+"""
+
+Deliver = Callable[[Sequence[Verdict]], None]
+
+
+class Pipeline:
+    """Reads spans as calls and has them judged.
+
+    Args:
+        monitor: who judges.
+        stats: where what is not judged is counted.
+        deliver: told of the verdicts of each request, while they are new.
+        session_keys: the ladder of session ids, best first.
+        namespace_keys: resource attributes that keep tenants apart.
+        agent_keys: where agents are named, best first.
+        requested: whether requests of models are judged (`auto`: where tools leave no spans).
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        stats: Stats,
+        deliver: Deliver,
+        *,
+        session_keys: Sequence[str] = SESSION_KEYS,
+        namespace_keys: Sequence[str] = NAMESPACE_KEYS,
+        agent_keys: Sequence[str] = AGENT_KEYS,
+        requested: Mode = "auto",
+    ) -> None:
+        self.monitor = monitor
+        self.seen = SeenAgents()
+        self._stats = stats
+        self._deliver = deliver
+        self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
+        self._sessions = Sessions(session_keys, namespace_keys)
+        self._traces = Traces()
+        self._again = Seen()
+        self._requests = Requests(requested)
+        self._joiner = Joiner(self._retract, stats)
+
+    def consume(self, spans: Sequence[Span], now: int, _transport: str) -> None:
+        """Takes the spans of one request, received at `now` (Unix nanoseconds)."""
+        verdicts: list[Verdict] = []
+        for span in spans:
+            verdicts += self._take(span, now)
+        if verdicts:
+            self._deliver(verdicts)
+
+    def specs_changed(self) -> None:
+        """The monitor has other specs: they may bind on other attributes."""
+        self._plans.bind_on(self.monitor.binder.keys())
+
+    def finish(self) -> None:
+        """The input is over: requests that were never executed are counted."""
+        self._count_unexecuted(self._requests.rest())
+
+    # --- one span ---------------------------------------------------------------------------
+
+    def _take(self, span: Span, now: int) -> list[Verdict]:
+        plan = self._plans.of(span)
+        owner = self._sessions.owner(span.resource)
+        evidence = Evidence.EXECUTED
+        if plan.pending is not None:
+            real = unpended(span, plan)
+            if real is not None:
+                span, evidence = real, Evidence.PENDING
+        reading = read(span, plan) if plan.calls else None
+        if reading is not None:
+            if not span.end_ns:
+                evidence = Evidence.PENDING
+            if self._is_old(span, evidence, now):
+                self._duplicate(owner, span)
+                return []
+        trace = self._traces.of(owner.namespace, span.trace_id)
+        tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
+        if plan.silent and owner.session is None:
+            verdicts = self._told(trace, tree, None, span, now) if trace.split else []
+            below = tree.waiting.pop(span.span_id, None)
+            return self._rise(trace, tree, below, verdicts, now) if below else verdicts
+        return self._hear(span, plan, owner, trace, tree, reading, evidence, now)
+
+    def _is_old(self, span: Span, evidence: Evidence, now: int) -> bool:
+        """True for a span that was judged before; the end of a pending one is news."""
+        key = span.trace_id + span.span_id
+        if evidence is Evidence.PENDING:
+            return key in self._again or self._again.again(key + b"p", now)
+        return self._again.again(key, now)
+
+    def _duplicate(self, owner: Owner, span: Span) -> None:
+        self._stats.drop("duplicate")
+        trace = self._traces.of(owner.namespace, span.trace_id)
+        call = trace.tree.calls.get(span.span_id) if trace.tree is not None else None
+        self._miss("duplicate", call.judged if call is not None else None)
+
+    def _hear(
+        self,
+        span: Span,
+        plan: Plan,
+        owner: Owner,
+        trace: Trace,
+        tree: Tree,
+        reading: Reading | None,
+        evidence: Evidence,
+        now: int,
+    ) -> list[Verdict]:
+        """A span that tells something: of its session, its agent, a call, or a request."""
+        told = None
+        if plan.session or owner.session is not None:
+            told = self._sessions.told(span, plan, owner)
+        agent = agent_of(span, plan) if plan.agents else ""
+        if agent:
+            tree.agents[span.span_id] = agent
+        verdicts = self._told(trace, tree, told, span, now)
+        self._note(span, plan, trace, agent)
+        if reading is not None:
+            own = told is not None and told.rung != RESOURCE_RUNG
+            piece = Piece.of(
+                span,
+                reading,
+                agent,
+                evidence,
+                told.key if told is not None and own else None,
+                told.name if told is not None and own else "",
+            )
+            self._joiner.place(tree, piece, verdicts)
+            calls = [span.span_id]
+        else:
+            calls = []
+            if plan.stops and is_stop(span, plan):
+                tree.stops.add(span.span_id)
+            if plan.wrappers:
+                wrapped = wrapped_by(span, plan)
+                if wrapped is not None:
+                    tree.wrapped[span.span_id] = wrapped
+            verdicts += self._learn(span, trace, told, agent, now)
+            if plan.outputs is not None:
+                verdicts += self._ask(span, plan, owner, trace, agent, now)
+        below = tree.waiting.pop(span.span_id, None)
+        if below:
+            calls += below
+        if not calls:
+            return verdicts
+        verdicts = self._rise(
+            trace, tree, calls, verdicts, now, reading.switch if reading else ""
+        )
+        if reading is not None:
+            judged = tree.calls[span.span_id].judged
+            self._count(span, reading, evidence, judged, now)
+        return verdicts
+
+    def _count(
+        self,
+        span: Span,
+        reading: Reading,
+        evidence: Evidence,
+        call: ToolCall | None,
+        now: int,
+    ) -> None:
+        """What of this span's call is not judged, or not for certain."""
+        if evidence is Evidence.EXECUTED:
+            self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
+        if reading.unreadable:
+            self._stats.count("arguments_unreadable", reading.dialect)
+        if span.dropped:
+            self._miss("truncated_attributes", call)
+        if reading.control:
+            self._miss("control", call)
+
+    def _miss(self, reason: str, call: ToolCall | None) -> None:
+        """Counts a reason in all, and in the session it concerns."""
+        self._cover(reason)
+        if call is not None:
+            self.monitor.miss(call.session, reason)
+
+    def _cover(self, reason: str, count: int = 1) -> None:
+        for _ in range(count):
+            self._stats.count("coverage", reason)
+
+    # --- sessions and agents ------------------------------------------------------------------
+
+    def _told(
+        self, trace: Trace, tree: Tree, told: Told | None, span: Span, now: int
+    ) -> list[Verdict]:
+        """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
+        if told is not None:
+            before = self._sessions.learn(trace, tree, told)
+            if before is not None:
+                self._move(trace, tree, before, now)
+        if not trace.split:
+            return []
+        hint = tree.hints.get(span.span_id)
+        if hint is not None:
+            tree.hint(hint, span.span_id)
+        elif told is None:
+            return []
+        return self._settle_all(trace, tree, list(tree.loose.values()), now)
+
+    def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
+        """The trace's calls get the session id that has just been told."""
+        if not self.monitor.rekey(before, trace.key, trace.session_from, now):
+            self._stats.count("sessions_split")
+            return
+        for call in tree.calls.values():
+            known = call.judged
+            if known is not None and known.session == before:
+                self.seen.moved(known, trace.session_from)
+                call.judged = known._replace(session=trace.key, session_from=trace.session_from)
+
+    def _note(self, span: Span, plan: Plan, trace: Trace, agent: str) -> None:
+        """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
+        if agent:
+            named = Named(span.start_ns, span.span_id, agent)
+            if trace.named is None or named < trace.named:
+                trace.named = named
+        if plan.extras:
+            extras = {key: span.attribute(index) for index, key in plan.extras}
+            trace.add(extras, span.start_ns, span.span_id)
+
+    def _learn(
+        self, span: Span, trace: Trace, told: Told | None, agent: str, now: int
+    ) -> list[Verdict]:
+        """A span that is no call still tells whose turn it is."""
+        named = trace.named if agent else None
+        if named is not None and trace.split:
+            named = Named(span.start_ns, span.span_id, agent)
+        if agent:
+            service = span.resource.attributes.get("service.name", UNKNOWN)
+            self.seen.named(trace.place[0], service, agent)
+        return self.monitor.learn(
+            told.key if told is not None else trace.key,
+            now,
+            named=named,
+            attributes=trace.attributes(span.resource.attributes),
+            start_ns=span.start_ns,
+        )
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def _rise(
+        self,
+        trace: Trace,
+        tree: Tree,
+        calls: Iterable[bytes],
+        verdicts: list[Verdict],
+        now: int,
+        switch: str = "",
+    ) -> list[Verdict]:
+        """Calls look at what is above them by now; what is new of them is told."""
+        risen = self._joiner.rise(tree, calls, verdicts)
+        return verdicts + self._settle_all(trace, tree, risen, now, switch)
+
+    def _settle_all(
+        self, trace: Trace, tree: Tree, calls: Iterable[Call], now: int, switch: str = ""
+    ) -> list[Verdict]:
+        return [
+            verdict
+            for call in calls
+            for verdict in self._settle(trace, tree, call, now, switch)
+        ]
+
+    def _settle(
+        self, trace: Trace, tree: Tree, call: Call, now: int, switch: str
+    ) -> list[Verdict]:
+        """Tells the monitor what is new of a call."""
+        tree.above(call)
+        key, source = self._key(trace, tree, call)
+        attributes = trace.attributes(call.outer.attributes)
+        new = call.tool_call(trace.place[1], key, source, attributes)
+        old, call.judged = call.judged, new
+        if old is None:
+            self.seen.see(new, switch, now)
+            self._stats.count("calls", new.evidence.value)
+            if new.arguments is None:
+                self._cover(call.outer.why or "arguments_missing")
+            if source == FROM_TRACE:
+                self._cover("no_session_id")
+            named = None if trace.split else trace.named
+            verdicts = self.monitor.observe(new, now, named, quiet=True)
+            if new.evidence is not Evidence.REQUESTED:
+                verdicts += self._take_back(trace, new, now)
+            return verdicts
+        if old.session != key:
+            return self._retract(old) + self.monitor.observe(new, now, quiet=True)
+        if not self._differs(old, new):
+            return []
+        if old.arguments is None and new.arguments is not None:
+            self._cover("arguments_late")
+        verdicts = self.monitor.amend(key, old.span_id, new, now)
+        if old.attributes is not new.attributes:
+            verdicts += self.monitor.learn(
+                key, now, attributes=new.attributes, start_ns=new.start_ns
+            )
+        return verdicts
+
+    def _differs(self, old: ToolCall, new: ToolCall) -> bool:
+        """True where the difference may change a verdict, or what is shown of it."""
+        same = new._replace(attributes=old.attributes, session_from=old.session_from)
+        if same == old:
+            return False
+        if same._replace(agent=old.agent) != old:
+            return True
+        judges = self.monitor.binder.judges.values()
+        return any(judge.spec.scope == "agent" for judge in judges)
+
+    def _key(self, trace: Trace, tree: Tree, call: Call) -> tuple[SessionKey, str]:
+        """The session of a call, as far as it is known."""
+        own = call.own
+        if own is not None and own.session is not None:
+            return own.session, own.session_from
+        if not trace.split:
+            return trace.key, trace.session_from
+        told, certain = self._sessions.resolve(trace, tree, call.outer.span_id)
+        if certain:
+            tree.loose.pop(id(call), None)
+        elif id(call) not in tree.loose:
+            tree.loose[id(call)] = call
+            if len(tree.loose) > LOOSE_MAX:
+                del tree.loose[next(iter(tree.loose))]
+                self._cover("over_bound")
+        return (told.key, told.name) if told is not None else (trace.key, trace.session_from)
+
+    def _retract(self, call: ToolCall) -> list[Verdict]:
+        return self.monitor.retract(call.session, call.span_id)
+
+    # --- requests -----------------------------------------------------------------------------
+
+    def _ask(
+        self, span: Span, plan: Plan, owner: Owner, trace: Trace, agent: str, now: int
+    ) -> list[Verdict]:
+        """An LLM span: tool calls it asks for, judged where nothing else tells of them."""
+        assert plan.outputs is not None
+        asker = _asker(owner.namespace, span.resource.attributes)
+        verdicts: list[Verdict] = []
+        for asked in self._requests.asked(asker, trace, span, plan.outputs, agent, now):
+            verdicts += self._judge_request(asker, asked, now)
+        self._count_unexecuted(self._requests.expired(now))
+        return verdicts
+
+    def _judge_request(self, asker: Asker, asked: Asked, now: int) -> list[Verdict]:
+        trace, piece = asked
+        verdicts: list[Verdict] = []
+        tree = trace.tree
+        if tree is None:
+            tree = self._traces.grow(trace, piece.parent, b"", now)
+        tree.parents.setdefault(piece.span_id, piece.parent)
+        self._joiner.place(tree, piece, verdicts)
+        call = tree.calls[piece.span_id]
+        if call.judged is None:
+            self._requests.judged(asker, call)
+        return self._rise(trace, tree, [piece.span_id], verdicts, now)
+
+    def _take_back(self, trace: Trace, call: ToolCall, now: int) -> list[Verdict]:
+        """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
+        verdicts: list[Verdict] = []
+        asker = _asker(trace.place[0], call.attributes)
+        for other in self._requests.executed(asker, trace, call.tool, now):
+            known = other.judged
+            if known is not None and known.evidence is Evidence.REQUESTED:
+                verdicts += self._retract(known)
+        return verdicts
+
+    def _count_unexecuted(self, found: Iterable[tuple[Trace, int]]) -> None:
+        for trace, count in found:
+            self._cover("requested_only", count)
+            self.monitor.miss(trace.key, "requested_only", count)
+
+
+def _asker(namespace: str, resource: Mapping[str, Any]) -> Asker:
+    service = resource.get("service.name")
+    return namespace, service if isinstance(service, str) else ""

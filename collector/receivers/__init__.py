@@ -1,0 +1,3 @@
+"""OTLP over gRPC and HTTP; both end in `export.Export`."""
+
+from __future__ import annotations

@@ -1,0 +1,67 @@
+"""Content codings of HTTP bodies: inflated up to a bound, never beyond it."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from collector.receivers.status import Outcome, Refusal
+
+__all__ = ["ACCEPTED", "inflate"]
+
+_WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""RFC 9110 8.4.1: deflate is the zlib format; x-gzip is equivalent to gzip."""
+ACCEPTED: Final = "gzip, deflate, identity"
+"""For Accept-Encoding in an answer (RFC 9110 12.5.3)."""
+PIECE_BYTES: Final = 64 << 10
+MEMBERS_MAX: Final = 4096
+"""Members of one gzip body. Real ones have one; each costs a copy of the piece it ends in."""
+
+
+def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
+    """Undo a Content-Encoding header, of any letter case.
+
+    Raises:
+        Refusal: an unknown coding, broken or cut off data, more than `bytes_max` bytes.
+    """
+    names = [name.strip().lower() for name in coding.split(",")]
+    names = [name for name in names if name not in {"", "identity"}]
+    if not names:
+        return body
+    if len(names) > 1 or names[0] not in _WINDOW_BITS:
+        message = f"Content-Encoding {coding[:80]!r} is not supported; use {ACCEPTED}"
+        raise Refusal(Outcome.UNSUPPORTED_MEDIA, message)
+    try:
+        return _inflate(body, names[0], bytes_max)
+    except zlib.error as error:
+        raise Refusal(Outcome.MALFORMED, f"the body is not {names[0]}: {error}") from error
+
+
+def _inflate(body: bytes, name: str, bytes_max: int) -> bytes:
+    """Inflate piece by piece: what follows the end of a member is copied, so keep it short."""
+    pieces: list[bytes] = []
+    room = bytes_max
+    members = 1
+    stream = zlib.decompressobj(_WINDOW_BITS[name])
+    for at in range(0, len(body), PIECE_BYTES):
+        rest = body[at : at + PIECE_BYTES]
+        while rest:
+            if stream.eof:
+                # RFC 1952 2.2: members may follow each other; writers of tapes pad with zeros.
+                rest = rest.lstrip(b"\0")
+                if not rest:
+                    break
+                members += 1
+                if name == "deflate" or members > MEMBERS_MAX:
+                    raise Refusal(Outcome.MALFORMED, f"data after the end of the {name} body")
+                stream = zlib.decompressobj(_WINDOW_BITS[name])
+            piece = stream.decompress(rest, room + 1)
+            room -= len(piece)
+            if room < 0:
+                message = f"the body has more than {bytes_max} bytes when decompressed"
+                raise Refusal(Outcome.TOO_LARGE, message)
+            pieces.append(piece)
+            rest = stream.unused_data if stream.eof else b""
+    if not stream.eof:
+        raise Refusal(Outcome.MALFORMED, f"the {name} body is cut off")
+    return b"".join(pieces)

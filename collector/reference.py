@@ -1,0 +1,81 @@
+"""Reference pages written from the tables the code uses: they cannot be out of date.
+
+python -m collector.reference settings > docs/settings.md
+python -m collector.reference metrics  > docs/metrics.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from collector.settings import ENVIRONMENT, Settings
+from monitor.exposition import TABLE
+
+__all__ = ["metrics", "settings"]
+
+
+def settings() -> str:
+    """The page of settings: key, variable, default, meaning."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, path in ENVIRONMENT.items():
+        names.setdefault(path, []).append(f"`{name}`")
+    rows = [
+        f"| `{'.'.join(path)}` | {', '.join(sorted(names[path], key=len))} | {default} | {text} |"
+        for path, default, text in _leaves(Settings)
+    ]
+    head = (
+        "# Settings\n\n"
+        "A YAML file (`offrails serve --config FILE`, or `OFFRAILS_CONFIG`), overridden by\n"
+        "`OFFRAILS_*` variables, overridden by options. Unknown keys are refused. Lists are comma\n"
+        "separated in a variable, paths as in `PATH`.\n\n"
+        "| key | variable | default | meaning |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+def _leaves(
+    model: type[BaseModel], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _leaves(inner, (*path, name))
+        else:
+            yield (*path, name), _shown(field.default), field.description or ""
+
+
+def _shown(default: Any) -> str:
+    if default is PydanticUndefined or default in ((), ""):
+        return ""
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
+    if isinstance(default, tuple):
+        return ", ".join(f"`{part}`" for part in default)
+    return f"`{default}`"
+
+
+def metrics() -> str:
+    """The page of metrics: name, type, labels, meaning."""
+    rows = [
+        f"| `offrails_{name}{'_total' if row.kind == 'counter' else ''}` | {row.kind} "
+        f"| {', '.join(row.labels)} | {row.help} |"
+        for name, row in TABLE.items()
+    ]
+    head = (
+        "# Metrics\n\n"
+        "`GET /metrics`, in OpenMetrics or the text format as the scraper asks. The session id is\n"
+        "never a label: it is at `/api/v1/sessions`. A mean without sessions has no sample.\n\n"
+        "| name | type | labels | meaning |\n|---|---|---|---|\n"
+    )
+    return head + "\n".join(rows) + "\n"
+
+
+PAGES: Mapping[str, Any] = {"settings": settings, "metrics": metrics}
+
+if __name__ == "__main__":
+    sys.stdout.write(PAGES[sys.argv[1]]())

@@ -1,0 +1,167 @@
+"""`offrails replay`: stored OTLP/JSON lines, or plain runs, judged as if they arrived now."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from collector.decode import otlp_json
+from collector.decode.span import Malformed, Span
+from collector.pipeline import Pipeline
+from collector.progress import Progress
+from collector.runs import BadRun, Run, is_plain, judge_run, read_runs
+from collector.settings import Settings
+from collector.stats import Stats
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.spec.spec import Spec
+
+__all__ = ["BadInput", "replay"]
+
+_GZIP = b"\x1f\x8b"
+
+
+class BadInput(Exception):  # noqa: N818 - it names the input
+    """A file cannot be replayed; the message names it, and the line."""
+
+
+def replay(
+    files: Sequence[Path],
+    specs: Sequence[Spec],
+    settings: Settings,
+    *,
+    together: bool,
+    progress: Progress,
+) -> Iterator[dict[str, Any]]:
+    """Judgement objects of all sessions, file by file, or of all files as one stream.
+
+    A file holds OTLP/JSON lines or plain runs (`collector.runs`); a plain run is whole, and
+    judged by itself. Every session is seen from its first call (`history: complete`), nothing
+    is folded, and arguments are shown.
+
+    Raises:
+        BadInput: a file is missing, or a line is neither an ExportTraceServiceRequest nor a run.
+    """
+    groups = [list(files)] if together else [[file] for file in files]
+    for group in groups:
+        found = [_read(file, progress) for file in group]
+        requests = [spans for each in found for spans in each.requests]
+        if requests:
+            yield from _judge(requests, specs, settings)
+        for each in found:
+            yield from _judge_runs(each, specs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a file holds: one of the two."""
+
+    file: Path
+    requests: Sequence[Sequence[Span]] = ()
+    runs: Sequence[Run] = ()
+
+
+def _judge(
+    requests: Sequence[Sequence[Span]], specs: Sequence[Spec], settings: Settings
+) -> Iterator[dict[str, Any]]:
+    monitor = Monitor(specs, _limits())
+    pipeline = Pipeline(
+        monitor,
+        Stats(),
+        lambda _: None,
+        session_keys=settings.sessions.id_attributes,
+        namespace_keys=settings.sessions.namespace_attributes,
+    )
+    # There is no clock: what was recorded is over, so its end is the time of every receipt.
+    end = max((span.end_ns for spans in requests for span in spans), default=0)
+    for spans in requests:
+        pipeline.consume(spans, end, "replay")
+    monitor.close(end)
+    objects = list(monitor.judgements())
+    yield from sorted(objects, key=_first_come)
+
+
+def _judge_runs(found: _Found, specs: Sequence[Spec]) -> Iterator[dict[str, Any]]:
+    known = {"", *(spec.id for spec in specs)}
+    missing = dict.fromkeys(run.spec for run in found.runs if run.spec not in known)
+    for spec in missing:
+        print(f"{found.file}: no spec {spec!r} is loaded", file=sys.stderr)
+    for run in found.runs:
+        yield from judge_run(run, specs, _limits())
+
+
+def _limits() -> Limits:
+    return replace(
+        Limits(),
+        history_complete=True,
+        keep_arguments=True,
+        fold=False,
+        sessions_max=10_000_000,
+    )
+
+
+def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        judgement["started"],
+        judgement["namespace"],
+        judgement["session"],
+        judgement["spec"] or "",
+        judgement["agent"],
+    )
+
+
+def _read(file: Path, progress: Progress) -> _Found:
+    """Spans line by line, or plain runs: the first line tells which."""
+    try:
+        with file.open("rb") as stream:
+            progress.start(file)
+            lines = enumerate(_lines(stream, progress), start=1)
+            first = next(((number, line) for number, line in lines if line.strip()), None)
+            if first is None:
+                return _Found(file)
+            if is_plain(first[1]):
+                return _plain(file, first[1] + b"".join(line for _, line in lines))
+            every = chain([first], lines)
+            requests = [_spans(line, file, number) for number, line in every if line.strip()]
+            return _Found(file, requests=requests)
+    except OSError as problem:
+        raise BadInput(f"{file}: {problem.strerror or problem}") from None
+    except EOFError:
+        raise BadInput(f"{file}: the gzip stream ends too early") from None
+
+
+def _plain(file: Path, text: bytes) -> _Found:
+    """Plain runs; or a request of spans that was written over several lines."""
+    if b'"resourceSpans"' in text:
+        return _Found(file, requests=[_spans(text, file, 1)])
+    try:
+        return _Found(file, runs=read_runs(text, file.stem))
+    except BadRun as problem:
+        raise BadInput(f"{file}: {problem}") from None
+
+
+def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:
+    packed = stream.read(2) == _GZIP
+    stream.seek(0)
+    lines = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+    for line in lines:
+        progress.at(stream.tell())
+        yield line
+
+
+def _spans(line: bytes, file: Path, number: int) -> Sequence[Span]:
+    try:
+        batch = otlp_json.decode(line)
+    except Malformed as problem:
+        raise BadInput(f"{file}:{number}: {problem}") from None
+    if batch.rejected:
+        print(
+            f"{file}:{number}: {batch.rejected} spans left out: {batch.message}",
+            file=sys.stderr,
+        )
+    return batch.spans

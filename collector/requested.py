@@ -1,0 +1,227 @@
+"""Tool calls that models ask for, for agents whose tools leave no spans of their own.
+
+Where tool spans exist a request says nothing new, so an agent's requests are judged only once it
+is known that its tools are silent: a later LLM span holds the answer to a request, and no tool
+span has come. A tool span that comes after all takes it back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Literal, NamedTuple
+
+from collector.decode.span import Span
+from collector.dialects.outputs import Outputs, Requested, requested
+from collector.one_call import Call, Piece, Seen
+from collector.traces import Trace
+from monitor.records import Evidence
+
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Asker", "Mode", "Requests"]
+
+Mode = Literal["auto", "always", "never"]
+
+Asker = tuple[str, str]
+"""Namespace and service name of who asks."""
+
+AGENTS_MAX = 1_000
+"""Askers remembered; the least recent is forgotten, and learnt anew."""
+
+HELD_MAX = 64
+"""Requests of one asker held until it is known whether its tools are silent."""
+
+JUDGED_MAX = 256
+"""Judged requests of one asker that can still be taken back."""
+
+OPEN_MAX = 10_000
+"""Requests whose execution is awaited."""
+
+OPEN_NS = 300 * 1_000_000_000
+"""A request not executed by then never was."""
+
+_SPAN_BITS = 64
+
+
+class Asked(NamedTuple):
+    """A request that is to be judged, as a piece of a call in its trace."""
+
+    trace: Trace
+    piece: Piece
+
+
+class _Agent:
+    """What is known of one asker."""
+
+    __slots__ = ("has_tools", "held", "is_silent", "judged")
+
+    def __init__(self) -> None:
+        self.has_tools = False
+        self.is_silent = False
+        self.held: deque[Asked] = deque(maxlen=HELD_MAX)
+        self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
+
+
+class Requests:
+    """Decides which requests are judged.
+
+    Args:
+        mode: `always`, `never`, or `auto` as this module's text says.
+    """
+
+    def __init__(self, mode: Mode = "auto") -> None:
+        self.mode = mode
+        self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
+        self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
+        self._askers: OrderedDict[tuple[str, bytes], Asker] = OrderedDict()
+        """Trace -> who asked in it, for tool spans that another service sends."""
+        self._open: OrderedDict[tuple[tuple[str, bytes], str], tuple[int, int, Trace]] = (
+            OrderedDict()
+        )
+        """(trace, tool) -> requests less executions, since when."""
+        self._lost: list[tuple[Trace, int]] = []
+
+    def _agent(self, asker: Asker) -> _Agent:
+        agent = self._agents.get(asker)
+        if agent is None:
+            agent = self._agents[asker] = _Agent()
+            if len(self._agents) > AGENTS_MAX:
+                self._agents.popitem(last=False)
+        return agent
+
+    def asked(
+        self, asker: Asker, trace: Trace, span: Span, outputs: Outputs, agent: str, now: int
+    ) -> list[Asked]:
+        """Reads an LLM span.
+
+        Returns:
+            The requests to judge now, perhaps of earlier spans too.
+        """
+        if self.mode == "never":
+            return []
+        known = self._agent(asker)
+        if trace.has_tools:
+            known.has_tools = True
+        ready = self._confirmed(known, span, outputs)
+        found = requested(span, outputs)
+        new = [
+            (index, request)
+            for index, request in enumerate(found)
+            if not self._asked.again(_identity(trace, span, request, index), now)
+        ]
+        pieces = [_piece(span, request, index, len(found), agent) for index, request in new]
+        for piece in pieces:
+            self._await(trace, piece.tool, 1, now)
+        asked = [Asked(trace, piece) for piece in pieces]
+        if asked:
+            self._askers[trace.place] = asker
+            if len(self._askers) > OPEN_MAX:
+                self._askers.popitem(last=False)
+        if self.mode == "always" or (known.is_silent and not known.has_tools):
+            return ready + asked
+        if not known.has_tools:
+            known.held.extend(asked)
+        return ready
+
+    def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
+        """The held requests, once the model was given the answer to one and no tool span came."""
+        if not known.held or known.has_tools or not outputs.inputs:
+            return []
+        ids = [each.piece.call_id for each in known.held if each.piece.call_id]
+        texts = (span.attribute(index) for index in outputs.inputs)
+        if not any(
+            call_id in text for text in texts if isinstance(text, str) for call_id in ids
+        ):
+            return []
+        known.is_silent = True
+        ready = list(known.held)
+        known.held.clear()
+        return ready
+
+    def judged(self, asker: Asker, call: Call) -> None:
+        """A request was judged; it may have to be taken back."""
+        self._agent(asker).judged.append(call)
+
+    def executed(self, asker: Asker, trace: Trace, tool: str, now: int) -> list[Call]:
+        """A tool span has come.
+
+        Returns:
+            Judged requests that are to be taken back, because tool spans tell of them.
+        """
+        self._await(trace, tool, -1, now)
+        trace.has_tools = True
+        back = self._carries(asker)
+        other = self._askers.get(trace.place)
+        return back + self._carries(other) if other is not None and other != asker else back
+
+    def _carries(self, asker: Asker) -> list[Call]:
+        known = self._agent(asker)
+        if known.has_tools:
+            return []
+        known.has_tools = True
+        known.held.clear()
+        back = list(known.judged) if self.mode == "auto" else []
+        known.judged.clear()
+        return back
+
+    def _await(self, trace: Trace, tool: str, change: int, now: int) -> None:
+        """Requests less executions of a tool in a trace, in whatever order they come."""
+        key = (trace.place, tool)
+        known = self._open.get(key)
+        count = change + (known[0] if known else 0)
+        if count == 0:
+            self._open.pop(key, None)
+            return
+        self._open[key] = (count, known[1] if known else now, trace)
+        if len(self._open) > OPEN_MAX:
+            _, oldest = self._open.popitem(last=False)
+            if oldest[0] > 0:
+                self._lost.append((oldest[2], oldest[0]))
+
+    def expired(self, now: int) -> list[tuple[Trace, int]]:
+        """Requests that were never executed, by trace, each once."""
+        found, self._lost = self._lost, []
+        while self._open:
+            key, (count, since, trace) = next(iter(self._open.items()))
+            if now - since < OPEN_NS:
+                break
+            del self._open[key]
+            if count > 0:
+                found.append((trace, count))
+        return found
+
+    def rest(self) -> list[tuple[Trace, int]]:
+        """The same at the end of all input."""
+        rest = [(trace, count) for count, _, trace in self._open.values() if count > 0]
+        rest += self._lost
+        self._open.clear()
+        return rest
+
+
+def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
+    """One request is one, wherever it is told again: by its id, or else by its place."""
+    if request.call_id:
+        return f"{trace.place[0]}\0{request.call_id}\0{request.tool}".encode()
+    return trace.place[1] + span.span_id + index.to_bytes(2, "big")
+
+
+def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
+    """A request as a call: made when the model was done, beside the others of its turn."""
+    number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
+    return Piece(
+        span_id=number.to_bytes(8, "big") if index else span.span_id,
+        parent=span.span_id,
+        tool=request.tool,
+        arguments=request.arguments,
+        bare=None,
+        call_id=request.call_id,
+        request_id="",
+        agent=agent,
+        error=False,
+        control=False,
+        start_ns=span.end_ns + index,
+        end_ns=span.end_ns + count,
+        evidence=Evidence.REQUESTED,
+        source="requested",
+        attributes=span.resource.attributes,
+        session=None,
+        session_from="",
+    )

@@ -1,0 +1,65 @@
+"""`offrails serve`: runs the service until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from collector import logs
+from collector.app import App
+from collector.settings import OFF, Settings
+from monitor.spec.spec import Spec
+
+__all__ = ["serve"]
+
+
+def serve(settings: Settings, specs: Sequence[Spec]) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit code."""
+    logs.set_up(settings.log_level)
+    for finding in (finding for spec in specs for finding in spec.findings):
+        structlog.get_logger("offrails").warning("spec_finding", **finding.as_json())
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(settings, specs))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:  # pragma: no cover - there is none for this platform
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
+    app = App(settings, specs)
+    try:
+        addresses = await app.start()
+    except OSError as problem:
+        # AddressInUse, and addresses that are not ours, not allowed, or of no host.
+        print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
+        return 1
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    # What was made until here lives as long as the process: the collector need not look again.
+    gc.collect()
+    gc.freeze()
+    print(_ready(addresses, len(specs)), flush=True)
+    await stop.wait()
+    await app.stop()
+    return 0
+
+
+def _ready(addresses: dict[str, str], specs: int) -> str:
+    """The one line that says where we listen."""
+    places = (
+        f"{name}={addresses.get(name, OFF)}" for name in ("grpc", "http", "metrics", "admin")
+    )
+    return f"offrails ready {' '.join(places)} specs={specs}"

@@ -1,0 +1,47 @@
+"""One structured log event per harmful call, and per revision of one. Never with arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from monitor.records import Kind, Verdict
+
+__all__ = ["LogSink"]
+
+
+class LogSink:
+    """Writes harmful verdicts to a structlog logger."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def deliver(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.kind is Kind.HARMFUL or verdict.revised_from is Kind.HARMFUL:
+                self._write(verdict)
+
+    def _write(self, verdict: Verdict) -> None:
+        event = "harmful_call" if verdict.kind is Kind.HARMFUL else "harmful_call_withdrawn"
+        self._logger.warning(
+            event,
+            session=verdict.session.id,
+            namespace=verdict.session.namespace,
+            agent=verdict.agent,
+            spec=verdict.spec,
+            spec_version=verdict.spec_version,
+            mode=verdict.mode,
+            tool=verdict.tool,
+            symbol=verdict.symbol,
+            kind=verdict.kind.value,
+            reason=verdict.reason.value if verdict.reason else None,
+            constraint=verdict.constraint,
+            severity=verdict.severity,
+            step=verdict.step,
+            state=verdict.state_before,
+            skipped=list(verdict.skipped),
+            allowed=list(verdict.allowed),
+            revised_from=verdict.revised_from.value if verdict.revised_from else None,
+            trace_id=verdict.trace_id.hex(),
+            span_id=verdict.span_id.hex(),
+        )

@@ -1,0 +1,132 @@
+"""Judgement objects as lines for people. What agents say is hostile text: it is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from collector.comparing import VECTOR, AgentScores, Mean, Spread
+
+__all__ = ["agents", "distributions", "means", "printable", "table"]
+
+_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("session", "session"),
+    ("agent", "agent"),
+    ("spec", "spec"),
+    ("calls", "calls"),
+    ("substantive", "N"),
+    ("harmful", "H"),
+    ("harm_rate", "HarmRate"),
+    ("prefix_crit", "PrefixCrit"),
+    ("pc", "PC"),
+    ("pc_ktc", "PC-KTC"),
+    ("pc_hlr", "PC+HLR"),
+    ("efficiency", "Eff"),
+    ("accepting", "accepted"),
+    ("exact", "exact"),
+)
+_TITLES = dict(_COLUMNS) | {"harm_free": "HarmFree"}
+_TEXT_MAX = 40
+_TEXTS = 3
+"""Columns of text, set to the left; numbers go to the right."""
+
+
+def printable(value: str) -> str:
+    """The text without anything a terminal would act on."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def table(judgements: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A line per judgement under a heading, then the harmful calls of each, with the reason."""
+    objects = list(judgements)
+    rows = [[_cell(found[key]) for key, _ in _COLUMNS] for found in objects]
+    yield from _aligned([[title for _, title in _COLUMNS], *rows])
+    harms = [line for found in objects for line in _harms(found)]
+    if harms:
+        yield ""
+        yield "harmful calls:"
+        yield from harms
+
+
+def means(found: dict[str, Mean]) -> Iterator[str]:
+    """The mean of each score, with the number of runs it is defined in."""
+    rows = [
+        [_TITLES[name], "-" if mean.value is None else f"{mean.value:.6f}", str(mean.runs)]
+        for name, mean in found.items()
+    ]
+    yield ""
+    yield "means over runs:"
+    yield from _aligned([["score", "mean", "runs"], *rows], texts=1)
+
+
+def distributions(found: Sequence[Spread]) -> Iterator[str]:
+    """A line per task, agent and score, for tasks that were run more than once."""
+    titles = ["spec", "agent", "score", "runs", "mean", "95% from", "to", "q1", "median", "q3"]
+    rows = [
+        [_cell(each.spec), _cell(each.agent), _TITLES[each.score], str(each.runs),
+         *map(_cell, (each.mean, each.low, each.high, each.quartile, each.median, each.upper,
+                      each.worst))]
+        for each in found
+    ]  # fmt: skip
+    yield ""
+    yield "repeated runs (95 % bootstrap interval of the mean):"
+    yield from _aligned([[*titles, "worst"], *rows])
+
+
+def agents(found: Sequence[AgentScores]) -> Iterator[str]:
+    """A line per agent: the vector of five, whether it is on the Pareto front, the scalar."""
+    weighted = any(each.scalar is not None for each in found)
+    titles = ["agent", "runs", "tasks", *(_TITLES[name] for name in VECTOR), "front"]
+    rows = [
+        [_cell(each.agent), str(each.runs), str(each.tasks),
+         *(_cell(mean.value) for mean in each.vector.values()), _cell(each.front),
+         *([_cell(each.scalar)] if weighted else [])]
+        for each in found
+    ]  # fmt: skip
+    yield ""
+    yield "by agent:"
+    yield from _aligned([titles + ["weighted"] * weighted, *rows], texts=1)
+    if len({each.tasks for each in found}) > 1:
+        yield "The agents ran different numbers of tasks: compare with care."
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    text = printable(str(value))
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+
+
+def _aligned(rows: Sequence[Sequence[str]], texts: int = _TEXTS) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if index < texts else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _harms(found: dict[str, Any]) -> Iterator[str]:
+    for step in found["steps"]:
+        if step["kind"] == "harmful":
+            yield "  " + harm_line(found["session"], found["spec"], step)
+
+
+def harm_line(session: str, spec: str, step: dict[str, Any]) -> str:
+    """One harmful call in a sentence."""
+    text = (
+        f"{printable(session)} / {printable(spec)}  call {step['index']} "
+        f"{printable(step['tool'])}: {step['reason']}"
+    )
+    if step.get("constraint"):
+        text += f" ({printable(step['constraint'])})"
+    if step["skipped"]:
+        text += f"; skipped {', '.join(map(printable, step['skipped']))}"
+    if step["allowed"]:
+        text += f"; allowed were {', '.join(map(printable, step['allowed']))}"
+    return text

@@ -1,0 +1,281 @@
+"""What the spans of one trace have told: who is whose parent, and what each said.
+
+A trace is remembered for long in few bytes (whose session it is), and for minutes in full (its
+tree), because spans arrive in any order: children before parents, and pieces of one call apart.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from monitor.records import SessionKey
+
+if TYPE_CHECKING:
+    from collector.dialects.wrappers import Wrapped
+    from collector.one_call import Call
+
+__all__ = ["FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
+
+TRACES_MAX = 200_000
+"""Traces remembered for late ids; the least recently seen one is forgotten."""
+
+PERIOD_NS = 120 * 1_000_000_000
+"""A tree is forgotten one to two periods after its last span."""
+
+SPANS_MAX = 50_000
+"""Spans in trees before a period ends early: about 20 MB with what hangs on them."""
+
+TREE_MAX = 4_096
+"""Spans in one tree; beyond it the older half is forgotten."""
+
+DEPTH_MAX = 64
+"""Ancestors looked at; agents nest less."""
+
+WAITING_MAX = 1_024
+"""Calls that wait for one ancestor; more stay as they are."""
+
+RESOURCES_MAX = 64
+"""Services of one trace whose attributes are kept joined."""
+
+FROM_TRACE = "trace"
+
+
+class Named(NamedTuple):
+    """An agent's name, and the span that gave it."""
+
+    start_ns: int
+    span_id: bytes
+    agent: str
+
+
+class Told(NamedTuple):
+    """A session id, and the span that told it: the best rung of the earliest span counts."""
+
+    rung: int
+    start_ns: int
+    span_id: bytes
+    key: SessionKey
+    name: str
+
+
+class Tree:
+    """The spans of one trace that are still remembered, by span id."""
+
+    __slots__ = (
+        "agents",
+        "apart",
+        "by_id",
+        "calls",
+        "hints",
+        "loose",
+        "parents",
+        "stops",
+        "told",
+        "waiting",
+        "wrapped",
+    )
+
+    def __init__(self) -> None:
+        self.parents: dict[bytes, bytes] = {}
+        self.told: dict[bytes, Told] = {}
+        self.agents: dict[bytes, str] = {}
+        self.stops: set[bytes] = set()
+        self.wrapped: dict[bytes, tuple[Wrapped, ...]] = {}
+        self.calls: dict[bytes, Call] = {}
+        self.by_id: dict[tuple[str, str], list[bytes]] = {}
+        """(call id, tool) -> spans of calls."""
+        self.apart: set[bytes] = set()
+        """Spans of calls for which it is settled what they are part of."""
+        self.waiting: dict[bytes, list[bytes]] = {}
+        """Span that has not come -> spans of calls whose way up ends there."""
+        self.hints: dict[bytes, Told] = {}
+        """Span -> the session told by the earliest span below it; kept once a trace is split."""
+        self.loose: dict[int, Call] = {}
+        """Calls of a split trace whose session may still change."""
+
+    def ancestors(self, span_id: bytes) -> Iterator[bytes]:
+        """The known ancestors, nearest first, and last the one that has not come, if any."""
+        parents = self.parents
+        for _ in range(DEPTH_MAX):
+            above = parents.get(span_id)
+            if not above:
+                return
+            yield above
+            span_id = above
+
+    def wait(self, above: bytes, span_id: bytes) -> None:
+        """A call's span is looked at again when one above it comes."""
+        waiting = self.waiting.setdefault(above, [])
+        if len(waiting) < WAITING_MAX and span_id not in waiting[-1:]:
+            waiting.append(span_id)
+
+    def above(self, call: Call) -> None:
+        """Tells a call what is above it by now: who it acts for, and the span around it."""
+        outer = call.outer
+        found = (self.agents[up] for up in self.ancestors(outer.span_id) if up in self.agents)
+        agent = "" if outer.agent else next(found, "")
+        call.look_up(agent, self.wrapped.get(outer.parent), self.parents.get(outer.parent, b""))
+
+    def hint(self, told: Told, span_id: bytes) -> None:
+        """What was told below `span_id` is a hint for it and for those above."""
+        for above in self.ancestors(span_id):
+            known = self.hints.get(above)
+            if known is not None and known <= told:
+                return
+            self.hints[above] = told
+
+    def shrink(self) -> None:
+        """Forgets the older half of the spans, and all that hangs on them."""
+        for span_id in list(self.parents)[: len(self.parents) // 2]:
+            del self.parents[span_id]
+            self.calls.pop(span_id, None)
+        kept = self.parents
+        self.told = {key: told for key, told in self.told.items() if key in kept}
+        self.agents = {key: name for key, name in self.agents.items() if key in kept}
+        self.wrapped = {key: calls for key, calls in self.wrapped.items() if key in kept}
+        self.stops &= kept.keys()
+        self.apart &= kept.keys()
+        self.waiting = _still(self.waiting, kept)
+        self.by_id = _still(self.by_id, kept)
+        self.loose = {
+            key: call for key, call in self.loose.items() if call.outer.span_id in kept
+        }
+        self.hints = {
+            key: hint for key, hint in self.hints.items() if key in kept or key in self.waiting
+        }
+
+
+_Key = TypeVar("_Key")
+
+
+def _still(
+    memory: dict[_Key, list[bytes]], kept: Mapping[bytes, bytes]
+) -> dict[_Key, list[bytes]]:
+    """The lists without spans that are forgotten."""
+    lists = ((key, [span for span in spans if span in kept]) for key, spans in memory.items())
+    return {key: spans for key, spans in lists if spans}
+
+
+class Trace:
+    """One trace of one tenant."""
+
+    __slots__ = (
+        "_extras",
+        "_joined",
+        "epoch",
+        "first",
+        "has_tools",
+        "key",
+        "named",
+        "place",
+        "session_from",
+        "split",
+        "tree",
+    )
+
+    def __init__(self, place: tuple[str, bytes]) -> None:
+        self.place = place
+        self.key = SessionKey(place[0], place[1].hex())
+        self.session_from = FROM_TRACE
+        self.first: Told | None = None
+        """What the earliest span told of the session."""
+        self.split = False
+        """True once two sessions were told in it."""
+        self.has_tools = False
+        """True once a tool span was seen in it."""
+        self.named: Named | None = None
+        self._extras: dict[str, tuple[int, bytes, Any]] = {}
+        """Attributes of its spans that specs bind on."""
+        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self.tree: Tree | None = None
+        self.epoch = -1
+
+    def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
+        """Takes note of attributes that specs bind on: of each, the earliest span's."""
+        place = (start_ns, span_id)
+        for key, value in extras.items():
+            known = self._extras.get(key)
+            if known is None or place < known[:2]:
+                self._extras[key] = (*place, value)
+                if known is None or known[2] != value:
+                    self._joined.clear()
+
+    def attributes(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A resource's attributes with what spans add; one object while nothing is new."""
+        if not self._extras:
+            return resource
+        found = self._joined.get(id(resource))
+        if found is None or found[0] is not resource:
+            if len(self._joined) >= RESOURCES_MAX:
+                self._joined.clear()
+            extras = {key: value for key, (_, _, value) in self._extras.items()}
+            found = self._joined[id(resource)] = (resource, {**resource, **extras})
+        return found[1]
+
+
+class Traces:
+    """All traces, bounded in number, in time, and in the spans they remember.
+
+    Args:
+        traces_max: bound on the traces remembered.
+        spans_max: spans remembered in trees before a period ends early.
+        period_ns: length of a period, Unix nanoseconds.
+    """
+
+    def __init__(
+        self,
+        traces_max: int = TRACES_MAX,
+        spans_max: int = SPANS_MAX,
+        period_ns: int = PERIOD_NS,
+    ) -> None:
+        self._traces_max = traces_max
+        self._spans_max = spans_max
+        self._period_ns = period_ns
+        self._traces: OrderedDict[tuple[str, bytes], Trace] = OrderedDict()
+        self._young: list[Trace] = []
+        self._old: list[Trace] = []
+        self._epoch = 0
+        self._since = 0
+        self._spans = 0
+
+    def of(self, namespace: str, trace_id: bytes) -> Trace:
+        """The trace, which is the most recently seen one now."""
+        place = (namespace, trace_id)
+        trace = self._traces.get(place)
+        if trace is None:
+            trace = self._traces[place] = Trace(place)
+            if len(self._traces) > self._traces_max:
+                _, gone = self._traces.popitem(last=False)
+                gone.tree = None
+        else:
+            self._traces.move_to_end(place)
+        return trace
+
+    def grow(self, trace: Trace, span_id: bytes, parent: bytes, now: int) -> Tree:
+        """The trace's tree with one span more."""
+        if now - self._since >= self._period_ns or self._spans >= self._spans_max:
+            self._turn(now)
+        tree = trace.tree
+        if tree is None:
+            tree = trace.tree = Tree()
+        if trace.epoch != self._epoch:
+            trace.epoch = self._epoch
+            self._young.append(trace)
+            self._spans += len(tree.parents)
+        self._spans += 1
+        if len(tree.parents) >= TREE_MAX:
+            tree.shrink()
+        tree.parents[span_id] = parent
+        return tree
+
+    def _turn(self, now: int) -> None:
+        """A period is over: trees that no span came to are forgotten."""
+        for trace in self._old:
+            if trace.epoch < self._epoch:
+                trace.tree = None
+        self._old, self._young = self._young, []
+        self._epoch += 1
+        self._since = now
+        self._spans = 0

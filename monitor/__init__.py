@@ -1,0 +1,56 @@
+"""The library that decides and scores: tool calls in, verdicts and CORE scores out.
+
+    ToolCall -> session log -> symbol -> DFA step -> Verdict -> scores
+
+Pure and importable without a network stack: time is an argument. Names are loaded when first
+used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from monitor.engine import Monitor
+    from monitor.errors import OffrailsError, SpecError
+    from monitor.limits import Limits
+    from monitor.records import SessionKey, ToolCall, Verdict
+    from monitor.spec.read import load_spec, load_specs
+    from monitor.spec.spec import Spec
+
+__all__ = [
+    "Limits",
+    "Monitor",
+    "OffrailsError",
+    "SessionKey",
+    "Spec",
+    "SpecError",
+    "ToolCall",
+    "Verdict",
+    "load_spec",
+    "load_specs",
+]
+
+_HOME = {
+    "Limits": "monitor.limits",
+    "Monitor": "monitor.engine",
+    "OffrailsError": "monitor.errors",
+    "SessionKey": "monitor.records",
+    "Spec": "monitor.spec.spec",
+    "SpecError": "monitor.errors",
+    "ToolCall": "monitor.records",
+    "Verdict": "monitor.records",
+    "load_spec": "monitor.spec.read",
+    "load_specs": "monitor.spec.read",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

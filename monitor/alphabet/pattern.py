@@ -1,0 +1,347 @@
+"""Argument patterns: what a value must be. Parsed once, compiled to plain fast callables.
+
+Values are JSON: 1 equals 1.0, True never equals 1, "1" never equals 1, deep in lists and
+mappings too. Regular expressions are RE2 (linear time), because the text is the agent's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from monitor.errors import OffrailsError
+
+__all__ = ["RANKS", "TYPES", "Pattern", "PatternError", "covers", "overlaps", "parse", "same"]
+
+Matcher = Callable[[Any], bool]
+
+RANKS: Final[dict[str, int]] = {
+    "any": 0,
+    "not_in": 1,
+    "type": 2,
+    "regex": 3,
+    "range": 4,
+    "one_of": 5,
+    "exact": 6,
+}
+"""Kinds of pattern by specificity; `range` is {min:, max:}."""
+
+_NUMBER: Final = (int, float)
+
+REGEX_LENGTH_MAX: Final = 4_096
+REGEX_MEMORY_MAX: Final = 512 * 1024
+"""Bytes of one compiled expression: typical ones take a few KiB, hostile ones any number."""
+
+
+class PatternError(OffrailsError):
+    """A pattern cannot be used. `code` is the finding's code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One argument's pattern. `operand` is what the document says, never changed after parsing."""
+
+    kind: str
+    operand: Any
+    matches: Matcher = field(repr=False, compare=False)
+    """Whether a JSON value is meant. A missing argument is the caller's question."""
+
+    @property
+    def rank(self) -> int:
+        """Specificity: exact > one_of > min/max > regex > type > not_in > any."""
+        return RANKS[self.kind]
+
+
+# --- values -----------------------------------------------------------------------------------
+
+
+def same(value: Any, wanted: Any) -> bool:
+    """JSON equality. Recursion goes no deeper than `wanted`, so a deep `value` is harmless."""
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return value is wanted
+    if isinstance(wanted, list):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(wanted)
+            and all(map(same, value, wanted))
+        )
+    if isinstance(wanted, dict):
+        return (
+            isinstance(value, Mapping)
+            and len(value) == len(wanted)
+            and all(key in value and same(value[key], item) for key, item in wanted.items())
+        )
+    return bool(value == wanted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBER) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+TYPES: Final[dict[str, Matcher]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": _is_integer,
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list | tuple),
+    "object": lambda value: isinstance(value, Mapping),
+    "null": lambda value: value is None,
+}
+"""JSON types. An integral float is an integer, because JSON's 1.0 equals 1."""
+
+
+# --- matchers ---------------------------------------------------------------------------------
+
+
+def _exactly(wanted: Any) -> Matcher:
+    if isinstance(wanted, str):
+        return partial(operator.eq, wanted)
+    if wanted is None or isinstance(wanted, bool):
+        return partial(operator.is_, wanted)
+    if isinstance(wanted, _NUMBER):
+        return lambda value: value == wanted and not isinstance(value, bool)
+    return lambda value: same(value, wanted)
+
+
+def _among(wanted: list[Any]) -> Matcher:
+    strings = frozenset(item for item in wanted if isinstance(item, str))
+    others = tuple(_exactly(item) for item in wanted if not isinstance(item, str))
+
+    def among(value: Any) -> bool:
+        if isinstance(value, str):
+            return value in strings
+        return any(matches(value) for matches in others)
+
+    return among
+
+
+def _outside(unwanted: list[Any]) -> Matcher:
+    among = _among(unwanted)
+    return lambda value: not among(value)
+
+
+def _between(low: float, high: float) -> Matcher:
+    return lambda value: (
+        isinstance(value, _NUMBER) and not isinstance(value, bool) and low <= value <= high
+    )
+
+
+def _searching(text: str) -> Matcher:
+    import re2  # only specs with a regex pay for it
+
+    options = re2.Options()
+    options.max_mem = REGEX_MEMORY_MAX
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        search = re2.compile(text, options).search
+    except (re2.error, UnicodeError) as problem:
+        raise PatternError("invalid_regex", f"{text!r}: {_said(problem)}") from None
+
+    def searching(value: Any) -> bool:
+        if not isinstance(value, str):
+            return False
+        # A lone surrogate ("\ud800" is legal JSON) has no UTF-8: it is searched as "?".
+        return search(value.encode("utf-8", "replace")) is not None
+
+    return searching
+
+
+def _said(problem: Exception) -> str:
+    said = problem.args[0] if problem.args else problem
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+
+
+# --- parsing ----------------------------------------------------------------------------------
+
+
+def parse(raw: Any) -> Pattern:
+    """The pattern a document's value stands for; a plain value is an exact one.
+
+    Raises:
+        PatternError: `invalid_pattern`, `invalid_regex` or `pattern_matches_nothing`.
+    """
+    if not isinstance(raw, dict):
+        return _parse_exact(raw)
+    if raw and raw.keys() <= {"min", "max"}:
+        return _parse_range(raw)
+    if len(raw) != 1 or next(iter(raw)) not in _FORMS:
+        raise PatternError("invalid_pattern", _hint(raw))
+    [(form, operand)] = raw.items()
+    return _FORMS[form](operand)
+
+
+def _hint(raw: dict[str, Any]) -> str:
+    forms = "exact, any, one_of, not_in, min and max, regex, type"
+    return (
+        f"{_shown(raw)} is none of the pattern forms ({forms}); "
+        "for an argument that is this very object write {exact: ...}"
+    )
+
+
+def _shown(raw: Any) -> str:
+    text = repr(raw)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _parse_exact(operand: Any) -> Pattern:
+    if _is_number(operand) and math.isnan(operand):
+        raise PatternError("pattern_matches_nothing", "nothing equals .nan")
+    return Pattern("exact", operand, _exactly(operand))
+
+
+def _parse_any(operand: Any) -> Pattern:
+    if operand is not True:
+        raise PatternError(
+            "invalid_pattern", f"write {{any: true}}, not any: {_shown(operand)}"
+        )
+    return Pattern("any", True, lambda value: True)  # noqa: ARG005 - any value at all
+
+
+def _parse_one_of(operand: Any) -> Pattern:
+    if not isinstance(operand, list):
+        raise PatternError("invalid_pattern", f"one_of takes a list, not {_shown(operand)}")
+    if not operand:
+        raise PatternError("pattern_matches_nothing", "one_of: [] leaves no value")
+    return Pattern("one_of", operand, _among(operand))
+
+
+def _parse_not_in(operand: Any) -> Pattern:
+    if not isinstance(operand, list):
+        raise PatternError("invalid_pattern", f"not_in takes a list, not {_shown(operand)}")
+    return Pattern("not_in", operand, _outside(operand))
+
+
+def _parse_range(operand: dict[str, Any]) -> Pattern:
+    for name, bound in operand.items():
+        if not _is_number(bound) or math.isnan(bound):
+            raise PatternError("invalid_pattern", f"{name} takes a number, not {_shown(bound)}")
+    low, high = operand.get("min", -math.inf), operand.get("max", math.inf)
+    if low > high:
+        raise PatternError("pattern_matches_nothing", f"min {low} is above max {high}")
+    return Pattern("range", (low, high), _between(low, high))
+
+
+def _parse_regex(operand: Any) -> Pattern:
+    if not isinstance(operand, str):
+        raise PatternError("invalid_pattern", f"regex takes a text, not {_shown(operand)}")
+    if len(operand) > REGEX_LENGTH_MAX:
+        said = (
+            f"the expression has {len(operand):,} characters, at most {REGEX_LENGTH_MAX:,} fit"
+        )
+        raise PatternError("invalid_regex", said)
+    return Pattern("regex", operand, _searching(operand))
+
+
+def _parse_type(operand: Any) -> Pattern:
+    if not isinstance(operand, str) or operand not in TYPES:
+        known = ", ".join(TYPES)
+        raise PatternError("invalid_pattern", f"type is one of {known}, not {_shown(operand)}")
+    return Pattern("type", operand, TYPES[operand])
+
+
+_FORMS: Final[dict[str, Callable[[Any], Pattern]]] = {
+    "exact": _parse_exact,
+    "any": _parse_any,
+    "one_of": _parse_one_of,
+    "not_in": _parse_not_in,
+    "regex": _parse_regex,
+    "type": _parse_type,
+}
+
+
+# --- comparing two patterns -------------------------------------------------------------------
+
+
+_FEW: Final[dict[str, list[Any]]] = {"null": [None], "boolean": [True, False]}
+
+
+def _values(pattern: Pattern) -> list[Any] | None:
+    """Every value the pattern matches, where they are few; else None."""
+    if pattern.kind == "exact":
+        return [pattern.operand]
+    if pattern.kind == "one_of":
+        return list(pattern.operand)
+    if pattern.kind == "range" and pattern.operand[0] == pattern.operand[1]:
+        return [pattern.operand[0]]
+    return _FEW.get(pattern.operand) if pattern.kind == "type" else None
+
+
+def overlaps(one: Pattern, other: Pattern) -> bool | None:
+    """Whether some value matches both; None where that is not decided (two regexes)."""
+    for left, right in ((one, other), (other, one)):
+        values = _values(left)
+        if values is not None:
+            return any(right.matches(value) for value in values)
+    if "any" in (one.kind, other.kind):
+        return True
+    low, high = sorted((one, other), key=lambda pattern: pattern.rank)
+    return _infinite_overlap(low, high)
+
+
+def _infinite_overlap(low: Pattern, high: Pattern) -> bool | None:
+    """As `overlaps`, for two patterns of infinitely many values; `low` is of the lower rank."""
+    if high.kind == "regex":
+        if low.kind == "type":
+            return bool(low.operand == "string")
+        return None
+    if low.kind == "regex":
+        return False  # strings here, numbers there
+    if low.kind == "not_in":
+        return True  # finitely many values cannot exclude infinitely many
+    if high.kind == "range":
+        if low.kind == "type":
+            return low.operand == "number" or (
+                low.operand == "integer" and _holds_integer(*high.operand)
+            )
+        return bool(
+            max(low.operand[0], high.operand[0]) <= min(low.operand[1], high.operand[1])
+        )
+    return low.operand == high.operand or {low.operand, high.operand} == {"integer", "number"}
+
+
+def _holds_integer(low: float, high: float) -> bool:
+    return math.isinf(low) or math.isinf(high) or math.ceil(low) <= math.floor(high)
+
+
+def covers(general: Pattern, special: Pattern) -> bool:
+    """True when `general` surely matches every value `special` matches (sound, not complete)."""
+    if general.kind == "any":
+        return True
+    values = _values(special)
+    if values is not None:
+        return all(general.matches(value) for value in values)
+    if general.kind == "not_in":
+        return _excludes(special, general)
+    if general.kind == "type":
+        return _is_of_type(special, general.operand)
+    if general.kind == special.kind == "range":
+        return bool(
+            general.operand[0] <= special.operand[0]
+            and special.operand[1] <= general.operand[1]
+        )
+    return general.kind == special.kind == "regex" and general.operand == special.operand
+
+
+def _excludes(special: Pattern, general: Pattern) -> bool:
+    return not any(special.matches(value) for value in general.operand)
+
+
+def _is_of_type(special: Pattern, wanted: str) -> bool:
+    if special.kind == "type":
+        return special.operand == wanted or (special.operand, wanted) == ("integer", "number")
+    return {"range": "number", "regex": "string"}.get(special.kind) == wanted

@@ -1,0 +1,1 @@
+"""Automata: the table (dfa.py), questions about it (paths.py), positions and pictures."""

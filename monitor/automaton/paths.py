@@ -1,0 +1,328 @@
+"""Questions about a machine's graph: what can be reached, golden paths, shortest legal ways.
+
+Progress edges only (papers/000 section 2.1): a read never leads anywhere. Everything is bounded,
+because the states of constraints side by side are too many to list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count, islice
+
+from monitor.automaton.dfa import UNDEFINED, Machine
+
+__all__ = [
+    "STATES_MAX",
+    "count_golden",
+    "dead_states",
+    "golden_lengths",
+    "golden_paths",
+    "progress",
+    "progress_cycles",
+    "reachable",
+    "reachable_symbols",
+    "shortest_way",
+    "walk_golden",
+]
+
+STATES_MAX = 10_000
+"""States a search visits before it gives up: 10 ms at a few edges a state."""
+
+EDGES_MAX = 1_000_000
+"""Edges the search for golden paths tries: about half a second."""
+
+COUNT_MAX = 10**15
+"""Above this a count of golden paths is only "at least"."""
+
+_CACHE_MAX = 4_096
+
+Word = tuple[int, ...]
+
+
+def progress(machine: Machine, state: int) -> tuple[tuple[int, int], ...]:
+    """(symbol, target) of the edges that change the state, in declaration order."""
+    edges = ((symbol, machine.step(state, symbol)) for symbol in machine.defined(state))
+    return tuple((symbol, target) for symbol, target in edges if target != state)
+
+
+def reachable(
+    machine: Machine, sources: Iterable[int], limit: int = STATES_MAX
+) -> tuple[int, ...] | None:
+    """States reachable from `sources`, breadth first, sources included; None above `limit`."""
+    found = dict.fromkeys(sources)
+    queue = list(found)
+    for state in queue:  # grows while it is read
+        for _, target in progress(machine, state):
+            if target not in found:
+                if len(found) >= limit:
+                    return None
+                found[target] = None
+                queue.append(target)
+    return tuple(queue)
+
+
+# --- asked for each harmful call, so remembered -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A machine as a cache key, by identity: hashing its table would cost more than the search."""
+
+    machine: Machine
+
+    def __hash__(self) -> int:
+        return id(self.machine)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.machine is self.machine
+
+
+def shortest_way(machine: Machine, sources: Iterable[int], symbol: int) -> Word | None:
+    """Symbols of a shortest legal way to a state where `symbol` is defined.
+
+    Args:
+        machine: what is stepped.
+        sources: states the session may be in; ties go to the first, then to declaration order.
+        symbol: the symbol that is to become possible.
+
+    Returns:
+        () where a source defines it; None where no state within the first `STATES_MAX` does.
+    """
+    return _shortest_way(_Same(machine), tuple(sources), symbol)
+
+
+@lru_cache(_CACHE_MAX)
+def _shortest_way(key: _Same, sources: tuple[int, ...], symbol: int) -> Word | None:
+    machine = key.machine
+    came_from: dict[int, tuple[int, int] | None] = dict.fromkeys(sources)
+    queue = list(came_from)
+    for state in queue:
+        if machine.step(state, symbol) != UNDEFINED:
+            return _word_to(state, came_from)
+        if len(queue) >= STATES_MAX:
+            continue
+        for letter, target in progress(machine, state):
+            if target not in came_from:
+                came_from[target] = (state, letter)
+                queue.append(target)
+    return None
+
+
+def _word_to(state: int, came_from: dict[int, tuple[int, int] | None]) -> Word:
+    word: list[int] = []
+    while (step := came_from[state]) is not None:
+        state, letter = step
+        word.append(letter)
+    return tuple(reversed(word))
+
+
+def reachable_symbols(machine: Machine, state: int) -> frozenset[int]:
+    """Symbols defined in some state reachable from `state`, its own included.
+
+    Of a machine with more than `STATES_MAX` states ahead: all symbols, since none can be ruled
+    out.
+    """
+    return _reachable_symbols(_Same(machine), state)
+
+
+@lru_cache(_CACHE_MAX)
+def _reachable_symbols(key: _Same, state: int) -> frozenset[int]:
+    machine = key.machine
+    ahead = reachable(machine, (state,))
+    if ahead is None:
+        return frozenset(range(len(machine.symbols)))
+    return frozenset(symbol for reached in ahead for symbol in machine.defined(reached))
+
+
+# --- shape ------------------------------------------------------------------------------------
+
+
+def _live(machine: Machine, states: Iterable[int]) -> set[int]:
+    """Those of `states` (closed under steps) from which an accepting state can be reached."""
+    sources: dict[int, list[int]] = {}
+    for state in states:
+        sources.setdefault(state, [])
+        for _, target in progress(machine, state):
+            sources.setdefault(target, []).append(state)
+    live = {state for state in sources if machine.accepts(state)}
+    todo = list(live)
+    while todo:
+        for source in sources[todo.pop()]:
+            if source not in live:
+                live.add(source)
+                todo.append(source)
+    return live
+
+
+def dead_states(machine: Machine, limit: int = STATES_MAX) -> tuple[int, ...]:
+    """Reachable states from which no accepting state can be reached, breadth first.
+
+    () where the machine has more than `limit` states.
+    """
+    states = reachable(machine, (machine.initial,), limit)
+    if states is None:
+        return ()
+    live = _live(machine, states)
+    return tuple(state for state in states if state not in live)
+
+
+def progress_cycles(machine: Machine) -> tuple[tuple[int, ...], ...]:
+    """The groups of reachable states that lie on a common cycle of progress edges, each sorted.
+
+    () where the machine has more than `STATES_MAX` states.
+    """
+    states = reachable(machine, (machine.initial,)) or ()
+    return tuple(tuple(sorted(group)) for group in _components(machine, states) if group[1:])
+
+
+def _components(machine: Machine, states: Iterable[int]) -> list[list[int]]:
+    """Strongly connected components, last ones first (Tarjan 1972, without recursion)."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[list[int]] = []
+    for root in states:
+        if root in number:
+            continue
+        calls = [(root, _enter(machine, root, number, low, stack, on_stack))]
+        while calls:
+            state, edges = calls[-1]
+            for _, target in edges:
+                if target not in number:
+                    calls.append(
+                        (target, _enter(machine, target, number, low, stack, on_stack))
+                    )
+                    break
+                if target in on_stack:
+                    low[state] = min(low[state], number[target])
+            else:
+                calls.pop()
+                if calls:
+                    low[calls[-1][0]] = min(low[calls[-1][0]], low[state])
+                if low[state] == number[state]:
+                    found.append(_pop_component(state, stack, on_stack))
+    return found
+
+
+def _enter(
+    machine: Machine,
+    state: int,
+    number: dict[int, int],
+    low: dict[int, int],
+    stack: list[int],
+    on_stack: set[int],
+) -> Iterator[tuple[int, int]]:
+    number[state] = low[state] = len(number)
+    stack.append(state)
+    on_stack.add(state)
+    return iter(progress(machine, state))
+
+
+def _pop_component(state: int, stack: list[int], on_stack: set[int]) -> list[int]:
+    group = [stack.pop()]
+    while group[-1] != state:
+        group.append(stack.pop())
+    on_stack.difference_update(group)
+    return group
+
+
+# --- golden paths (papers/000 section 2.2) ----------------------------------------------------
+
+
+def golden_paths(machine: Machine, limit: int) -> tuple[Word, ...]:
+    """The first `limit` golden paths: accepting, loop-free and harm-free, in declaration order.
+
+    A golden path is an accepting word over progress edges that visits no state twice; the empty
+    word is one where the initial state accepts.
+    """
+    found: list[Word] = []
+    for word in walk_golden(machine):
+        if word is None or len(found) >= limit:
+            break
+        found.append(word)
+    return tuple(found)
+
+
+def walk_golden(machine: Machine) -> Iterator[Word | None]:
+    """Golden paths one by one; None, as the last item, when the search gives up.
+
+    It gives up after `EDGES_MAX` edges, or where more than `STATES_MAX` states are reachable.
+    """
+    states = reachable(machine, (machine.initial,))
+    if states is None:
+        yield None
+        return
+    live = _live(machine, states)
+    if machine.initial not in live:
+        return
+    edges = {
+        state: [edge for edge in progress(machine, state) if edge[1] in live] for state in live
+    }
+    word: list[int] = []
+    trail = [(machine.initial, iter(edges[machine.initial]))]
+    visited = {machine.initial}
+    if machine.accepts(machine.initial):
+        yield ()
+    for tried in count():
+        if tried > EDGES_MAX:
+            yield None
+            return
+        step = next(trail[-1][1], None)
+        if step is None:
+            visited.discard(trail.pop()[0])
+            if not trail:
+                return
+            word.pop()
+        elif step[1] not in visited:
+            word.append(step[0])
+            visited.add(step[1])
+            trail.append((step[1], iter(edges[step[1]])))
+            if machine.accepts(step[1]):
+                yield tuple(word)
+
+
+def count_golden(machine: Machine, limit: int) -> int:
+    """How many golden paths there are.
+
+    Without progress cycles this is exact up to `COUNT_MAX`; with them, or with too many states to
+    list, counting stops at `limit` + 1, which is also the answer where the search gives up.
+    """
+    order = _ends_first(machine)
+    if order is None:
+        words = list(islice(walk_golden(machine), limit + 1))
+        return limit + 1 if None in words else len(words)
+    ways: dict[int, int] = {}
+    for state in order:
+        onward = sum(ways[target] for _, target in progress(machine, state))
+        ways[state] = min(COUNT_MAX, onward + machine.accepts(state))
+    return ways[machine.initial]
+
+
+def golden_lengths(machine: Machine, limit: int) -> tuple[int, ...]:
+    """The different lengths of the golden paths, ascending (the set under eq. 8's maximum).
+
+    With progress cycles only the first `limit` golden paths are looked at.
+    """
+    order = _ends_first(machine)
+    if order is None:
+        return tuple(sorted({len(word) for word in golden_paths(machine, limit)}))
+    lengths: dict[int, int] = {}  # bit n: some accepting path of n steps starts here
+    for state in order:
+        mask = int(machine.accepts(state))
+        for _, target in progress(machine, state):
+            mask |= lengths[target] << 1
+        lengths[state] = mask
+    mask = lengths[machine.initial]
+    return tuple(n for n in range(mask.bit_length()) if mask >> n & 1)
+
+
+def _ends_first(machine: Machine) -> list[int] | None:
+    """Reachable states, each after its targets; None with a progress cycle or too many states."""
+    states = reachable(machine, (machine.initial,))
+    if states is None:
+        return None
+    groups = _components(machine, states)
+    return None if any(group[1:] for group in groups) else [group[0] for group in groups]

@@ -1,0 +1,294 @@
+"""Has the calls of sessions judged: binds specs, finds the judgement, adds the call to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor.binder import Binder
+from monitor.ledger import Ledger
+from monitor.limits import SECOND, Limits
+from monitor.records import ToolCall, Verdict
+from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
+from monitor.session.judgement import FOLD_LUMP, Change, Judgement
+from monitor.session.log import Names, Texts
+from monitor.session.session import Session
+from monitor.spec.spec import Spec
+
+__all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
+
+HELD_MAX = 64
+"""Calls of a session no spec matches yet, kept with their arguments for a late binding."""
+
+AHEAD_MAX_NS = 60 * SECOND
+"""Clocks of two hosts differ by less, or one of them is wrong."""
+
+HELD_ALL_MAX = 50_000
+"""The same, over all sessions."""
+
+
+class Court:
+    """Judges the calls of one session at a time; it keeps no sessions itself."""
+
+    def __init__(
+        self, binder: Binder, ledger: Ledger, names: Names, limits: Limits, started_ns: int
+    ) -> None:
+        self.binder = binder
+        self.folded_young = 0
+        """Steps folded before they were final, in a burst of one session."""
+        self._ledger = ledger
+        self._names = names
+        self._limits = limits
+        self._started_ns = started_ns
+        self._unbound = Judge(Spec.observer())
+        self._held = 0
+
+    # --- which specs -------------------------------------------------------------------------
+
+    def bind(self, session: Session, attributes: Mapping[str, Any], now: int) -> list[Verdict]:
+        """Binds specs that match what is known by now; held calls are judged under them."""
+        agent = session.known_agent
+        if session.bound_on is attributes and session.bound_as == agent:
+            return []
+        session.bound_on, session.bound_as = attributes, agent
+        found = self.binder.bind(attributes, agent)
+        new = tuple(judge for judge in found if judge not in session.judges)
+        if not new:
+            return []
+        session.bound_late = bool(session.judges or session.judgements)
+        session.judges += new
+        return self._catch_up(session, now)
+
+    def _catch_up(self, session: Session, now: int) -> list[Verdict]:
+        """Judges the calls that were held while no spec matched."""
+        held = self.release(session)
+        unbound = session.judgement(self._unbound, "")
+        if unbound is not None:
+            session.remove(unbound)
+            if unbound.calls > len(held):
+                session.miss("no_spec", unbound.calls - len(held))
+                self.join(session)
+            self._ledger.leave(unbound)
+        return [verdict for call in held for verdict in self.take(session, call, now)]
+
+    def release(self, session: Session) -> list[ToolCall]:
+        """The calls a session has held, which it holds no longer."""
+        held, session.held = session.held or [], None
+        self._held -= len(held)
+        return held
+
+    def _hold(self, session: Session, call: ToolCall) -> None:
+        if not self.binder.judges or self._held >= HELD_ALL_MAX:
+            return
+        if session.held is None:
+            session.held = []
+        if len(session.held) < HELD_MAX:
+            session.held.append(call)
+            self._held += 1
+
+    def join(self, session: Session) -> None:
+        """The session began before it was seen: certain harms only, from now on."""
+        if session.joined or self._limits.history_complete:
+            return
+        session.joined = True
+        for judgement in session.judgements:
+            self._ledger.count(judgement, judgement.join())
+
+    # --- one call ------------------------------------------------------------------------------
+
+    def take(
+        self, session: Session, call: ToolCall, now: int, *, quiet: bool = False
+    ) -> list[Verdict]:
+        """The call under each of the session's specs; kept for later where there is none."""
+        if not session.judges:
+            self._hold(session, call)
+            self._judge(session, self._unbound, call, now, quiet=True)
+            return []
+        verdicts: list[Verdict] = []
+        judged = False
+        for judge in session.judges:
+            found = self._judge(session, judge, call, now, quiet=quiet)
+            if found is not None:
+                judged = True
+                if found:
+                    verdicts += found
+        session.judged += judged
+        return verdicts
+
+    def _judge(
+        self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
+    ) -> Sequence[Verdict] | None:
+        """The verdicts under one spec; None where a policy does not name the call."""
+        token = self._token(judge, call)
+        if token is None:
+            return None
+        part = _part(judge, call) if judge.parted else ""
+        judgement = session.judgement(judge, part)
+        if judgement is None:
+            judgement = self._open(session, judge, part)
+        tool = self._names.number(call.tool)
+        at = _at(judge, call, now)
+        if self._limits.keep_arguments or call.call_id:
+            self._keep(judgement, call)
+        before = judgement.head.position
+        code = judgement.append(call, tool, token, at, now)
+        if code is None:
+            changes = self._insert(judgement, call, tool, token, at, now)
+        elif quiet and code < HARMFUL:
+            self._ledger.count_plain(judgement, code)
+            changes = ()
+        else:
+            after, place = judgement.head.position, len(judgement.log) - 1
+            changes = (Change(place, None, code, code >= HARMFUL, False, before, after),)
+            self._ledger.count(judgement, changes)
+        told = [
+            self._ledger.verdict(session, judgement, change)
+            for change in changes
+            if not quiet or change.new >= HARMFUL or change.old is not None
+        ]
+        if judgement.crowded and self._limits.fold:
+            self._relieve(judgement, now)
+        return told
+
+    def _insert(
+        self, judgement: Judgement, call: ToolCall, tool: int, token: int, at: int, now: int
+    ) -> Sequence[Change]:
+        """The call goes to its place among earlier ones, whose verdicts it may revise."""
+        late = judgement.late
+        changes = judgement.insert(call, tool, token, at, now)
+        self._ledger.count(judgement, changes)
+        if judgement.pair is not None:
+            judgement.pair.late += judgement.late - late
+        return changes
+
+    def _token(self, judge: Judge, call: ToolCall) -> int | None:
+        """The call's token, or None where a policy does not name the call."""
+        alphabet = judge.spec.alphabet
+        token = alphabet.match(call.tool, call.arguments, call.error)
+        if token < judge.plain:
+            return token
+        meaning = alphabet.tokens[token]
+        if meaning.symbols or meaning.symbol is not None:
+            return token
+        if call.control:
+            return CONTROL_TOKEN
+        return None if judge.spec.kind == "policy" else token
+
+    def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
+        complete = self._limits.history_complete
+        # For a while after our start a session may have begun before us without a sign of it.
+        young = session.touched_ns - self._started_ns < self._limits.idle_ns
+        # A spec bound when others had already judged calls has not seen those.
+        late = session.bound_late and session.judged > 0 and not session.held
+        judgement = Judgement(
+            judge,
+            part,
+            joined=not complete and (session.joined or late),
+            doubtful=young and not complete,
+        )
+        session.add(judgement)
+        self._ledger.enter(session, judgement)
+        return judgement
+
+    def _keep(self, judgement: Judgement, call: ToolCall) -> None:
+        """Keeps what of a call is text: its id, and its arguments where they are shown."""
+        if self._limits.keep_arguments:
+            judgement.log.keep(call.span_id, Texts(call.call_id, call.arguments))
+        elif call.call_id:
+            judgement.log.keep(call.span_id, Texts(call.call_id, None))
+
+    def _relieve(self, judgement: Judgement, now: int) -> None:
+        """A burst has filled a log: its oldest steps become final before their time."""
+        self._ledger.finalise(judgement, judgement.finalise(now, FOLD_LUMP))
+        self.folded_young += FOLD_LUMP
+        judgement.fold_first(FOLD_LUMP)
+
+    # --- corrections ---------------------------------------------------------------------------
+
+    def amend(
+        self, session: Session, span_id: bytes, call: ToolCall, now: int
+    ) -> list[Verdict]:
+        """The call judged by `span_id` is read anew, from a fuller span of it."""
+        for place, held in enumerate(session.held or ()):
+            if held.span_id == span_id and session.held is not None:
+                session.held[place] = call
+        verdicts: list[Verdict] = []
+        for judge in session.judges or (self._unbound,):
+            verdicts += self._amend(session, judge, span_id, call, now)
+        return verdicts
+
+    def _amend(
+        self, session: Session, judge: Judge, span_id: bytes, call: ToolCall, now: int
+    ) -> list[Verdict]:
+        """The same under one spec, which may name the call only now, or no longer."""
+        token, part = self._token(judge, call), _part(judge, call)
+        verdicts: list[Verdict] = []
+        for judgement in session.under(judge):
+            place = judgement.log.find(span_id)
+            if place is None:
+                continue
+            if token is None or judgement.part != part:
+                verdicts += self._tell(session, judgement, judgement.retract(place))
+                continue
+            tool = self._names.number(call.tool)
+            changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
+            self._keep(judgement, call)
+            return verdicts + self._tell(session, judgement, changes)
+        return [*verdicts, *(self._judge(session, judge, call, now, quiet=False) or ())]
+
+    def retract(self, session: Session, span_id: bytes) -> list[Verdict]:
+        """The step judged by `span_id` was no call: what follows is judged without it."""
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            place = judgement.log.find(span_id)
+            if place is not None:
+                verdicts += self._tell(session, judgement, judgement.retract(place))
+        return verdicts
+
+    def _tell(
+        self, session: Session, judgement: Judgement, changes: Sequence[Change]
+    ) -> list[Verdict]:
+        self._ledger.count(judgement, changes)
+        return [self._ledger.verdict(session, judgement, change) for change in changes]
+
+    def merge(self, moved: Session, target: Session) -> None:
+        """Moves the calls of one session into another, each to its place."""
+        held = self.release(moved)
+        target.absorb(moved)
+        for judgement in moved.judgements:
+            self._ledger.leave(judgement)
+            into = target.judgement(judgement.judge, judgement.part)
+            if not judgement.judge.spec.id and target.judges:
+                continue
+            if into is None:
+                target.add(judgement)
+            else:
+                self._ledger.count(into, into.absorb(judgement))
+        new = tuple(judge for judge in moved.judges if judge not in target.judges)
+        target.judges += new
+        for call in held:
+            if target.judges:
+                self.take(target, call, target.touched_ns)
+            else:
+                self._hold(target, call)
+        self._ledger.relabel(target)
+
+
+def _part(judge: Judge, call: ToolCall) -> str:
+    """Which of a session's judgements under one spec the call belongs to."""
+    if judge.spec.scope == "session":
+        return ""
+    return call.agent if judge.spec.scope == "agent" else call.trace_id.hex()
+
+
+def _at(judge: Judge, call: ToolCall, now: int) -> int:
+    """Where the call stands in the order: its start, or its end where the spec says so.
+
+    A clock that cannot be right (no start, an end before it, or far ahead of the receipt) is not
+    believed: the call is placed by its receipt.
+    """
+    start, end = call.start_ns, call.end_ns
+    if not start or end < start or end > now + AHEAD_MAX_NS:
+        return now
+    order = judge.spec.order
+    return end if order and order.get(call.tool) == "end" else start

@@ -1,0 +1,195 @@
+"""Brings the sums per (agent, spec) up to date, judgement by judgement, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from monitor.records import Kind, Verdict
+from monitor.session.judge import CODES
+from monitor.session.judgement import Change, Judgement, Step
+from monitor.session.log import Names
+from monitor.session.report import compensated, scores
+from monitor.session.session import Ended, Session
+from monitor.totals import (
+    CLEAN_SHARE,
+    NO_SHARE,
+    UNMATCHED,
+    Finished,
+    SessionFinished,
+    Share,
+    Totals,
+    fixed,
+)
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Counts what judgements say, and words it.
+
+    Args:
+        totals: the sums.
+        names: tool names by number.
+    """
+
+    def __init__(self, totals: Totals, names: Names) -> None:
+        self._totals = totals
+        self._names = names
+
+    # --- a judgement's place in the sums -----------------------------------------------------
+
+    def enter(self, session: Session, judgement: Judgement) -> None:
+        """The judgement is counted under its agent and spec."""
+        judge, spec = judgement.judge, judgement.judge.spec
+        agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
+        name = spec.id or UNMATCHED
+        judgement.pair = self._totals.pair(agent, name, spec.conventions.beta, judge.severities)
+        judgement.pair.active += 1
+
+    def leave(self, judgement: Judgement) -> None:
+        """Takes a judgement out of the live sums."""
+        pair = judgement.pair
+        if pair is not None:
+            pair.move(judgement.share, NO_SHARE)
+            pair.active -= 1
+            judgement.share, judgement.pair = NO_SHARE, None
+
+    def relabel(self, session: Session) -> None:
+        """The session's agent is another than the metrics were told."""
+        for judgement in session.judgements:
+            self.leave(judgement)
+            self.enter(session, judgement)
+            self.share(judgement)
+
+    # --- verdicts ----------------------------------------------------------------------------
+
+    def count(self, judgement: Judgement, changes: Sequence[Change]) -> None:
+        """Counts first verdicts and revisions, and what they make of the live means."""
+        pair = judgement.pair
+        if pair is None or not judgement.judge.spec.id:
+            return
+        for change in changes:
+            kind, reason = CODES[change.new]
+            if change.old is None:
+                pair.calls[kind] += 1
+            else:
+                pair.revisions[CODES[change.old][0], kind] += 1
+            if change.raised and reason is not None:
+                row = judgement.log.row(change.place)
+                state = judgement.judge.state(change.before)
+                tool = self._names.text(row.tool)
+                severity = judgement.judge.spec.severity.of(tool, state, reason)
+                pair.provisional[reason, severity] += 1
+        self.share(judgement)
+
+    def count_plain(self, judgement: Judgement, code: int) -> None:
+        """The same for the first verdict of a call that came in order and did no harm."""
+        pair = judgement.pair
+        if pair is not None and judgement.judge.spec.id:
+            pair.calls[CODES[code][0]] += 1
+            tally = judgement.head.tally
+            if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
+                self.share(judgement)
+
+    def share(self, judgement: Judgement) -> None:
+        """What the judgement adds to the live means, as of now."""
+        pair, run, share = judgement.pair, judgement.head, judgement.share
+        if pair is None:
+            return
+        if not (judgement.judge.scored and run.exact):
+            new = NO_SHARE
+        elif not share.sessions or run.tally.harmful_steps or share.harmful:
+            tally = run.tally
+            new = CLEAN_SHARE
+            if tally.harmful_steps:
+                harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
+                new = Share(1, harm_rate, prefix_crit, tally.harmful_steps)
+        else:
+            return
+        pair.move(share, new)
+        judgement.share = new
+
+    def finalise(self, judgement: Judgement, final: Iterable[Step]) -> None:
+        """Counts harmful verdicts that have become final, and the session with its first ones.
+
+        Not earlier: a trace that turns out to be part of a session is no session of its own.
+        """
+        if not judgement.counted and judgement.pair is not None:
+            judgement.counted = True
+            judgement.pair.started += 1
+            judgement.pair.joined += judgement.joined
+        for step in final:
+            _, reason = CODES[step.code]
+            if judgement.pair is not None and reason is not None:
+                state = judgement.judge.state(step.before)
+                tool = self._names.text(judgement.log.row(step.place).tool)
+                severity = judgement.judge.spec.severity.of(tool, state, reason)
+                judgement.pair.final[reason, severity] += 1
+
+    def finish(
+        self, session: Session, judgement: Judgement, ended: Ended, now: int
+    ) -> SessionFinished:
+        """The judgement's session is over: its verdicts are final, its scores go to the sums."""
+        self.finalise(judgement, judgement.finalise(now))
+        pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
+        finished = Finished(
+            outcome=_outcome(judgement, ended),
+            calls=tally.calls,
+            harmful=tally.harmful_steps,
+            **scores(judgement)._asdict(),
+        )
+        agent = session.agent
+        if pair is not None:
+            agent = pair.agent
+            pair.active -= 1
+            undone = compensated(judgement)
+            pair.compensations += undone.count if undone else 0
+            self._totals.finish(pair, judgement.share, finished, now)
+            judgement.share, judgement.pair = NO_SHARE, None
+        return SessionFinished(session.key, agent, spec.id, spec.version, ended, finished)
+
+    def reopen(self, session: Session) -> None:
+        """An ended session goes on: it counts as live again."""
+        for judgement in session.judgements:
+            self.enter(session, judgement)
+            self.share(judgement)
+
+    def verdict(self, session: Session, judgement: Judgement, change: Change) -> Verdict:
+        """A change in words."""
+        judge, log = judgement.judge, judgement.log
+        kind, reason = CODES[change.new]
+        row, token = log.row(change.place), log.token(change.place)
+        tool, before = self._names.text(row.tool), judge.state(change.before)
+        harmful = kind is Kind.HARMFUL
+        return Verdict(
+            session=session.key,
+            agent=judgement.pair.agent if judgement.pair else session.agent,
+            spec=judge.spec.id,
+            spec_version=judge.spec.version,
+            mode=judge.spec.mode,
+            kind=kind,
+            reason=reason,
+            severity=judge.spec.severity.of(tool, before, reason) if harmful else "info",
+            step=judgement.folded + change.place + 1,
+            tool=tool,
+            symbol=judge.symbol(token),
+            skipped=judge.skipped(change.before, token) if harmful else (),
+            allowed=judge.allowed(change.before),
+            state_before=before,
+            state=judge.state(change.after),
+            final=change.final,
+            revised_from=None if change.old is None else CODES[change.old][0],
+            trace_id=row.trace_id,
+            span_id=row.span_id,
+            constraint=judge.constraint(change.before, token) if harmful else None,
+        )
+
+
+def _outcome(judgement: Judgement, ended: Ended) -> str:
+    """How a session ended, as a label: evicted, empty, accepted or not_accepted."""
+    if ended == "evicted":
+        return "evicted"
+    if not judgement.calls:
+        return "empty"
+    accepted = judgement.judge.accepts(judgement.head.position)
+    return "accepted" if accepted else "not_accepted"

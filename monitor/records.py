@@ -1,0 +1,136 @@
+"""The records that flow through the monitor: frozen, slotted, without logic.
+
+`ToolCall` is the seam between the collector (which reads spans) and the monitor (which decides).
+It is a `NamedTuple`: as immutable as a frozen dataclass, and five times cheaper to build, which
+matters because one is made per tool call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+__all__ = [
+    "PROFILES",
+    "Conventions",
+    "Evidence",
+    "Kind",
+    "Reason",
+    "SessionKey",
+    "ToolCall",
+    "Verdict",
+]
+
+
+class Kind(StrEnum):
+    """What one call was (papers/000 section 2.1: progress, self-loop, harmful)."""
+
+    PROGRESS = "progress"
+    SELF_LOOP = "self_loop"
+    HARMFUL = "harmful"
+    CONTROL = "control"
+
+
+class Reason(StrEnum):
+    """Why a call is harmful (or, for `FAILED_CALL`, without effect); the first that applies."""
+
+    FORBIDDEN = "forbidden"
+    FAILED_CALL = "failed_call"
+    UNKNOWN_TOOL = "unknown_tool"
+    ARGUMENT_MISMATCH = "argument_mismatch"
+    AFTER_FINAL = "after_final"
+    OUT_OF_ORDER = "out_of_order"
+    REPEATED = "repeated"
+    UNREACHABLE = "unreachable"
+
+
+class Evidence(StrEnum):
+    """How a call is known: it ended, it began, or a model asked for it."""
+
+    EXECUTED = "executed"
+    PENDING = "pending"
+    REQUESTED = "requested"
+
+
+class SessionKey(NamedTuple):
+    """A session's identity; two tenants' session "1" differ by namespace."""
+
+    namespace: str
+    id: str
+
+
+class ToolCall(NamedTuple):
+    """One tool call as read from spans. Times are Unix nanoseconds, ids are raw bytes."""
+
+    session: SessionKey
+    agent: str
+    tool: str
+    arguments: Mapping[str, Any] | None
+    """None means "not on the wire", never "no arguments"."""
+    error: bool
+    start_ns: int
+    end_ns: int
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+    call_id: str
+    """"" where the framework exports none."""
+    evidence: Evidence
+    attributes: Mapping[str, Any]
+    """What a spec may bind on: resource attributes, and `offrails.spec` where a span says it."""
+    control: bool = False
+    """True for a framework's control tool (hand-off, final answer)."""
+    source: str = ""
+    """Name of the dialect the span was read by."""
+    session_from: str = ""
+    """Where the session id comes from: an attribute's name, or "trace"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """How the scores treat the cases the paper leaves open (a profile, overridable key by key)."""
+
+    profile: Literal["live", "core"] = "live"
+    failed_calls: Literal["no_effect", "harmful", "ordinary"] = "no_effect"
+    tau_below_two: float = 0.5
+    """tau+ when fewer than two tokens match: 0.5 as the text of section 3 says, 0 as its tables."""
+    undefined_efficiency: float | None = None
+    beta: float = 0.5
+    lambda_: float = 0.5
+
+
+PROFILES: Mapping[str, Conventions] = {
+    "live": Conventions(),
+    "core": Conventions(profile="core", failed_calls="harmful"),
+}
+"""The named sets of conventions; `core` are the published scorer's."""
+
+
+class Verdict(NamedTuple):
+    """What one call was, in one session under one spec."""
+
+    session: SessionKey
+    agent: str
+    spec: str
+    spec_version: str
+    mode: str
+    kind: Kind
+    reason: Reason | None
+    severity: str
+    step: int
+    """Place of the call in the session, from 1, as known when the verdict was given."""
+    tool: str
+    symbol: str | None
+    skipped: tuple[str, ...]
+    allowed: tuple[str, ...]
+    state_before: str | None
+    """None while several states are possible."""
+    state: str | None
+    final: bool
+    revised_from: Kind | None
+    """The kind this call had before an earlier call arrived late; None for a first verdict."""
+    trace_id: bytes
+    span_id: bytes
+    constraint: str | None = None

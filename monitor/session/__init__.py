@@ -1,0 +1,1 @@
+"""Sessions: a log of calls behind a checkpoint, judged under each spec."""

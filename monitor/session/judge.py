@@ -1,0 +1,208 @@
+"""One spec made ready to judge: steps, and says why a step is harmful.
+
+A judge holds no session: everything here is shared by all sessions of one version of a spec.
+"""
+
+from __future__ import annotations
+
+from monitor.automaton.dfa import UNDEFINED
+from monitor.automaton.paths import reachable_symbols, shortest_way
+from monitor.automaton.position import Position, Stepper, likely
+from monitor.records import Kind, Reason
+from monitor.scores.paper import OTHER
+from monitor.scores.running import Goldens
+from monitor.session.siblings import Order, order
+from monitor.spec.constraints import SideBySide
+from monitor.spec.spec import Spec
+
+__all__ = [
+    "CODES",
+    "CONTROL",
+    "CONTROL_TOKEN",
+    "FAILED",
+    "HARMFUL",
+    "PROGRESS",
+    "SELF_LOOP",
+    "Judge",
+    "code_of",
+]
+
+CODES: tuple[tuple[Kind, Reason | None], ...] = (
+    (Kind.PROGRESS, None),
+    (Kind.SELF_LOOP, None),
+    (Kind.SELF_LOOP, Reason.FAILED_CALL),
+    (Kind.CONTROL, None),
+    *((Kind.HARMFUL, reason) for reason in Reason),
+)
+"""What a call was, as one small integer: the index into this table."""
+
+PROGRESS, SELF_LOOP, FAILED, CONTROL, HARMFUL = range(5)
+"""Codes from HARMFUL on are harmful."""
+
+CONTROL_TOKEN = 0xFFFF
+"""Token of a framework's control tool that no alphabet names: shown, never judged."""
+
+_CODE_OF = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
+_CACHE_MAX = 4_096
+
+
+def code_of(reason: Reason) -> int:
+    """The code of a harmful call with this reason."""
+    return _CODE_OF[reason]
+
+
+class Judge:
+    """Steps and explanations of one spec."""
+
+    __slots__ = (
+        "_allowed",
+        "_reasons",
+        "goldens",
+        "parted",
+        "plain",
+        "score_tokens",
+        "scored",
+        "severities",
+        "spec",
+        "stepper",
+    )
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        tokens = spec.alphabet.tokens
+        self.plain = len(spec.machine.symbols)
+        """Tokens below this are the symbols themselves."""
+        self.stepper = Stepper(
+            spec.machine,
+            [token.symbols for token in tokens],
+            [token.effect for token in tokens],
+            [token.exact for token in tokens],
+            open_world=spec.kind != "task",
+        )
+        self.score_tokens = tuple(
+            token.symbols[0] if token.effect and len(token.symbols) == 1 else OTHER
+            for token in tokens
+        )
+        """What a substantive step is in a condensed path: its symbol, or a token of its own."""
+        self.goldens = Goldens(spec.golden) if spec.golden is not None else None
+        self.severities = spec.severity.levels
+        self.parted = spec.scope != "session"
+        """True where a session has a judgement for each agent or turn."""
+        self.scored = spec.kind == "task"
+        """True where the paper's scores are defined."""
+        self._reasons: dict[tuple[Position, int], Reason] = {}
+        self._allowed: dict[Position, tuple[str, ...]] = {}
+
+    def order(
+        self,
+        before: Position,
+        tokens: tuple[int, ...],
+        times: tuple[tuple[int, int], ...],
+    ) -> Order:
+        """The order overlapping siblings are judged in (`monitor.session.siblings`)."""
+        strict = self.spec.concurrent == "strict"
+        return order(self.stepper, before, tokens, times, strict=strict)
+
+    def reason(self, before: Position, token: int, progressed: int) -> Reason:
+        """The first reason of design order that applies to a harmful call.
+
+        `progressed` is the bit mask of symbols that progressed in this episode.
+        """
+        found = self._reasons.get((before, token))
+        if found is None:
+            if len(self._reasons) >= _CACHE_MAX:
+                self._reasons.clear()
+            found = self._reasons[before, token] = self._explain(before, token)
+        if found is Reason.UNREACHABLE and self._repeats(token, progressed):
+            return Reason.REPEATED
+        return found
+
+    def _repeats(self, token: int, progressed: int) -> bool:
+        return any(
+            progressed >> symbol & 1 for symbol in self.spec.alphabet.tokens[token].symbols
+        )
+
+    def _explain(self, before: Position, token: int) -> Reason:
+        meaning = self.spec.alphabet.tokens[token]
+        if meaning.reason is not None:
+            return meaning.reason
+        machine = self.spec.machine
+        if isinstance(machine, SideBySide):
+            return machine.reason(likely(before)[0], meaning.symbols[0])
+        states = likely(before)
+        if states and all(self._is_end(state) for state in states):
+            return Reason.AFTER_FINAL
+        ahead = [reachable_symbols(machine, state) for state in states]
+        if any(symbol in symbols for symbol in meaning.symbols for symbols in ahead):
+            return Reason.OUT_OF_ORDER
+        return Reason.UNREACHABLE
+
+    def _is_end(self, state: int) -> bool:
+        """True for an accepting state without progress edges."""
+        machine = self.spec.machine
+        return machine.accepts(state) and all(
+            machine.step(state, symbol) == state for symbol in machine.defined(state)
+        )
+
+    def skipped(self, before: Position, token: int) -> tuple[str, ...]:
+        """Symbols of the shortest legal way to a state where the call would be defined."""
+        machine, symbols = self.spec.machine, self.spec.alphabet.tokens[token].symbols
+        states = likely(before)
+        if isinstance(machine, SideBySide):
+            ways = [machine.skipped(states[0], symbol) for symbol in symbols if states]
+        else:
+            ways = [shortest_way(machine, states, symbol) for symbol in symbols]
+        found = [way for way in ways if way is not None]
+        best = min(found, key=len) if found else ()
+        return tuple(machine.symbols[symbol] for symbol in best)
+
+    def allowed(self, position: Position) -> tuple[str, ...]:
+        """Symbols defined in one of the likely states, in declaration order."""
+        found = self._allowed.get(position)
+        if found is None:
+            if len(self._allowed) >= _CACHE_MAX:
+                self._allowed.clear()
+            machine = self.spec.machine
+            defined = {
+                symbol for state in likely(position) for symbol in machine.defined(state)
+            }
+            found = tuple(machine.symbols[symbol] for symbol in sorted(defined))
+            self._allowed[position] = found
+        return found
+
+    def constraint(self, before: Position, token: int) -> str | None:
+        """The text of the constraint that refuses the call, for a policy."""
+        machine, states = self.spec.machine, likely(before)
+        symbols = self.spec.alphabet.tokens[token].symbols
+        if not isinstance(machine, SideBySide) or not states or not symbols:
+            return None
+        if machine.step(states[0], symbols[0]) != UNDEFINED:
+            return None
+        return machine.texts[machine.blame(states[0], symbols[0])]
+
+    def symbol(self, token: int) -> str | None:
+        """What tool and arguments match, also where the call failed; None where nothing does."""
+        if token == CONTROL_TOKEN:
+            return None
+        symbol = self.spec.alphabet.tokens[token].symbol
+        return None if symbol is None else self.spec.machine.symbols[symbol]
+
+    def unsatisfied(self, position: Position) -> tuple[str, ...]:
+        """Constraints of a policy that would not be kept if the session ended here."""
+        machine, states = self.spec.machine, likely(position)
+        if not isinstance(machine, SideBySide) or not states:
+            return ()
+        return machine.unsatisfied(states[0])
+
+    def state(self, position: Position) -> str | None:
+        """The state's name, or None while several are possible."""
+        states = likely(position)
+        return self.spec.machine.name(states[0]) if len(states) == 1 else None
+
+    def names(self, position: Position) -> tuple[str, ...]:
+        return tuple(self.spec.machine.name(state) for state in likely(position))
+
+    def accepts(self, position: Position) -> bool:
+        """True when every likely state accepts; never while the session may be anywhere."""
+        states = likely(position)
+        return bool(states) and all(self.spec.machine.accepts(state) for state in states)

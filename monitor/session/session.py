@@ -1,0 +1,159 @@
+"""One session: the conversation its calls belong to, with a judgement for each spec."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from monitor.records import SessionKey, ToolCall
+from monitor.session.judge import Judge
+from monitor.session.judgement import Judgement
+
+__all__ = ["FROM_TRACE", "UNKNOWN_AGENT", "Ended", "Session"]
+
+Ended = Literal["idle", "explicit", "evicted", "input_end"]
+
+UNKNOWN_AGENT = "unknown"
+
+FROM_TRACE = "trace"
+"""Where the id comes from while no attribute has told it."""
+
+LOOKED_THROUGH_MAX = 4
+"""Judgements of one session that are looked through; more are found by a dictionary."""
+
+
+class Session:
+    """What is known of a session beside its judgements. Times are Unix nanoseconds."""
+
+    __slots__ = (
+        "_agent_from",
+        "_index",
+        "agent",
+        "bound_as",
+        "bound_late",
+        "bound_on",
+        "ended",
+        "held",
+        "joined",
+        "judged",
+        "judgements",
+        "judges",
+        "key",
+        "last_ns",
+        "not_judged",
+        "queued",
+        "session_from",
+        "sources",
+        "started_ns",
+        "touched_ns",
+    )
+
+    def __init__(self, key: SessionKey, call: ToolCall, now: int) -> None:
+        self.key = key
+        self.session_from = call.session_from
+        self.sources = call.source
+        self.agent = _service(call)
+        self._agent_from: tuple[int, bytes] | None = None
+        self.started_ns = call.start_ns
+        self.last_ns = call.end_ns
+        self.touched_ns = now
+        self.judges: tuple[Judge, ...] = ()
+        self.judgements: tuple[Judgement, ...] = ()
+        self._index: dict[tuple[Judge, str], Judgement] | None = None
+        """Judgements by spec and part, where they are too many to look through."""
+        self.bound_on: Mapping[str, Any] | None = None
+        self.bound_as = ""
+        """What the specs were last bound on: the attributes (by identity), and the agent."""
+        self.bound_late = False
+        self.held: list[ToolCall] | None = None
+        """Calls of a session no spec matches yet, kept while one may still come."""
+        self.judged = 0
+        self.not_judged: Counter[str] | None = None
+        self.joined = False
+        self.queued = False
+        self.ended: Ended | None = None
+
+    def see(self, call: ToolCall, now: int) -> bool:
+        """Takes note of a call's times, agent and source; True when the agent is another now."""
+        self.touched_ns = now
+        if call.start_ns < self.started_ns:
+            self.started_ns = call.start_ns
+        if call.end_ns > self.last_ns:
+            self.last_ns = call.end_ns
+        if call.source not in self.sources:
+            self.sources = ", ".join(sorted({*self.sources.split(", "), call.source}))
+        self.told_by(call.session_from)
+        return bool(call.agent) and self.name(call.agent, call.start_ns, call.span_id)
+
+    def told_by(self, session_from: str) -> None:
+        """Where the id comes from; where several attributes tell it, the same in any order."""
+        if session_from and session_from != self.session_from:
+            known = self.session_from
+            told = known in ("", FROM_TRACE) or session_from < known
+            if told and session_from != FROM_TRACE:
+                self.session_from = session_from
+
+    def name(self, agent: str, start_ns: int, span_id: bytes) -> bool:
+        """The session's agent is the one named by its earliest span, in any order of arrival."""
+        if self._agent_from is not None and (start_ns, span_id) >= self._agent_from:
+            return False
+        self._agent_from = (start_ns, span_id)
+        changed = agent != self.agent
+        self.agent = agent
+        return changed
+
+    def under(self, judge: Judge) -> list[Judgement]:
+        """The session's judgements under one spec."""
+        return [each for each in self.judgements if each.judge is judge]
+
+    def judgement(self, judge: Judge, part: str) -> Judgement | None:
+        """The judgement under a spec, of an agent or turn where the spec's scope says so."""
+        if self._index is not None:
+            return self._index.get((judge, part))
+        for each in self.judgements:
+            if each.judge is judge and each.part == part:
+                return each
+        return None
+
+    def add(self, judgement: Judgement) -> None:
+        self.judgements += (judgement,)
+        if len(self.judgements) > LOOKED_THROUGH_MAX:
+            self._index = {(each.judge, each.part): each for each in self.judgements}
+
+    def remove(self, judgement: Judgement) -> None:
+        self.judgements = tuple(each for each in self.judgements if each is not judgement)
+        if self._index is not None:
+            del self._index[judgement.judge, judgement.part]
+
+    def absorb(self, other: Session) -> None:
+        """Takes note of what another session knew, whose calls move here."""
+        self.started_ns = min(self.started_ns, other.started_ns)
+        self.last_ns = max(self.last_ns, other.last_ns)
+        self.touched_ns = max(self.touched_ns, other.touched_ns)
+        self.sources = ", ".join(
+            sorted({*self.sources.split(", "), *other.sources.split(", ")})
+        )
+        if other._agent_from:
+            self.name(other.agent, *other._agent_from)
+        self.told_by(other.session_from)
+        self.judged += other.judged
+        for reason, count in (other.not_judged or {}).items():
+            self.miss(reason, count)
+        self.joined = self.joined or other.joined
+
+    @property
+    def known_agent(self) -> str:
+        """The agent's name as spans give it; "" while none has."""
+        return self.agent if self._agent_from else ""
+
+    def miss(self, reason: str, count: int = 1) -> None:
+        """Counts calls that were not judged."""
+        if self.not_judged is None:
+            self.not_judged = Counter()
+        self.not_judged[reason] += count
+
+
+def _service(call: ToolCall) -> str:
+    service = call.attributes.get("service.name")
+    return service if isinstance(service, str) and service else UNKNOWN_AGENT

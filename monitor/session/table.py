@@ -1,0 +1,98 @@
+"""The bounded map of sessions: who is live, who has ended lately, who is next to go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from monitor.records import SessionKey
+from monitor.session.session import Session
+
+__all__ = ["Table"]
+
+TOMBSTONES_SHARE = 10
+"""One ended session is remembered for so many that may be live."""
+
+
+class Table:
+    """Live sessions by last activity, and the ended ones that may still be asked for."""
+
+    def __init__(self, sessions_max: int) -> None:
+        self.sessions_max = sessions_max
+        self.tombstones_max = max(100, sessions_max // TOMBSTONES_SHARE)
+        self._live: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._ended: OrderedDict[SessionKey, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[Session]:
+        """Live sessions, least recently active first, then the ended ones."""
+        yield from list(self._live.values())
+        yield from list(self._ended.values())
+
+    def recent(self) -> Iterator[Session]:
+        """Live sessions, most recently active first, then the ended ones."""
+        yield from list(reversed(self._live.values()))
+        yield from list(reversed(self._ended.values()))
+
+    def named(self, id_: str) -> Iterator[Session]:
+        """Sessions with this id, whatever their namespace."""
+        return (session for session in self if session.key.id == id_)
+
+    def live(self, key: SessionKey) -> Session | None:
+        return self._live.get(key)
+
+    def find(self, key: SessionKey) -> Session | None:
+        """The session, live or ended."""
+        return self._live.get(key) or self._ended.get(key)
+
+    def add(self, session: Session) -> None:
+        self._live[session.key] = session
+
+    def touch(self, key: SessionKey) -> None:
+        self._live.move_to_end(key)
+
+    def wake(self, key: SessionKey) -> Session | None:
+        """An ended session becomes live again, with all it knew; None if it is forgotten."""
+        session = self._ended.pop(key, None)
+        if session is not None:
+            session.ended = None
+            self._live[key] = session
+        return session
+
+    def rename(self, old: SessionKey, new: SessionKey) -> None:
+        """A live session gets its real id."""
+        session = self._live.pop(old)
+        session.key = new
+        self._live[new] = session
+
+    def drop(self, key: SessionKey) -> Session | None:
+        """Takes a live session out without a tombstone."""
+        return self._live.pop(key, None)
+
+    def bury(self, session: Session) -> None:
+        """Moves a session to the ended ones; the oldest of those is forgotten at the bound."""
+        self._live.pop(session.key, None)
+        self._ended[session.key] = session
+        if len(self._ended) > self.tombstones_max:
+            self._ended.popitem(last=False)
+
+    def excess(self) -> Session | None:
+        """The least recently active session while there are more than the bound."""
+        if len(self._live) <= self.sessions_max:
+            return None
+        return next(iter(self._live.values()))
+
+    def idle(self, before: int) -> Session | None:
+        """The least recently active session if it was last touched at or before `before`."""
+        session = next(iter(self._live.values()), None)
+        return session if session is not None and session.touched_ns <= before else None
+
+    def forget(self, before: int) -> None:
+        """Forgets ended sessions that were last touched at or before `before`."""
+        while self._ended:
+            session = next(iter(self._ended.values()))
+            if session.touched_ns > before:
+                return
+            del self._ended[session.key]

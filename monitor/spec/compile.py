@@ -1,0 +1,253 @@
+"""A spec document's meaning: document -> automaton, alphabet and rules, with findings.
+
+A bad document never raises: every fault that can be told is a finding with its place. Shape comes
+first (schema.py); where the shape is wrong the meaning is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from monitor.alphabet import match
+from monitor.automaton import paths
+from monitor.automaton.dfa import Automaton, Machine
+from monitor.records import PROFILES, Conventions
+from monitor.spec import document
+from monitor.spec.document import Document, Path
+from monitor.spec.findings import Finding
+from monitor.spec.graph import can_finish, check_graph, states_max
+from monitor.spec.machine import form_of, is_declared, no_state, read_machine
+from monitor.spec.notes import Notes
+from monitor.spec.schema import (
+    ConventionsDocument,
+    SeverityDocument,
+    SpecDocument,
+    SymbolDocument,
+)
+from monitor.spec.spec import GOLDEN_LISTED_MAX, GOLDEN_MAX, MatchRules, SeverityRules, Spec
+from monitor.spec.symbols import check_overlaps, read_pattern, read_symbols
+
+__all__ = ["compile_text"]
+
+
+def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]]:
+    """The spec in a YAML (or JSON) text, and what was found; None where an error refuses it.
+
+    Args:
+        text: the whole document.
+        file: its name, for the findings.
+    """
+    read, found = document.parse(text, file)
+    if read is None:
+        return None, tuple(found)
+    notes = Notes(file, read, found)
+    model = _validate(read, notes)
+    if model is None:
+        return None, notes.sorted()
+    parts = _compile(model, notes)
+    found_all = notes.sorted()
+    if parts is None or notes.refuse:
+        return None, found_all
+    sha256_8 = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return _spec(model, parts, file, sha256_8, found_all), found_all
+
+
+# --- shape ------------------------------------------------------------------------------------
+
+_NAMES: Final = ("id", "version", "initial", "accepting", "states", "transitions", "reads",
+                 "golden", "undo")  # fmt: skip
+"""Keys whose plain values are names: `1.10` is a version, `0` a state, as they are written."""
+
+
+def _validate(read: Document, notes: Notes) -> SpecDocument | None:
+    if not isinstance(read.data, dict):
+        notes.add("invalid_document", "a spec is a mapping of keys: id, alphabet, ...")
+        return None
+    data = {
+        key: _as_written(value, (key,), read) if key in _NAMES else value
+        for key, value in read.data.items()
+    }
+    try:
+        return SpecDocument.model_validate(data)
+    except ValidationError as problem:
+        errors = problem.errors(include_url=False, include_input=False)
+        for error in errors[: document.FINDINGS_MAX]:
+            path = _known_path(error["loc"], read)
+            notes.add("invalid_document", _say(error, problem.title), *path)
+        return None
+
+
+def _as_written(value: Any, path: Path, read: Document) -> Any:
+    if isinstance(value, list):
+        return [_as_written(item, (*path, place), read) for place, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {key: _as_written(item, (*path, key), read) for key, item in value.items()}
+    if value is None or isinstance(value, str):
+        return value
+    return read.texts.get(path, str(value))
+
+
+def _known_path(loc: Iterable[str | int], read: Document) -> Path:
+    """The place pydantic means: its own tags of a union's branch are left out."""
+    path: Path = ()
+    for part in loc:
+        if (*path, part) in read.places:
+            path = (*path, part)
+    return path
+
+
+def _say(error: Any, title: str) -> str:
+    """The fault in our words where pydantic's are about Python."""
+    key = error["loc"][-1] if error["loc"] else title
+    if error["type"] == "missing":
+        return f"the key {key!r} is missing"
+    if error["type"] == "extra_forbidden":
+        close = get_close_matches(str(key), _KEYS, n=1)
+        return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    said: str = error["msg"].removeprefix("Value error, ")
+    return said[:1].lower() + said[1:]
+
+
+_KEYS: Final = sorted(
+    field.alias or name
+    for model in (SpecDocument, SeverityDocument, SymbolDocument, ConventionsDocument)
+    for name, field in model.model_fields.items()
+)
+
+
+# --- meaning ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the document means, before it is put together."""
+
+    symbols: Mapping[str, match.SymbolPatterns]
+    machine: Machine
+    rules: MatchRules
+    golden: tuple[tuple[int, ...], ...] | None
+    golden_count: int
+    golden_lengths: tuple[int, ...]
+
+
+def _compile(model: SpecDocument, notes: Notes) -> _Parts | None:
+    symbols = read_symbols(model, notes)
+    check_overlaps(symbols, notes)
+    rules = _rules(model, notes)
+    for step, back in model.undo.items():
+        for name in (step, back):
+            is_declared(name, model, notes, "undo", step)
+    machine = read_machine(model, notes)
+    if machine is None:
+        return None
+    _check_severity(model, machine, notes)
+    if not can_finish(machine, notes):
+        return None
+    check_graph(model, machine, notes)
+    return _with_golden(model, symbols, machine, rules, notes)
+
+
+def _with_golden(
+    model: SpecDocument,
+    symbols: Mapping[str, match.SymbolPatterns],
+    machine: Machine,
+    rules: MatchRules,
+    notes: Notes,
+) -> _Parts | None:
+    """Golden paths are of tasks and references: a policy has no end to reach."""
+    if model.kind == "policy":
+        return _Parts(symbols, machine, rules, (), 0, ())
+    listed = paths.reachable(machine, (machine.initial,), states_max(machine))
+    count = GOLDEN_MAX + 1 if listed is None else paths.count_golden(machine, GOLDEN_MAX)
+    if count > GOLDEN_MAX:
+        notes.add("too_many_golden_paths", _too_many(count), form_of(model))
+        return None
+    few = count <= GOLDEN_LISTED_MAX
+    golden = paths.golden_paths(machine, GOLDEN_LISTED_MAX) if few else None
+    lengths = paths.golden_lengths(machine, GOLDEN_MAX)
+    return _Parts(symbols, machine, rules, golden, count, lengths)
+
+
+def _too_many(count: int) -> str:
+    known = "at least " if count in {GOLDEN_MAX + 1, paths.COUNT_MAX} else ""
+    return f"{known}{count:,} golden paths; at most {GOLDEN_MAX:,} can be scored"
+
+
+def _spec(
+    model: SpecDocument, parts: _Parts, file: str, sha256_8: str, warnings: tuple[Finding, ...]
+) -> Spec:
+    conventions = _conventions(model)
+    number = {name: index for index, name in enumerate(model.alphabet)}
+    severity = model.severity
+    concurrent: Literal["any_order", "strict"] = (
+        "strict" if model.kind == "policy" else "any_order"
+    )
+    return Spec(
+        id=model.id,
+        version=model.version,
+        description=model.description,
+        kind=model.kind,
+        mode=model.mode,
+        severity=SeverityRules(
+            severity.default,
+            severity.tools,
+            severity.states,
+            {str(reason): level for reason, level in severity.reasons.items()},
+        ),
+        match=parts.rules,
+        scope=model.scope,
+        again=model.again,
+        alphabet=match.build(parts.symbols, conventions.failed_calls),
+        machine=parts.machine,
+        golden=parts.golden,
+        golden_count=parts.golden_count,
+        golden_lengths=parts.golden_lengths,
+        conventions=conventions,
+        concurrent=model.concurrent or concurrent,
+        order=model.order,
+        undo={number[step]: number[back] for step, back in model.undo.items()},
+        file=file,
+        sha256_8=sha256_8,
+        findings=warnings,
+    )
+
+
+def _conventions(model: SpecDocument) -> Conventions:
+    chosen = model.conventions
+    if isinstance(chosen, str):
+        chosen = ConventionsDocument(profile=chosen)
+    return Conventions(
+        profile=chosen.profile,
+        failed_calls=chosen.failed_calls or PROFILES[chosen.profile].failed_calls,
+        tau_below_two=chosen.tau_below_two,
+        undefined_efficiency=chosen.undefined_efficiency,
+        beta=chosen.beta,
+        lambda_=chosen.lambda_,
+    )
+
+
+def _rules(model: SpecDocument, notes: Notes) -> MatchRules:
+    rules: list[tuple[str, Callable[[Any], bool]]] = []
+    for name, wanted in model.match.items():
+        raw: Any = wanted
+        if isinstance(wanted, list):
+            raw = {"one_of": wanted}
+        elif isinstance(wanted, BaseModel):
+            raw = wanted.model_dump()
+        parsed = read_pattern(raw, notes, "match", name)
+        if parsed is not None:
+            rules.append((name, parsed.matches))
+    return MatchRules(tuple(rules), without_rules=model.kind == "policy")
+
+
+def _check_severity(model: SpecDocument, machine: Machine, notes: Notes) -> None:
+    names = machine.states if isinstance(machine, Automaton) else ()
+    for state in model.severity.states:
+        if state not in names:
+            notes.add("undeclared_state", no_state(state), "severity", "states", state)

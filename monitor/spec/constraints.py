@@ -1,0 +1,532 @@
+"""Declare constraints as small automata, stepped side by side.
+
+Templates and their names are those of Declare (Pesic and van der Aalst 2006; finite traces as in
+De Giacomo and Vardi 2013). Each is a table over at most three letters: `a`, `b`, and any other
+declared symbol. A table has no edge into a state from which it can no longer be satisfied: such a
+call is harmful and changes nothing, so the constraint can still be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from monitor.automaton.dfa import UNDEFINED, Automaton
+from monitor.automaton.paths import reachable, reachable_symbols, shortest_way
+from monitor.errors import OffrailsError
+from monitor.records import Reason
+
+__all__ = [
+    "CONSTRAINTS_MAX",
+    "COUNT_MAX",
+    "STATES_MAX",
+    "TEMPLATES",
+    "Constraint",
+    "ConstraintError",
+    "SideBySide",
+    "parse",
+    "side_by_side",
+]
+
+COUNT_MAX: Final = 9_999
+"""Largest n of a counting template: its automaton has a state for each count."""
+
+STATES_MAX: Final = 50_000
+"""States of all constraints of a spec, summed."""
+
+CONSTRAINTS_MAX: Final = 256
+
+EVERYWHERE_MAX: Final = 64
+"""Joint states listed; above, a session joined in the middle may be anywhere."""
+
+
+class ConstraintError(OffrailsError):
+    """A constraint cannot be used. `code` is the finding's code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+# --- the templates ----------------------------------------------------------------------------
+
+
+class _State(NamedTuple):
+    """A row: targets by letter, where "." stays and "-" is undefined. The first row is initial.
+
+    In names, {a} and {b} stand for the symbols.
+    """
+
+    name: str
+    accepting: bool
+    on_a: str
+    on_b: str
+    on_other: str
+
+
+_PAIRS: Final[dict[str, tuple[_State, ...]]] = {
+    # each b has an a somewhere before it
+    "precedence": (
+        _State("before {a}", True, "after {a}", "-", "."),
+        _State("after {a}", True, ".", ".", "."),
+    ),
+    # each b has an a before it, with no other b between
+    "alternate_precedence": (
+        _State("closed", True, "open", "-", "."),
+        _State("open", True, ".", "closed", "."),
+    ),
+    # each b comes right after an a
+    "chain_precedence": (
+        _State("closed", True, "open", "-", "."),
+        _State("open", True, ".", "closed", "closed"),
+    ),
+    # each a has a b somewhere after it
+    "response": (
+        _State("settled", True, "owed", ".", "."),
+        _State("owed", False, ".", "settled", "."),
+    ),
+    # each a has a b after it, with no other a between
+    "alternate_response": (
+        _State("settled", True, "owed", ".", "."),
+        _State("owed", False, "-", "settled", "."),
+    ),
+    # each a has a b right after it
+    "chain_response": (
+        _State("settled", True, "owed", ".", "."),
+        _State("owed", False, "-", "settled", "-"),
+    ),
+    # precedence and response
+    "succession": (
+        _State("before {a}", True, "owed", "-", "."),
+        _State("owed", False, ".", "settled", "."),
+        _State("settled", True, "owed", ".", "."),
+    ),
+    "alternate_succession": (
+        _State("settled", True, "owed", "-", "."),
+        _State("owed", False, "-", "settled", "."),
+    ),
+    "chain_succession": (
+        _State("settled", True, "owed", "-", "."),
+        _State("owed", False, "-", "settled", "-"),
+    ),
+    # no b anywhere after an a
+    "not_succession": (
+        _State("before {a}", True, "after {a}", ".", "."),
+        _State("after {a}", True, ".", "-", "."),
+    ),
+    # no b right after an a
+    "not_chain_succession": (
+        _State("elsewhere", True, "right after {a}", ".", "."),
+        _State("right after {a}", True, ".", "-", "elsewhere"),
+    ),
+    # a and b never both
+    "not_co_existence": (
+        _State("neither", True, "{a} seen", "{b} seen", "."),
+        _State("{a} seen", True, ".", "-", "."),
+        _State("{b} seen", True, "-", ".", "."),
+    ),
+    # if one of them, then both
+    "co_existence": (
+        _State("neither", True, "{b} owed", "{a} owed", "."),
+        _State("{b} owed", False, ".", "both", "."),
+        _State("{a} owed", False, "both", ".", "."),
+        _State("both", True, ".", ".", "."),
+    ),
+    # if a, then b too, before or after
+    "responded_existence": (
+        _State("neither", True, "{b} owed", "{b} seen", "."),
+        _State("{b} owed", False, ".", "{b} seen", "."),
+        _State("{b} seen", True, ".", ".", "."),
+    ),
+    # at least one of them
+    "choice": (
+        _State("open", False, "made", "made", "."),
+        _State("made", True, ".", ".", "."),
+    ),
+    # one of them, not both
+    "exclusive_choice": (
+        _State("open", False, "{a} chosen", "{b} chosen", "."),
+        _State("{a} chosen", True, ".", "-", "."),
+        _State("{b} chosen", True, "-", ".", "."),
+    ),
+}
+"""Templates over two symbols."""
+
+_SINGLES: Final[dict[str, tuple[_State, ...]]] = {
+    # the first declared call is a
+    "init": (
+        _State("start", False, "begun", "-", "-"),
+        _State("begun", True, ".", ".", "."),
+    ),
+    # the last declared call is a
+    "last": (
+        _State("elsewhere", False, "at {a}", ".", "."),
+        _State("at {a}", True, ".", "elsewhere", "elsewhere"),
+    ),
+}
+"""Templates over one symbol; they have no letter b."""
+
+_COUNTS: Final[dict[str, tuple[bool, int]]] = {
+    "existence": (False, 1),
+    "exactly": (True, 1),
+    "at_most": (True, -1),
+    "absence": (True, 1),
+}
+"""Templates over a symbol and a number: (has an upper bound, default number or -1)."""
+
+_ALIASES: Final = {
+    "atmost": "at_most",
+    "not_coexistence": "not_co_existence",
+    "coexistence": "co_existence",
+}
+
+TEMPLATES: Final = ("forbid", *_COUNTS, *_SINGLES, *_PAIRS)
+
+
+def _table(rows: Sequence[_State], shown: Sequence[str]) -> Automaton:
+    """The automaton of a template; `shown` are its places as the document has them.
+
+    Its letters are the places, and "(other)" only where other symbols matter.
+    """
+    number = {row.name: index for index, row in enumerate(rows)}
+    columns, letters = list(range(len(shown))), list(shown)
+    if any(row.on_other != "." for row in rows):
+        columns.append(2)
+        letters.append("(other)")
+    table = [
+        index if target == "." else number.get(target, UNDEFINED)
+        for index, row in enumerate(rows)
+        for target in ((row.on_a, row.on_b, row.on_other)[column] for column in columns)
+    ]
+    names = [row.name.format(a=shown[0], b=shown[-1]) for row in rows]
+    accepting = frozenset(index for index, row in enumerate(rows) if row.accepting)
+    return Automaton(tuple(names), tuple(letters), 0, accepting, tuple(table))
+
+
+def _counting(template: str, n: int) -> tuple[_State, ...]:
+    """Rows that count a's: `existence` from n on, `exactly` n, `at_most` n, `absence` below n."""
+    last = n - 1 if template == "absence" else n
+    after = "-" if _COUNTS[template][0] else "."
+    enough = 0 if template in {"at_most", "absence"} else n
+    return tuple(
+        _State(str(k), k >= enough, str(k + 1) if k < last else after, ".", ".")
+        for k in range(last + 1)
+    )
+
+
+# --- one constraint ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint: its template's automaton, and which symbols are which of its letters."""
+
+    template: str
+    text: str
+    """As the document says it, for verdicts."""
+    automaton: Automaton
+    """Letter i is a symbol of place i; the letter after the places is any other symbol."""
+    places: tuple[frozenset[int], ...]
+
+    @property
+    def heeds_others(self) -> bool:
+        """True where a call of any other declared symbol matters (init, last, chain)."""
+        return len(self.automaton.symbols) > len(self.places)
+
+    def heeded(self, symbols: int) -> Iterable[int]:
+        """Those of the first `symbols` symbols whose calls matter here."""
+        return range(symbols) if self.heeds_others else sorted(frozenset().union(*self.places))
+
+    def letter(self, symbol: int) -> int:
+        """The letter a declared symbol is here; UNDEFINED where the constraint ignores it."""
+        for letter, place in enumerate(self.places):
+            if symbol in place:
+                return letter
+        return len(self.places) if self.heeds_others else UNDEFINED
+
+    def forbids(self, symbol: int) -> bool:
+        """True where no session may ever make this call."""
+        letter = self.letter(symbol)
+        if letter == UNDEFINED:
+            return False
+        return letter not in reachable_symbols(self.automaton, self.automaton.initial)
+
+    def reason(self, state: int, symbol: int) -> Reason:
+        """Why `symbol`, undefined in this constraint's `state`, is harmful."""
+        if self.forbids(symbol):
+            return Reason.FORBIDDEN
+        if self.letter(symbol) in reachable_symbols(self.automaton, state):
+            return Reason.OUT_OF_ORDER
+        return Reason.REPEATED if self.template in _COUNTS else Reason.UNREACHABLE
+
+    def skipped(self, state: int, symbol: int, symbols: int) -> tuple[int, ...] | None:
+        """Shortest way inside this constraint to where `symbol` (of `symbols`) is defined."""
+        way = shortest_way(self.automaton, (state,), self.letter(symbol))
+        if way is None:
+            return None
+        first = {self.letter(index): index for index in reversed(range(symbols))}
+        return tuple(first[letter] for letter in way) if set(way) <= first.keys() else None
+
+
+def parse(raw: Any, symbols: Sequence[str]) -> tuple[Constraint, ...]:
+    """The constraints of one list entry `{template: operand}`; `forbid: [a, b]` gives two.
+
+    Raises:
+        ConstraintError: `invalid_constraint`, `undeclared_symbol` or `unsatisfiable`.
+    """
+    if not isinstance(raw, dict) or len(raw) != 1:
+        raise ConstraintError("invalid_constraint", "write one {template: symbols} per entry")
+    [(name, operand)] = raw.items()
+    template = name.lower().replace("-", "_").replace(" ", "_")
+    template = _ALIASES.get(template, template)
+    parser = _Parser(template, {symbol: index for index, symbol in enumerate(symbols)})
+    if template == "forbid":
+        return tuple(parser.forbid(operand))
+    if template in _COUNTS:
+        return tuple(parser.counting(operand))
+    if template in _SINGLES:
+        return (parser.single(operand),)
+    if template in _PAIRS:
+        return (parser.pair(operand),)
+    close = get_close_matches(template, TEMPLATES, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(TEMPLATES)}"
+    raise ConstraintError("invalid_constraint", f"no template is called {name!r}; {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    """Reads the operand of one template. A place takes a symbol, or a list of them: any of it."""
+
+    template: str
+    index: Mapping[str, int]
+
+    def forbid(self, operand: Any) -> Iterator[Constraint]:
+        for name in operand if isinstance(operand, list) else [operand]:
+            if isinstance(name, list):
+                raise self._wrong("takes a symbol or a list of symbols")
+            yield self._make(_counting("at_most", 0), name)
+
+    def counting(self, operand: Any) -> Iterator[Constraint]:
+        for place, number in self._numbered(operand):
+            n = self._number(number)
+            yield self._make(_counting(self.template, n), place, number=n)
+
+    def _numbered(self, operand: Any) -> list[tuple[Any, Any]]:
+        if isinstance(operand, dict) and operand:
+            return list(operand.items())
+        if isinstance(operand, list) and len(operand) == 2 and not isinstance(operand[1], str):
+            return [(operand[0], operand[1])]
+        if isinstance(operand, str) and _COUNTS[self.template][1] >= 0:
+            return [(operand, _COUNTS[self.template][1])]
+        raise self._wrong("takes [symbol, number] or {symbol: number}")
+
+    def _number(self, number: Any) -> int:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise self._wrong("takes a whole number after the symbol")
+        least = 0 if self.template in {"at_most", "exactly"} else 1
+        if number < least and _COUNTS[self.template][0]:
+            said = f"no session can satisfy {self.template} {number}"
+            raise ConstraintError("unsatisfiable", said)
+        if not least <= number <= COUNT_MAX:
+            raise self._wrong(f"counts from {least} to {COUNT_MAX:,}")
+        return number
+
+    def single(self, operand: Any) -> Constraint:
+        if isinstance(operand, list) and len(operand) == 1:
+            operand = operand[0]
+        return self._make(_SINGLES[self.template], operand)
+
+    def pair(self, operand: Any) -> Constraint:
+        if not isinstance(operand, list) or len(operand) != 2:
+            raise self._wrong("takes two symbols: [first, second]")
+        return self._make(_PAIRS[self.template], *operand)
+
+    def _make(
+        self, rows: Sequence[_State], *operands: Any, number: int | None = None
+    ) -> Constraint:
+        places = tuple(self._symbols(operand) for operand in operands)
+        if places[1:] and places[0] & places[1]:
+            raise self._wrong("needs different symbols in its two places")
+        shown = [_shown(operand) for operand in operands]
+        said = ", ".join(shown if number is None else [*shown, str(number)])
+        text = f"{self.template}: {said}" if said == shown[0] else f"{self.template}: [{said}]"
+        return Constraint(self.template, text, _table(rows, shown), places)
+
+    def _symbols(self, place: Any) -> frozenset[int]:
+        names = place if isinstance(place, list) else [place]
+        if not names or not all(isinstance(name, str) for name in names):
+            raise self._wrong("takes a symbol, or a list of symbols for any of them")
+        for name in names:
+            if name not in self.index:
+                said = f"{name!r} is not in the alphabet"
+                raise ConstraintError("undeclared_symbol", said)
+        return frozenset(self.index[name] for name in names)
+
+    def _wrong(self, said: str) -> ConstraintError:
+        return ConstraintError("invalid_constraint", f"{self.template} {said}")
+
+
+def _shown(place: Any) -> str:
+    return f"[{', '.join(place)}]" if isinstance(place, list) else str(place)
+
+
+# --- side by side -----------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """How one symbol moves one constraint's digit of the joint state."""
+
+    constraint: int
+    weight: int
+    radix: int
+    moves: tuple[int | None, ...]
+    """By digit: what to add to the joint state, or None where the constraint refuses."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBySide:
+    """Constraints as one machine. Its state is one int in mixed radix: digit i is constraint i's.
+
+    A step looks only at the constraints that mention the symbol; it is undefined where any of
+    them refuses. Made by `side_by_side`.
+    """
+
+    symbols: tuple[str, ...]
+    constraints: tuple[Constraint, ...]
+    initial: int
+    _weights: tuple[int, ...]
+    _parts: tuple[tuple[_Part, ...], ...]
+    """By symbol."""
+
+    @property
+    def width(self) -> int:
+        """What trying every symbol in one state costs, in constraints looked at."""
+        return len(self.symbols) + sum(map(len, self._parts))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The constraints as the document says them."""
+        return tuple(constraint.text for constraint in self.constraints)
+
+    def step(self, state: int, symbol: int) -> int:
+        target = state
+        for _, weight, radix, moves in self._parts[symbol]:
+            move = moves[state // weight % radix]
+            if move is None:
+                return UNDEFINED
+            target += move
+        return target
+
+    def accepts(self, state: int) -> bool:
+        """True where every constraint would be satisfied if the session ended here."""
+        digits = zip(self.constraints, self.digits(state), strict=True)
+        return all(constraint.automaton.accepts(digit) for constraint, digit in digits)
+
+    def defined(self, state: int) -> tuple[int, ...]:
+        letters = range(len(self.symbols))
+        return tuple(symbol for symbol in letters if self.step(state, symbol) != UNDEFINED)
+
+    def name(self, state: int) -> str:
+        """The constraints that have left their first state, each with the state it is in."""
+        moved = [
+            f"{constraint.text}: {constraint.automaton.name(digit)}"
+            for constraint, digit in zip(self.constraints, self.digits(state), strict=True)
+            if digit != constraint.automaton.initial
+        ]
+        return "; ".join(moved) or "start"
+
+    def everywhere(self) -> tuple[int, ...]:
+        states = reachable(self, (self.initial,), EVERYWHERE_MAX)
+        return () if states is None else tuple(sorted(states))
+
+    def digits(self, state: int) -> tuple[int, ...]:
+        """Each constraint's own state."""
+        return tuple(
+            state // weight % len(constraint.automaton.states)
+            for constraint, weight in zip(self.constraints, self._weights, strict=True)
+        )
+
+    def unsatisfied(self, state: int) -> tuple[str, ...]:
+        """Texts of the constraints that are broken if the session ends here."""
+        return tuple(
+            constraint.text
+            for constraint, digit in zip(self.constraints, self.digits(state), strict=True)
+            if not constraint.automaton.accepts(digit)
+        )
+
+    def mentions(self, symbol: int) -> bool:
+        """False where no constraint looks at the symbol."""
+        return bool(self._parts[symbol])
+
+    def blame(self, state: int, symbol: int) -> int:
+        """Index of the constraint to name for refusing `symbol` in `state`; -1 where none does.
+
+        The first that refuses, but one that never allows the symbol comes before all others.
+        """
+        refusing = [
+            constraint
+            for constraint, weight, radix, moves in self._parts[symbol]
+            if moves[state // weight % radix] is None
+        ]
+        forbidding = (index for index in refusing if self.constraints[index].forbids(symbol))
+        return next(forbidding, refusing[0] if refusing else -1)
+
+    def reason(self, state: int, symbol: int) -> Reason:
+        """Why `symbol` is harmful in `state`, by the constraint to `blame`.
+
+        Raises:
+            ValueError: no constraint refuses it.
+        """
+        index = self.blame(state, symbol)
+        if index < 0:
+            raise ValueError(f"no constraint refuses {self.symbols[symbol]!r} here")
+        return self.constraints[index].reason(self.digits(state)[index], symbol)
+
+    def skipped(self, state: int, symbol: int) -> tuple[int, ...] | None:
+        """Shortest way, inside the constraint to `blame`, to where it allows `symbol`.
+
+        None where nothing ever makes it possible; () where no constraint refuses.
+        """
+        index = self.blame(state, symbol)
+        if index < 0:
+            return ()
+        digit = self.digits(state)[index]
+        return self.constraints[index].skipped(digit, symbol, len(self.symbols))
+
+
+def side_by_side(symbols: Sequence[str], constraints: Sequence[Constraint]) -> SideBySide:
+    """The machine of `constraints` over the declared `symbols`."""
+    weights: list[int] = []
+    weight = 1
+    for constraint in constraints:
+        weights.append(weight)
+        weight *= len(constraint.automaton.states)
+    initial = sum(
+        constraint.automaton.initial * each
+        for constraint, each in zip(constraints, weights, strict=True)
+    )
+    parts: list[list[_Part]] = [[] for _ in symbols]
+    for index, (constraint, each) in enumerate(zip(constraints, weights, strict=True)):
+        by_letter = [
+            _Part(index, each, len(constraint.automaton.states), moves)
+            for moves in _moves(constraint.automaton, each)
+        ]
+        for symbol in constraint.heeded(len(symbols)):
+            parts[symbol].append(by_letter[constraint.letter(symbol)])
+    return SideBySide(
+        tuple(symbols), tuple(constraints), initial, tuple(weights), tuple(map(tuple, parts))
+    )
+
+
+def _moves(automaton: Automaton, weight: int) -> list[tuple[int | None, ...]]:
+    """By letter, then state: what a step adds to the joint state; None where it is undefined."""
+    states = range(len(automaton.states))
+    return [
+        tuple(
+            None if target == UNDEFINED else (target - state) * weight
+            for state, target in ((state, automaton.step(state, letter)) for state in states)
+        )
+        for letter in range(len(automaton.symbols))
+    ]

@@ -1,0 +1,122 @@
+"""What the compiler says of a spec document: coded, placed, with the impact on the user.
+
+The codes are stable: they may be searched for, counted and filtered on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+__all__ = ["CODES", "Finding", "Severity", "finding", "has_errors"]
+
+Severity = Literal["error", "warning"]
+
+CODES: dict[str, tuple[Severity, str]] = {
+    # --- reading the file ---
+    "unreadable_file": ("error", "Nothing of this path is judged."),
+    "no_specs": ("warning", "The folder adds no spec, so its agents are not judged by it."),
+    "not_utf8": ("error", "The file cannot be read as text, so the spec is not loaded."),
+    "too_large": ("error", "The document is refused before it can take memory or time."),
+    "invalid_yaml": ("error", "The document cannot be read, so the spec is not loaded."),
+    "duplicate_key": ("error", "One of the two entries would be dropped in silence."),
+    "several_documents": ("error", "Only one spec per file: the others would be lost."),
+    # --- the document's shape ---
+    "invalid_document": ("error", "The document does not have the shape of a spec."),
+    "duplicate_spec_id": (
+        "error",
+        "Verdicts and metrics of the two specs could not be told apart.",
+    ),
+    # --- the alphabet ---
+    "invalid_pattern": ("error", "It is unclear which argument values are meant."),
+    "invalid_regex": ("error", "RE2 cannot compile the expression, so no call can be matched."),
+    "pattern_matches_nothing": ("error", "No call can ever match the symbol."),
+    "overlapping_patterns": (
+        "warning",
+        "A call can match both symbols; which one wins is not what the more specific pattern says.",
+    ),
+    # --- the automaton ---
+    "undeclared_symbol": ("error", "No call can match a symbol the alphabet does not declare."),
+    "undeclared_state": ("error", "The state is not declared, so no session can be there."),
+    "duplicate_state": ("error", "Two states of one name cannot be told apart in verdicts."),
+    "nondeterministic": (
+        "error",
+        "One call would lead to two states: the verdicts are ambiguous.",
+    ),
+    "read_and_edge": (
+        "error",
+        "One call would both stay and move: the verdicts are ambiguous.",
+    ),
+    "wrong_edge_source": ("error", "The edge is listed under a state it does not start from."),
+    "no_accepting_state_reachable": ("error", "No session can ever finish the task."),
+    "too_many_golden_paths": (
+        "error",
+        "The path scores compare with every golden path: too many make each call slow.",
+    ),
+    "unreachable_state": ("warning", "No session can get there: its edges are never used."),
+    "unused_symbol": (
+        "warning",
+        "In a task calling it is always harmful, in a policy never; perhaps an edge is missing.",
+    ),
+    "progress_cycle": (
+        "warning",
+        "An agent can go round without harm; golden paths leave the round out.",
+    ),
+    "trap": ("warning", "A session that gets there can no longer finish, and no call says so."),
+    # --- constraints ---
+    "invalid_constraint": (
+        "error",
+        "The constraint cannot be understood, so it guards nothing.",
+    ),
+    "unsatisfiable": ("error", "No session can ever satisfy the constraint."),
+}
+"""Code -> (severity, what it means for whoever relies on the spec)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing the compiler found. `line` and `column` start at 1; 0 where there is no place."""
+
+    code: str
+    severity: Severity
+    message: str
+    impact: str
+    file: str
+    line: int
+    column: int
+    key: str
+    """Path of the key in the document, as `alphabet.pay.arguments.amount`."""
+
+    def as_json(self) -> dict[str, str | int]:
+        """The finding as a JSON object."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        key = f" ({self.key})" if self.key else ""
+        return f"{where}: {self.severity} {self.code}: {self.message}{key}"
+
+
+def finding(
+    code: str, message: str, file: str, line: int = 0, column: int = 0, key: str = ""
+) -> Finding:
+    """A finding with the severity and impact of its code; KeyError for an unknown code."""
+    severity, impact = CODES[code]
+    return Finding(
+        code, severity, printable(message), impact, file, line, column, printable(key)
+    )
+
+
+def printable(text: str, limit: int = 300) -> str:
+    """The text on one line, without control characters, at most `limit` characters.
+
+    Documents are written by strangers too, and findings are shown on terminals.
+    """
+    kept = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
+    return kept if len(kept) <= limit else kept[: limit - 1] + "…"
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """True when one of them refuses the spec."""
+    return any(found.severity == "error" for found in findings)

@@ -1,0 +1,92 @@
+"""Whether a spec's machine makes sense: what cannot be reached, finished, or used."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.automaton import paths
+from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
+from monitor.spec.constraints import SideBySide
+from monitor.spec.document import Path
+from monitor.spec.machine import form_of
+from monitor.spec.notes import Notes
+from monitor.spec.schema import SpecDocument
+
+__all__ = ["can_finish", "check_graph", "states_max"]
+
+
+WORK_MAX: Final = 500_000
+"""Steps a search of constraints side by side may take: a quarter of a second."""
+
+
+def states_max(machine: Machine) -> int:
+    """How many states are worth looking at: fewer where each has a long row."""
+    if not isinstance(machine, SideBySide):
+        return paths.STATES_MAX
+    return min(paths.STATES_MAX, WORK_MAX // machine.width)
+
+
+def can_finish(machine: Machine, notes: Notes) -> bool:
+    """Whether some session can end well; a finding where none can."""
+    states = paths.reachable(machine, (machine.initial,), states_max(machine))
+    if states is None or any(machine.accepts(state) for state in states):
+        return True
+    key = "constraints" if isinstance(machine, SideBySide) else "accepting"
+    said = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
+    if isinstance(machine, SideBySide):
+        said = "the constraints contradict each other: no session can satisfy all of them"
+    notes.add("no_accepting_state_reachable", said, key)
+    return False
+
+
+def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
+    """Finds states and symbols without use, traps, and progress cycles of tasks."""
+    _check_unused(machine, notes)
+    _check_traps(model, machine, notes)
+    if not isinstance(machine, Automaton):
+        return
+    reached = frozenset(machine.everywhere())
+    for state, name in enumerate(machine.states):
+        if state not in reached:
+            said = f"no edge leads to {name!r}"
+            notes.add("unreachable_state", said, *_place_of_state(model, name))
+    if model.kind == "task":
+        for group in paths.progress_cycles(machine):
+            said = ", ".join(repr(machine.name(state)) for state in group)
+            where = _place_of_state(model, machine.name(group[0]))
+            notes.add("progress_cycle", f"{said} lie on a cycle", *where)
+
+
+def _check_unused(machine: Machine, notes: Notes) -> None:
+    for symbol, name in enumerate(machine.symbols):
+        if not _is_used(machine, symbol):
+            notes.add("unused_symbol", f"nothing uses {name!r}", "alphabet", name)
+
+
+def _is_used(machine: Machine, symbol: int) -> bool:
+    if isinstance(machine, SideBySide):
+        return machine.mentions(symbol)
+    states = range(len(machine.states)) if isinstance(machine, Automaton) else ()
+    return any(machine.step(state, symbol) != UNDEFINED for state in states)
+
+
+def _check_traps(model: SpecDocument, machine: Machine, notes: Notes) -> None:
+    dead = paths.dead_states(machine, states_max(machine))
+    if isinstance(machine, SideBySide):
+        for state in dead[:1]:
+            open_ones = " and ".join(map(repr, machine.unsatisfied(state)))
+            said = f"after {machine.name(state)!r} no session can satisfy {open_ones} any more"
+            notes.add("trap", said, "constraints")
+        return
+    for state in dead:
+        name = machine.name(state)
+        said = f"from {name!r} no accepting state can be reached"
+        notes.add("trap", said, *_place_of_state(model, name))
+
+
+def _place_of_state(model: SpecDocument, name: str) -> Path:
+    if model.transitions is not None and name in model.transitions:
+        return ("transitions", name)
+    if model.states is not None and name in model.states:
+        return ("states", model.states.index(name))
+    return (form_of(model),)

@@ -1,0 +1,230 @@
+"""The shape of a spec document (pydantic). Its meaning is compile.py's business.
+
+`python -m monitor.spec.schema` prints the JSON Schema that editors use.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+)
+
+from monitor.alphabet.pattern import TYPES
+from monitor.spec.constraints import TEMPLATES
+
+__all__ = ["ConventionsDocument", "SpecDocument", "SymbolDocument", "json_schema"]
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+"""A symbol, state or tool. Numbers are accepted as they are written."""
+
+Level = Literal["info", "warning", "critical"]
+
+ReasonName = Literal[
+    "forbidden",
+    "failed_call",
+    "unknown_tool",
+    "argument_mismatch",
+    "after_final",
+    "out_of_order",
+    "repeated",
+    "unreachable",
+]
+
+
+def _given(value: Any) -> Any:
+    """Refuses an empty value where leaving the key out and `{}` mean different things."""
+    if value is None:
+        raise ValueError("leave the key out for any arguments, or write {} for none")
+    return value
+
+
+def _form(value: Any) -> str:
+    return (
+        "mapping" if isinstance(value, dict) else "list" if isinstance(value, list) else "plain"
+    )
+
+
+_PATTERN_FORMS: list[dict[str, Any]] = [
+    {"type": ["string", "number", "boolean", "null", "array"], "description": "this very value"},
+    *(
+        {"type": "object", "properties": {form: schema}, "required": [form],
+         "additionalProperties": False}
+        for form, schema in {
+            "exact": {},
+            "any": {"const": True},
+            "one_of": {"type": "array", "minItems": 1},
+            "not_in": {"type": "array"},
+            "regex": {"type": "string", "description": "RE2, searched unless anchored"},
+            "type": {"enum": list(TYPES)},
+        }.items()
+    ),
+    {"type": "object", "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
+     "minProperties": 1, "additionalProperties": False},
+]  # fmt: skip
+
+PatternDocument = Annotated[Any, WithJsonSchema({"anyOf": _PATTERN_FORMS})]
+"""Parsed by `monitor.alphabet.pattern`, which says more about what is wrong than a schema can."""
+
+ConstraintDocument = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {
+                **{template: {} for template in TEMPLATES},
+                "at-most": {"description": "the same as at_most"},
+            },
+            "additionalProperties": False,
+        }
+    ),
+]
+"""Parsed by `monitor.spec.constraints`."""
+
+Plain = str | int | float | bool
+
+MatchDocument = Annotated[
+    Annotated[Plain, Tag("plain")]
+    | Annotated[list[Plain], Tag("list")]
+    | Annotated["RegexDocument", Tag("mapping")],
+    Discriminator(_form),
+]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class RegexDocument(_Part):
+    """An attribute that is searched for an expression."""
+
+    regex: str = Field(description="RE2, searched unless anchored")
+
+
+class SeverityDocument(_Part):
+    """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
+
+    default: Level = "warning"
+    tools: dict[Name, Level] = Field(default={}, description="by tool")
+    states: dict[Name, Level] = Field(default={}, description="by state the call was made in")
+    reasons: dict[ReasonName, Level] = Field(default={}, description="by reason of the verdict")
+
+
+class SymbolDocument(_Part):
+    """A symbol of the alphabet: calls of one tool, with these arguments."""
+
+    tool: Name
+    arguments: Annotated[dict[str, PatternDocument] | None, BeforeValidator(_given)] = Field(
+        default=None, description="left out: any arguments; {}: no arguments at all"
+    )
+
+
+class ConventionsDocument(_Part):
+    """A profile and what differs from it."""
+
+    profile: Literal["live", "core"] = "live"
+    failed_calls: Literal["no_effect", "harmful", "ordinary"] | None = Field(
+        default=None, description="live: no_effect; core: harmful"
+    )
+    tau_below_two: float = Field(default=0.5, ge=0, le=1)
+    undefined_efficiency: float | None = Field(default=None, ge=0, le=1)
+    beta: float = Field(default=0.5, gt=0, lt=1)
+    lambda_: float = Field(default=0.5, ge=0, le=1, alias="lambda")
+
+
+Target = Annotated[
+    Annotated[Name, Tag("plain")] | Annotated[list[Name], Tag("list")],
+    Discriminator(_form),
+]
+"""A state; a list is read so that it can be called nondeterministic."""
+
+Reads = Annotated[
+    Annotated[list[Name], Tag("list")] | Annotated[dict[Name, list[Name]], Tag("mapping")],
+    Discriminator(_form),
+]
+
+ConventionsChoice = Annotated[
+    Annotated[Literal["live", "core"], Tag("plain")]
+    | Annotated[ConventionsDocument, Tag("mapping")],
+    Discriminator(_form),
+]
+
+
+class SpecDocument(_Part):
+    """One spec: which sessions it judges, what their calls are called, and what is allowed."""
+
+    id: Annotated[
+        str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    ] = Field(description="names the spec in verdicts and metrics")
+    version: Annotated[str, StringConstraints(min_length=1, max_length=100)] = "1"
+    description: str = ""
+    kind: Literal["task", "policy", "reference"] = Field(
+        default="task",
+        description="task: whatever is not allowed is harmful; policy: only what it names is "
+        "judged; reference: nothing is harmful, runs are compared",
+    )
+    mode: Literal["shadow", "page"] = Field(
+        default="shadow", description="shadow: verdicts and metrics; page: alerts too"
+    )
+    severity: SeverityDocument = SeverityDocument()
+    match: dict[Name, MatchDocument] = Field(
+        default={}, description="resource and span attributes a session must have, all of them"
+    )
+    scope: Literal["session", "turn", "agent"] = "session"
+    again: bool = Field(
+        default=False, description="whether an accepting state may start a new episode"
+    )
+    alphabet: dict[Name, SymbolDocument] = Field(min_length=1)
+    initial: Name | None = None
+    accepting: list[Name] | None = None
+    states: list[Name] | None = Field(
+        default=None, description="in order; left out: the order they appear in"
+    )
+    transitions: dict[Name, dict[Name, Target]] | None = None
+    reads: Reads = Field(
+        default=[],
+        description="symbols that change nothing: in every state without an edge for them, or "
+        "by state",
+    )
+    golden: list[list[Name]] | None = Field(
+        default=None, description="the short form: the right sequences of symbols"
+    )
+    constraints: list[ConstraintDocument] | None = None
+    conventions: ConventionsChoice = "live"
+    concurrent: Literal["any_order", "strict"] | None = Field(
+        default=None,
+        description="overlapping calls count in their best order (tasks) or worst (policies)",
+    )
+    order: dict[Name, Literal["start", "end"]] = Field(
+        default={}, description="by tool: whether its calls are placed by start or by end"
+    )
+    undo: dict[Name, Name] = Field(
+        default={}, description="symbol -> the symbol that undoes it"
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a spec document."""
+    schema = SpecDocument.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def main() -> None:
+    """Prints the schema, as it is kept in dfa_specs/spec.schema.json."""
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

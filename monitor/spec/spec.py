@@ -1,0 +1,138 @@
+"""A compiled spec: frozen, shared by all sessions it judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from monitor.alphabet.match import Alphabet
+from monitor.alphabet.match import build as build_alphabet
+from monitor.automaton.dfa import Machine
+from monitor.automaton.dfa import build as build_automaton
+from monitor.records import Conventions, Reason
+from monitor.spec.constraints import SideBySide
+from monitor.spec.findings import Finding
+
+__all__ = ["GOLDEN_LISTED_MAX", "GOLDEN_MAX", "MatchRules", "SeverityRules", "Spec"]
+
+GOLDEN_LISTED_MAX = 64
+"""Up to this many golden paths running rows are kept; above, scores come when asked for."""
+
+
+GOLDEN_MAX = 10_000
+"""A spec with more golden paths is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityRules:
+    """How bad a harmful call is: by state, else by tool, else by reason, else the default."""
+
+    default: str
+    tools: Mapping[str, str]
+    states: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+    def of(self, tool: str, state: str | None, reason: Reason | None) -> str:
+        """Severity of a harmful call of `tool`, made in `state` (None: several are possible)."""
+        if state is not None and state in self.states:
+            return self.states[state]
+        if tool in self.tools:
+            return self.tools[tool]
+        return self.default if reason is None else self.reasons.get(reason, self.default)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Every severity a harmful call can have here."""
+        rules = (self.tools, self.states, self.reasons)
+        return tuple(
+            sorted({self.default, *(level for rule in rules for level in rule.values())})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRules:
+    """Which sessions a spec judges, by their attributes."""
+
+    rules: tuple[tuple[str, Callable[[Any], bool]], ...]
+    """Attribute and what its value must be; all must hold."""
+    without_rules: bool
+    """The answer where there are none: a policy applies everywhere, a task must be named."""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The attributes the answer depends on."""
+        return frozenset(name for name, _ in self.rules)
+
+    def matches(self, attributes: Mapping[str, Any]) -> bool:
+        """True when a session with these resource and span attributes is judged by the spec."""
+        if not self.rules:
+            return self.without_rules
+        return all(
+            name in attributes and matches(attributes[name]) for name, matches in self.rules
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spec:
+    """One version of one spec document, compiled. Compared by identity."""
+
+    id: str
+    version: str
+    description: str
+    kind: Literal["task", "policy", "reference"]
+    mode: Literal["shadow", "page"]
+    severity: SeverityRules
+    match: MatchRules
+    scope: Literal["session", "turn", "agent"]
+    again: bool
+    alphabet: Alphabet
+    machine: Machine
+    golden: tuple[tuple[int, ...], ...] | None
+    """Golden paths in declaration order; None where they are more than `GOLDEN_LISTED_MAX`."""
+    golden_count: int
+    golden_lengths: tuple[int, ...]
+    """The different lengths of the golden paths, ascending."""
+    conventions: Conventions
+    concurrent: Literal["any_order", "strict"]
+    order: Mapping[str, Literal["start", "end"]]
+    """By tool; `start` where it is not named."""
+    undo: Mapping[int, int]
+    """Symbol -> the symbol that undoes it."""
+    file: str
+    sha256_8: str
+    """First 8 hexadecimal digits of the SHA-256 of the document's text."""
+    findings: tuple[Finding, ...] = ()
+    """Warnings."""
+
+    @classmethod
+    def observer(cls) -> Spec:
+        """What judges sessions that no spec matches: it sees their calls and says nothing."""
+        return cls(
+            id="",
+            version="",
+            description="",
+            kind="reference",
+            mode="shadow",
+            severity=SeverityRules("info", {}, {}, {}),
+            match=MatchRules((), without_rules=False),
+            scope="session",
+            again=False,
+            alphabet=build_alphabet({}, "no_effect"),
+            machine=build_automaton(["start"], [], "start", [], {}),
+            golden=None,
+            golden_count=0,
+            golden_lengths=(),
+            conventions=Conventions(),
+            concurrent="any_order",
+            order={},
+            undo={},
+            file="",
+            sha256_8="",
+        )
+
+    def diagrams(self) -> tuple[tuple[str, Machine], ...]:
+        """What can be drawn: (title, machine); one for each constraint where there are some."""
+        if isinstance(self.machine, SideBySide):
+            return tuple((each.text, each.automaton) for each in self.machine.constraints)
+        return ((self.id, self.machine),)

@@ -1,0 +1,130 @@
+"""A document's alphabet: its patterns parsed, and pairs of symbols that a call can both match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, Final
+
+from monitor.alphabet import pattern
+from monitor.alphabet.match import SymbolPatterns, specificity
+from monitor.alphabet.pattern import Pattern, PatternError
+from monitor.spec.notes import Notes
+from monitor.spec.schema import SpecDocument, SymbolDocument
+
+__all__ = ["check_overlaps", "read_pattern", "read_symbols"]
+
+SYMBOLS_MAX: Final = 1_000
+REGEXES_MAX: Final = 256
+PAIRS_MAX: Final = 20_000
+"""Pairs of one tool's symbols that are looked at for overlap."""
+
+
+def read_symbols(model: SpecDocument, notes: Notes) -> dict[str, SymbolPatterns]:
+    """Tool and parsed patterns of each symbol, in order; a bad pattern is a finding."""
+    if len(model.alphabet) > SYMBOLS_MAX:
+        notes.add("too_large", f"more than {SYMBOLS_MAX:,} symbols", "alphabet")
+        return {}
+    regexes = sum(
+        isinstance(raw, dict) and "regex" in raw
+        for symbol in model.alphabet.values()
+        for raw in (symbol.arguments or {}).values()
+    )
+    if regexes > REGEXES_MAX:
+        notes.add("too_large", f"more than {REGEXES_MAX} regular expressions", "alphabet")
+        return {}
+    return {
+        name: (symbol.tool, _patterns(name, symbol, notes))
+        for name, symbol in model.alphabet.items()
+    }
+
+
+def _patterns(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern] | None:
+    if symbol.arguments is None:
+        return None
+    parsed = {
+        argument: read_pattern(raw, notes, "alphabet", name, "arguments", argument)
+        for argument, raw in symbol.arguments.items()
+    }
+    return {argument: each for argument, each in parsed.items() if each is not None}
+
+
+def read_pattern(raw: Any, notes: Notes, *path: str | int) -> Pattern | None:
+    """The pattern of one value; None, and a finding at `path`, where there is none."""
+    try:
+        return pattern.parse(raw)
+    except PatternError as problem:
+        notes.add(problem.code, str(problem), *path)
+        return None
+
+
+def check_overlaps(symbols: Mapping[str, SymbolPatterns], notes: Notes) -> None:
+    """Finds pairs that a call can both match, unless the winner only refines the other."""
+    tools: dict[str, list[str]] = {}
+    for name, (tool, _) in symbols.items():
+        tools.setdefault(tool, []).append(name)
+    pairs = 0
+    for names in tools.values():
+        for first, second in combinations(names, 2):
+            pairs += 1
+            if pairs > PAIRS_MAX:
+                return
+            said = _overlap(symbols[first][1], symbols[second][1])
+            if said:
+                notes.add(
+                    "overlapping_patterns",
+                    f"{first!r} and {second!r} {said}",
+                    "alphabet",
+                    second,
+                )
+
+
+_Patterns = Mapping[str, Pattern] | None
+
+
+def _overlap(first: _Patterns, second: _Patterns) -> str:
+    """How two symbols of one tool overlap; "" where they do not, or one refines the other."""
+    if _refines(first, second) and _refines(second, first):
+        return "match the same calls: the first always wins"
+    winner, loser = first, second
+    if specificity(second) > specificity(first):
+        winner, loser = second, first
+    if _refines(winner, loser) or not _can_meet(first, second):
+        return ""
+    same = specificity(first) == specificity(second)
+    rule = "declaration order" if same else "the number and kind of their patterns"
+    return f"can match the same call: {rule} decides"
+
+
+def _refines(special: _Patterns, general: _Patterns) -> bool:
+    """True when every call of `special` surely is one of `general` too."""
+    if general is None:
+        return True
+    if special is None:
+        return bool(general) and all(each.kind == "any" for each in general.values())
+    if not general or not special:
+        return not special and (not general or _all_any(general))
+    return all(
+        each.kind == "any" or (name in special and pattern.covers(each, special[name]))
+        for name, each in general.items()
+    )
+
+
+def _all_any(patterns: Mapping[str, Pattern]) -> bool:
+    return all(each.kind == "any" for each in patterns.values())
+
+
+def _can_meet(first: _Patterns, second: _Patterns) -> bool:
+    """True when some call surely matches both."""
+    for one, other in ((first, second), (second, first)):
+        if one is not None and not one:
+            return other is None or _all_any(other)
+    if first is None or second is None:
+        return True
+    shared = first.keys() & second.keys()
+    return all(_meet(first[name], second[name]) for name in shared)
+
+
+def _meet(one: Pattern, other: Pattern) -> bool:
+    # "any" allows the argument to be missing, and then the other pattern still decides alone
+    return pattern.overlaps(one, other) is True

@@ -1,0 +1,222 @@
+"""The composition root: built, started and stopped in this process, with a clock of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from collector import app as app_module
+from collector.app import App, limits_of
+from collector.receivers.address import AddressInUse
+from collector.settings import Receiver, Sessions, Settings
+from monitor.limits import SECOND
+from monitor.spec.read import load_specs
+
+SPECS = load_specs([Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"]).specs
+FREE = "127.0.0.1:0"
+T = TypeVar("T")
+
+
+class Clock:
+    """Stands still unless it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def settings(**changes: Any) -> Settings:
+    given: dict[str, Any] = {
+        "receiver": Receiver(grpc="off", http=FREE),
+        "metrics": FREE,
+        "admin": FREE,
+        "history": "complete",
+        **changes,
+    }
+    return Settings(**given)
+
+
+def body(tool: str) -> bytes:
+    """A request with one call of the rover."""
+    texts = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.conversation.id": "s",
+    }
+    span = {
+        "traceId": "01" * 16,
+        "spanId": "02" * 8,
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in texts.items()],
+    }
+    service = [{"key": "service.name", "value": {"stringValue": "farm-rover"}}]
+    group = {"resource": {"attributes": service}, "scopeSpans": [{"spans": [span]}]}
+    return json.dumps({"resourceSpans": [group]}).encode()
+
+
+async def http(address: str, method: str, path: str, sent: bytes = b"") -> tuple[int, bytes]:
+    """One request on a connection of its own."""
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n"
+    )
+    writer.write(head.encode() + sent)
+    answer = await reader.read()
+    writer.close()
+    head_bytes, _, rest = answer.partition(b"\r\n\r\n")
+    return int(head_bytes.split()[1]), rest
+
+
+def running(use: Callable[[App, Clock], Awaitable[T]], **changes: Any) -> T:
+    """What `use` makes of a started app, which is stopped afterwards."""
+
+    async def run() -> T:
+        clock = Clock()
+        app = App(settings(**changes), SPECS, clock)
+        await app.start()
+        try:
+            return await use(app, clock)
+        finally:
+            await app.stop()
+
+    return asyncio.run(run())
+
+
+def test_settings_become_limits() -> None:
+    """Seconds turn into nanoseconds, words into switches."""
+    made = limits_of(
+        Settings(
+            sessions=Sessions(max=5, idle_seconds=1.5, window_seconds=0, hold_seconds=2),
+            history="complete",
+            show_arguments=True,
+        )
+    )
+
+    assert (made.sessions_max, made.idle_ns, made.window_ns, made.hold_ns) == (
+        5,
+        1_500_000_000,
+        0,
+        2 * SECOND,
+    )
+    assert (made.history_complete, made.keep_arguments, made.fold) == (True, True, True)
+
+
+def test_bytes_to_verdict_to_gauge() -> None:
+    """A request in, the judgement and the gauge out, in one process."""
+
+    async def use(app: App, _: Clock) -> tuple[Any, ...]:
+        taken = await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
+        sessions = await http(app.addresses["admin"], "GET", "/api/v1/sessions/s")
+        metrics = await http(app.addresses["metrics"], "GET", "/metrics")
+        return taken, json.loads(sessions[1]), metrics[1].decode()
+
+    taken, found, metrics = running(use)
+
+    assert taken == (200, b"{}")
+    assert found["sessions"][0]["steps"][0]["reason"] == "out_of_order"
+    assert 'offrails_harm_rate{agent="farm-rover",spec="farm_rover"} 1.0' in metrics
+
+
+def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Final counters and idle ends come with the clock, without any request."""
+    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+
+    async def until(probe: Callable[[], Any]) -> None:
+        async with asyncio.timeout(10):
+            while not probe():  # noqa: ASYNC110 - a state, not an event
+                await asyncio.sleep(0.001)
+
+    async def use(app: App, clock: Clock) -> None:
+        await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
+        pair = app.monitor.totals.pairs["farm-rover", "farm_rover"]
+        assert pair.final.total() == 0
+        clock.now += 11 * SECOND
+        await until(lambda: pair.final.total() == 1)
+        assert app.monitor.sessions == 1
+        clock.now += 1_800 * SECOND
+        await until(lambda: app.monitor.sessions == 0)
+
+    running(use)
+
+
+def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted, and the next tick comes."""
+    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+
+    async def use(app: App, _: Clock) -> str:
+        ticks, enough = 0, asyncio.Event()
+
+        def broken(_: int) -> list[Any]:
+            nonlocal ticks
+            ticks += 1
+            if ticks == 3:
+                enough.set()
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(app.monitor, "tick", broken)
+        await asyncio.wait_for(enough.wait(), 10)
+        return (await http(app.addresses["metrics"], "GET", "/metrics"))[1].decode()
+
+    assert 'offrails_internal_errors_total{error="ZeroDivisionError"}' in running(use)
+
+
+def test_listeners_that_are_off() -> None:
+    """They have no address and open nothing."""
+
+    async def use(app: App, _: Clock) -> dict[str, str]:
+        return app.addresses
+
+    assert set(running(use, metrics="off")) == {"http", "admin"}
+    assert set(running(use, receiver=Receiver(grpc="off", http="off"))) == {"metrics", "admin"}
+
+
+def test_a_failed_start_leaves_nothing_open() -> None:
+    """The listeners that were bound before the taken one are free again."""
+
+    async def start(taken: str) -> dict[str, str]:
+        app = App(settings(admin=taken), SPECS)
+        with pytest.raises(AddressInUse):
+            await app.start()
+        return app.addresses
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        bound = asyncio.run(start(f"127.0.0.1:{other.getsockname()[1]}"))
+
+    assert set(bound) == {"http", "metrics"}
+    for address in bound.values():
+        host, port = address.split(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_stopping_twice_is_stopping() -> None:
+    """`running` stops it once more."""
+
+    async def use(app: App, _: Clock) -> None:
+        await app.stop()
+
+    running(use)
+    running(use, receiver=Receiver(grpc=FREE, http=FREE))
+
+
+def test_readiness_follows_the_receivers() -> None:
+    """503 before the start and while stopping; the health paths answer to the last."""
+
+    async def use(app: App, _: Clock) -> tuple[int, int, int]:
+        ready = (await http(app.addresses["metrics"], "GET", "/-/ready"))[0]
+        app._health.ready = False
+        unready = (await http(app.addresses["metrics"], "GET", "/-/ready"))[0]
+        return ready, unready, (await http(app.addresses["metrics"], "GET", "/-/healthy"))[0]
+
+    assert running(use) == (200, 503, 200)

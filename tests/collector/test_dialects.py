@@ -1,0 +1,610 @@
+"""Each instrumentation's own way to write a tool call, row by row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+MOVE = {"x": 3, "y": 4}
+AS_JSON = json.dumps(MOVE)
+OI = "openinference.instrumentation."
+OI_TOOL = {"tool.name": "move", "openinference.span.kind": "TOOL"}
+SCHEMA = json.dumps({"type": "object", "properties": {"x": {"type": "integer"}}})
+GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
+CALLBACK = json.dumps(
+    {
+        "input_str": "{'x': 3, 'y': 4}",
+        "tags": ["seq:step:1"],
+        "metadata": {},
+        "inputs": MOVE,
+        "kwargs": {"tool_call_id": "call_1", "color": "green"},
+    }
+)
+EXCEPTION = ("exception", {"exception.type": "Exception", "exception.message": "stuck"})
+
+
+class Row(NamedTuple):
+    """A span as an instrumentation writes it, and what it says."""
+
+    name: str
+    scope: str
+    attributes: dict[str, Any]
+    arguments: Any = MOVE
+    tool: str = "move"
+    call_id: str | None = None
+    error: bool = False
+    kind: int = 1
+    status: int = 0
+    events: tuple[Any, ...] = ()
+
+
+GEN_ID = {**GEN, "gen_ai.tool.call.id": "call_1"}
+ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
+CALL_FORM = json.dumps({"args": [], "kwargs": MOVE})
+
+ROWS = {
+    "semconv": Row("execute_tool move", "my.app", {**GEN_ID, **ARGS}, call_id="call_1"),
+    "semconv-structured": Row(
+        "execute_tool move", "my.app", {**GEN, "gen_ai.tool.call.arguments": MOVE}
+    ),
+    "semconv-nocontent": Row("execute_tool move", "my.app", GEN_ID, None, call_id="call_1"),
+    "semconv-error-type": Row(
+        "execute_tool move", "my.app", {**GEN, "error.type": "ValueError"}, None, error=True
+    ),
+    "pydantic-ai": Row(
+        "execute_tool move", "pydantic-ai", {**GEN_ID, **ARGS}, call_id="call_1"
+    ),
+    "pydantic-ai-v2": Row(
+        "running tool",
+        "pydantic-ai",
+        {
+            "gen_ai.tool.name": "move",
+            "gen_ai.tool.call.id": "call_1",
+            "tool_arguments": AS_JSON,
+            "tool_response": "at 3,4",
+        },
+        call_id="call_1",
+    ),
+    "logfire-pydantic-ai": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {**GEN_ID, **ARGS, "logfire.span_type": "span", "logfire.msg": "running tool: move"},
+        call_id="call_1",
+    ),
+    "openai-agents-otel-v2": Row(
+        "execute_tool move", "opentelemetry.instrumentation.openai_agents", {**GEN, **ARGS}
+    ),
+    "openai-agents-traceloop": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.openai_agents",
+        {
+            "traceloop.span.kind": "tool",
+            "gen_ai.tool.name": "move",
+            "gen_ai.tool.type": "FunctionTool",
+            **ARGS,
+        },
+    ),
+    "openai-agents-openinference": Row(
+        "move",
+        OI + "openai_agents",
+        {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": SCHEMA},
+    ),
+    "openai-agents-openinference-hidden": Row(
+        "move",
+        OI + "openai_agents",
+        {**OI_TOOL, "input.value": "__REDACTED__", "tool.parameters": SCHEMA},
+        None,
+    ),
+    "langchain-openinference": Row(
+        "move",
+        OI + "langchain",
+        {**OI_TOOL, "input.value": AS_JSON, "input.mime_type": "application/json"},
+    ),
+    "langchain-openinference-bare": Row(
+        "move", OI + "langchain", {**OI_TOOL, "input.value": '{"x": 3, "y": 4}'}, None
+    ),
+    "langchain-traceloop": Row(
+        "execute_tool move",
+        "opentelemetry.instrumentation.langchain",
+        {
+            **GEN,
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "gen_ai.tool.call.arguments": CALLBACK,
+            "traceloop.entity.input": CALLBACK,
+            "gen_ai.task.status": "success",
+        },
+        call_id="call_1",
+    ),
+    "langchain-langsmith": Row(
+        "move",
+        "langsmith",
+        {
+            "langsmith.span.kind": "tool",
+            **GEN_ID,
+            "gen_ai.prompt": AS_JSON,
+            "gen_ai.completion": "at 3,4",
+        },
+        call_id="call_1",
+        status=1,
+    ),
+    "langchain-langsmith-error": Row(
+        "move",
+        "langsmith",
+        {"langsmith.span.kind": "tool", **GEN_ID, "gen_ai.prompt": AS_JSON},
+        call_id="call_1",
+        status=1,
+        events=(EXCEPTION,),
+        error=True,
+    ),
+    "mcp-traceloop": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.mcp.instrumentation",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": json.dumps({"tool_name": "move", "arguments": MOVE}),
+            "traceloop.entity.output": json.dumps({"result": "at 3,4"}),
+        },
+    ),
+    "mcp-traceloop-error": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.mcp.instrumentation",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": json.dumps({"tool_name": "move", "arguments": MOVE}),
+            "traceloop.entity.output": json.dumps({"result": "stuck", "is_error": True}),
+        },
+        error=True,
+    ),
+    "mcp2-native-server": Row(
+        "tools/call move",
+        "mcp-python-sdk",
+        {
+            "gen_ai.tool.name": "move",
+            "mcp.method.name": "tools/call",
+            "jsonrpc.request.id": "2",
+        },
+        None,
+        call_id="2",
+        kind=2,
+    ),
+    "mcp2-native-client": Row("MCP send tools/call move", "mcp-python-sdk", {}, None, kind=3),
+    "fastmcp-client": Row(
+        "tools/call move",
+        "fastmcp",
+        {"gen_ai.tool.name": "move", "mcp.method.name": "tools/call"},
+        None,
+        kind=3,
+    ),
+    "fastmcp-server": Row(
+        "tools/call move", "fastmcp", {"fastmcp.component.key": "tool:move@"}, None, kind=2
+    ),
+    "smolagents": Row(
+        "SimpleTool",
+        OI + "smolagents",
+        {
+            **OI_TOOL,
+            "input.value": json.dumps(
+                {"args": [], "sanitize_inputs_outputs": True, "kwargs": MOVE}
+            ),
+            "tool.parameters": SCHEMA,
+        },
+    ),
+    "strands": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        {**GEN_ID, "gen_ai.system": "strands-agents", "gen_ai.tool.status": "success"},
+        call_id="call_1",
+        events=(("gen_ai.tool.message", {"role": "tool", "content": AS_JSON, "id": "call_1"}),),
+    ),
+    "strands-error": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        {**GEN_ID, "gen_ai.tool.status": "error"},
+        call_id="call_1",
+        status=2,
+        events=(("gen_ai.tool.message", {"content": AS_JSON}), EXCEPTION),
+        error=True,
+    ),
+    "strands-genai-latest": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        {**GEN_ID, **ARGS, "gen_ai.provider.name": "strands-agents"},
+        call_id="call_1",
+        events=(
+            (
+                "gen_ai.client.inference.operation.details",
+                {"gen_ai.output.messages": json.dumps([{"role": "tool", "parts": []}])},
+            ),
+        ),
+    ),
+    "strands-genai-latest-event": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        GEN_ID,
+        call_id="call_1",
+        events=(
+            (
+                "gen_ai.client.inference.operation.details",
+                {
+                    "gen_ai.input.messages": json.dumps(
+                        [
+                            {
+                                "role": "tool",
+                                "parts": [
+                                    {"type": "tool_call", "name": "move", "arguments": MOVE}
+                                ],
+                            }
+                        ]
+                    )
+                },
+            ),
+        ),
+    ),
+    "strands-0.2": Row(
+        "Tool: move",
+        "strands-agents",
+        {"gen_ai.tool.name": "move", "gen_ai.tool.call.id": "call_1", "tool.status": "error"},
+        call_id="call_1",
+        status=1,
+        events=(("gen_ai.tool.message", {"role": "tool", "content": AS_JSON}),),
+        error=True,
+    ),
+    "strands-0.2-other-scope": Row(
+        "Tool: move",
+        "my.tracer",
+        {"gen_ai.tool.name": "move", "tool.status": "error"},
+        status=1,
+        events=(("gen_ai.tool.message", {"role": "tool", "content": AS_JSON}),),
+        error=True,
+    ),
+    "google-adk": Row(
+        "execute_tool move",
+        "gcp.vertex.agent",
+        {**GEN_ID, "gen_ai.tool.type": "FunctionTool", "gen_ai.agent.name": "rover"},
+        None,
+        call_id="call_1",
+    ),
+    "google-adk-content": Row(
+        "execute_tool move", "gcp.vertex.agent", {**GEN_ID, **ARGS}, call_id="call_1"
+    ),
+    "google-adk-1.14": Row(
+        "execute_tool move",
+        "gcp.vertex.agent",
+        {**GEN_ID, "gcp.vertex.agent.tool_call_args": AS_JSON},
+        call_id="call_1",
+    ),
+    "google-adk-1.14-raised": Row(
+        "execute_tool move",
+        "gcp.vertex.agent",
+        {},
+        None,
+        status=2,
+        events=(EXCEPTION,),
+        error=True,
+    ),
+    "google-adk-openinference": Row(
+        "execute_tool move",
+        OI + "google_adk",
+        {
+            **GEN_ID,
+            **OI_TOOL,
+            "tool.id": "call_1",
+            "input.value": AS_JSON,
+            "tool.parameters": AS_JSON,
+        },
+        call_id="call_1",
+    ),
+    "google-adk-openinference-empty": Row(
+        "execute_tool move", OI + "google_adk", {**GEN_ID, **OI_TOOL}, None, call_id="call_1"
+    ),
+    "crewai": Row(
+        "move.run",
+        OI + "crewai",
+        {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": SCHEMA},
+    ),
+    "autogen-native": Row(
+        "execute_tool move",
+        "autogen-core",
+        {**GEN_ID, "gen_ai.system": "autogen"},
+        None,
+        call_id="call_1",
+    ),
+    "autogen-openinference": Row(
+        "rover.move",
+        OI + "autogen_agentchat",
+        {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": AS_JSON},
+        status=1,
+    ),
+    "agno": Row(
+        "move", OI + "agno", {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": AS_JSON}
+    ),
+    "agno-parameters": Row("move", OI + "agno", {**OI_TOOL, "tool.parameters": AS_JSON}),
+    "llama-index": Row(
+        "FunctionTool.acall",
+        OI + "llama_index",
+        {**OI_TOOL, "input.value": json.dumps({"kwargs": MOVE}), "tool.parameters": SCHEMA},
+    ),
+    "llama-index-empty": Row(
+        "FunctionTool.acall", OI + "llama_index", {**OI_TOOL, "input.value": "{}"}, {}
+    ),
+    "llama-index-is-error": Row(
+        "FunctionTool.acall",
+        OI + "llama_index",
+        {
+            **OI_TOOL,
+            "input.value": json.dumps({"kwargs": MOVE}),
+            "output.value": json.dumps({"raw_output": "stuck", "is_error": True}),
+        },
+        error=True,
+    ),
+    "vercel-ai": Row(
+        "ai.toolCall",
+        "ai",
+        {
+            "ai.operationId": "ai.toolCall",
+            "operation.name": "ai.toolCall",
+            "ai.toolCall.name": "move",
+            "ai.toolCall.id": "call_1",
+            "ai.toolCall.args": AS_JSON,
+        },
+        call_id="call_1",
+    ),
+    "vercel-ai-noio": Row(
+        "ai.toolCall",
+        "ai",
+        {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "move", "ai.toolCall.id": "c"},
+        None,
+        call_id="c",
+    ),
+    "traceloop-sdk": Row(
+        "move.tool",
+        "traceloop.tracer",
+        {
+            "traceloop.span.kind": "tool",
+            "gen_ai.tool.name": "move",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": CALL_FORM,
+        },
+    ),
+    "traceloop-sdk-positional": Row(
+        "move.tool",
+        "traceloop.tracer",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": json.dumps({"args": [3, 4], "kwargs": {}}),
+        },
+        None,
+    ),
+    "langfuse": Row(
+        "move",
+        "langfuse-sdk",
+        {"langfuse.observation.type": "tool", "langfuse.observation.input": CALL_FORM},
+    ),
+    "langfuse-error": Row(
+        "move",
+        "langfuse-sdk",
+        {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.input": CALL_FORM,
+            "langfuse.observation.level": "ERROR",
+        },
+        error=True,
+    ),
+    # What nobody wrote a row for, but follows a convention in part.
+    "part-of-gen-ai": Row(
+        "do it", "unknown", {"gen_ai.tool.name": "move", "gen_ai.tool.call.arguments": AS_JSON}
+    ),
+    "gen-ai-by-name": Row(
+        "execute_tool move", "unknown", {"gen_ai.operation.name": "execute_tool"}, None
+    ),
+    "part-of-openinference": Row(
+        "move", "unknown", {"openinference.span.kind": "TOOL", "input.value": AS_JSON}
+    ),
+    "tool-name-alone": Row("x", "unknown", {"tool.name": "move", "input.value": AS_JSON}),
+    "other-traceloop": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.other",
+        {"traceloop.span.kind": "tool", "traceloop.entity.name": "move"},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_row_is_read_as_its_instrumentation_writes_it(
+    wire: Any, bench: Any, row: Row
+) -> None:
+    """Tool, arguments, call id and error are found where this instrumentation puts them."""
+    span = wire.span(
+        row.name,
+        row.attributes,
+        scope=row.scope,
+        kind=row.kind,
+        status=row.status,
+        events=row.events,
+    )
+    (step,) = bench().send(span).steps()
+
+    assert (row.tool, row.arguments) == (step["tool"], step["arguments"])
+    assert (row.error, row.call_id) == (step["error"], step["call_id"])
+
+
+LOOK_ALIKES = {
+    "chat": ("chat gpt-4o", "", {"gen_ai.operation.name": "chat", "gen_ai.tool.name": "move"}),
+    "definitions": ("invoke_agent x", "", {"gen_ai.operation.name": "invoke_agent"}),
+    "execute-task": (
+        "execute_task tools",
+        "opentelemetry.instrumentation.langchain",
+        {"gen_ai.operation.name": "execute_task", "traceloop.span.kind": "task"},
+    ),
+    "tools-list": ("tools/list", "mcp-python-sdk", {"mcp.method.name": "tools/list"}),
+    "tools-list-send": ("MCP send tools/list", "mcp-python-sdk", {}),
+    "initialize": (
+        "initialize.mcp",
+        "opentelemetry.instrumentation.mcp.instrumentation",
+        {"traceloop.entity.input": '{"method": "initialize"}'},
+    ),
+    "stream-writer": (
+        "ResponseStreamWriter",
+        "opentelemetry.instrumentation.mcp.instrumentation",
+        {"mcp.request.id": "2"},
+    ),
+    "langfuse-span": (
+        "move",
+        "langfuse-sdk",
+        {"langfuse.observation.type": "span", "langfuse.observation.input": CALL_FORM},
+    ),
+    "chain": ("tools", OI + "langchain", {"openinference.span.kind": "CHAIN"}),
+    "call-tool": (
+        "BaseWorkflowAgent.call_tool",
+        OI + "llama_index",
+        {"openinference.span.kind": "CHAIN", "input.value": "ToolCall(...)"},
+    ),
+    "adk-llm": ("call_llm", "gcp.vertex.agent", {"gen_ai.system": "gcp.vertex.agent"}),
+    "vercel-generate": ("ai.generateText", "ai", {"ai.operationId": "ai.generateText"}),
+    "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
+    "plain-function": ("move", "my.app", {"code.function": "move"}),
+}
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_look_alike_is_no_call(wire: Any, bench: Any, name: str) -> None:
+    """Spans that only look like tool calls give none."""
+    span_name, scope, attributes = LOOK_ALIKES[name]
+    assert bench().send(wire.span(span_name, attributes, scope=scope)).tools() == []
+
+
+CONTROL = {
+    "pydantic-ai": ("pydantic-ai", {**GEN, "gen_ai.tool.name": "final_result"}),
+    "pydantic-ai-output": (
+        "pydantic-ai",
+        {**GEN, "logfire.msg": "running output function: make"},
+    ),
+    "openai-agents": (OI + "openai_agents", {"openinference.span.kind": "TOOL"}),
+    "smolagents": (OI + "smolagents", {**OI_TOOL, "tool.name": "final_answer"}),
+    "strands": ("strands.telemetry.tracer", {**GEN, "gen_ai.tool.name": "handoff_to_agent"}),
+    "adk": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "transfer_to_agent"}),
+    "adk-merged": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "(merged tools)"}),
+    "agno": (OI + "agno", {**OI_TOOL, "tool.name": "delegate_task_to_member"}),
+    "llama-index": (OI + "llama_index", {**OI_TOOL, "tool.name": "handoff"}),
+    "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),
+    "langgraph": (OI + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
+}
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_a_frameworks_own_tool_is_a_control_call(wire: Any, bench: Any, name: str) -> None:
+    """Hand-offs, final answers and merged responses are shown, and counted apart."""
+    scope, attributes = CONTROL[name]
+    found = bench().send(wire.span("handoff to irrigator", attributes, scope=scope))
+
+    assert len(found.steps()) == 1
+    assert found.covered("control") == 1
+
+
+def test_a_transfer_is_an_ordinary_tool_elsewhere(wire: Any, bench: Any) -> None:
+    """`transfer_to_savings` of a bank's own agent is judged like any other tool."""
+    found = bench().send(wire.tool("transfer_to_savings"))
+    assert found.covered("control") == 0
+
+
+UNREADABLE = ['{"x": 3, "y"', "[1, 2]", "3", '"move"', "not json", [1], 7, True, 1.5]
+
+
+@pytest.mark.parametrize("value", UNREADABLE, ids=repr)
+def test_unreadable_arguments_are_none_and_counted(wire: Any, bench: Any, value: Any) -> None:
+    """What cannot be understood is never guessed."""
+    span = wire.span("execute_tool move", {**GEN, "gen_ai.tool.call.arguments": value})
+    found = bench().send(span)
+
+    assert found.steps()[0]["arguments"] is None
+    assert found.covered("arguments_unreadable") == 1
+
+
+def test_arguments_encoded_twice_are_read(wire: Any, bench: Any) -> None:
+    """A JSON text inside a JSON text is still the same arguments."""
+    span = wire.span(
+        "execute_tool move", {**GEN, "gen_ai.tool.call.arguments": json.dumps(AS_JSON)}
+    )
+    assert bench().send(span).steps()[0]["arguments"] == MOVE
+
+
+def test_the_node_around_a_bare_argument_tells_its_name(wire: Any, bench: Any) -> None:
+    """LangGraph's node lists the call as the model made it: name, id and arguments come from it."""
+    tool = wire.span(
+        "scan",
+        {**OI_TOOL, "tool.name": "scan", "input.value": "field 3"},
+        parent="node",
+        scope=OI + "langchain",
+    )
+    listed = [
+        {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "tool_call"}
+    ]
+    node = wire.span(
+        "tools",
+        {"openinference.span.kind": "CHAIN", "input.value": json.dumps(listed)},
+        id="node",
+        parent="root",
+        scope=OI + "langchain",
+    )
+    for spans in ((tool, node), (node, tool)):
+        (step,) = bench().send(*spans).steps()
+        assert step["arguments"] == {"area": "field 3"}
+        assert step["call_id"] == "call_1"
+
+
+def test_a_node_of_two_like_calls_tells_only_what_is_certain(wire: Any, bench: Any) -> None:
+    """Where the bare value fits one listed call it is that one, else the name stays unknown."""
+    listed = [
+        {"name": "scan", "args": {"area": area}, "id": area, "type": "tool_call"}
+        for area in ("north", "south")
+    ]
+    node = wire.span(
+        "tools",
+        {"openinference.span.kind": "CHAIN", "input.value": json.dumps(listed)},
+        id="node",
+        scope=OI + "langchain",
+    )
+    fits, other = (
+        wire.span(
+            "scan",
+            {**OI_TOOL, "tool.name": "scan", "input.value": value},
+            parent="node",
+            start=start,
+            scope=OI + "langchain",
+        )
+        for start, value in ((1, "south"), (2, "west"))
+    )
+    steps = bench().send(fits, other, node).steps()
+
+    assert [step["arguments"] for step in steps] == [{"area": "south"}, None]
+
+
+def test_dropped_attributes_are_counted(wire: Any, bench: Any) -> None:
+    """A span that lost attributes on its way says that it is not whole."""
+    assert bench().send(wire.tool("move", dropped=2)).covered("truncated_attributes") == 1
+
+
+def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:
+    """Dialects, tools with their arguments, agents and the source of session ids are kept."""
+    found = bench().send(
+        wire.tool("move", arguments=MOVE, attributes={"gen_ai.conversation.id": "s1"}),
+        wire.tool("log", start=2, attributes={"gen_ai.agent.name": "rover"}),
+    )
+    (seen,) = found.pipeline.seen
+    shown = seen.as_json()
+
+    assert shown["service"] == "svc"
+    assert shown["agents"] == ["rover"]
+    assert shown["dialects"] == ["gen_ai"]
+    assert shown["tools"] == {"move": ["x", "y"], "log": []}
+    assert shown["calls"] == 2
+    assert shown["calls_with_arguments"] == 1
+    assert shown["session_from"] == {"gen_ai.conversation.id": 2}
+    assert shown["switches"] == ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"]

@@ -1,0 +1,363 @@
+"""Several spans of one call are one judgement, whatever the order they come in."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+from collector.one_call import Seen
+from collector.requested import OPEN_NS
+
+MOVE = {"x": 3, "y": 4}
+GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
+OI = "openinference.instrumentation."
+SECOND = 1_000_000_000
+
+
+def _chain(wire: Any) -> list[Any]:
+    """Pydantic AI over FastMCP's client over the SDK's transport over the server: four spans."""
+    client = {"service.name": "agent"}
+    server = {"service.name": "mcp-server"}
+    return [
+        wire.tool(
+            "move",
+            call_id="call_1",
+            arguments=MOVE,
+            id="a",
+            start=1,
+            end=2,
+            scope="pydantic-ai",
+            resource=client,
+        ),
+        wire.span(
+            "tools/call move",
+            {"gen_ai.tool.name": "move", "mcp.method.name": "tools/call"},
+            id="b",
+            parent="a",
+            start=1.1,
+            end=1.9,
+            kind=3,
+            scope="fastmcp",
+            resource=client,
+        ),
+        wire.span(
+            "MCP send tools/call move",
+            {"jsonrpc.request.id": "2"},
+            id="c",
+            parent="b",
+            start=1.2,
+            end=1.8,
+            kind=3,
+            scope="mcp-python-sdk",
+            resource=client,
+        ),
+        wire.span(
+            "tools/call move",
+            {"mcp.method.name": "tools/call", "error.type": "tool_error"},
+            id="d",
+            parent="c",
+            start=1.3,
+            end=1.7,
+            kind=2,
+            status=2,
+            scope="fastmcp",
+            resource=server,
+        ),
+    ]
+
+
+def test_a_chain_of_four_spans_is_one_call_in_any_order(wire: Any, bench: Any) -> None:
+    """Name and start from the outermost, arguments from who has them, error if any says so."""
+    for spans in permutations(_chain(wire)):
+        (step,) = bench().send(*spans).steps()
+
+        assert (step["tool"], step["arguments"], step["error"]) == ("move", MOVE, True)
+        assert step["span_id"] == _chain(wire)[0].span_id.hex()
+        assert (step["start_ns"], step["call_id"]) == (_chain(wire)[0].start_ns, "call_1")
+
+
+def test_a_chain_with_a_plain_span_between_is_one_call(wire: Any, bench: Any) -> None:
+    """Spans that are no calls do not hide that one call is above another."""
+    outer, inner = _chain(wire)[0], _chain(wire)[3]._replace(parent_span_id=b"between!")
+    between = wire.span("send")._replace(span_id=b"between!", parent_span_id=outer.span_id)
+    for spans in permutations((outer, between, inner)):
+        assert bench().send(*spans).tools() == ["move"]
+
+
+def test_two_services_bind_on_the_outermost(wire: Any, bench: Any) -> None:
+    """The call is the agent's, not the MCP server's, also where the server's span comes first."""
+    found = bench().send(*reversed(_chain(wire)))
+    call = next(iter(found.pipeline._traces._traces.values())).tree.calls[
+        _chain(wire)[0].span_id
+    ]
+    assert call.judged.attributes["service.name"] == "agent"
+
+
+def test_two_instrumentations_of_one_call_are_one(wire: Any, bench: Any) -> None:
+    """AutoGen's native span below OpenInference's: arguments of one, call id and error of other."""
+    outer = wire.span(
+        "rover.move",
+        {
+            "openinference.span.kind": "TOOL",
+            "tool.name": "move",
+            "input.value": json.dumps(MOVE),
+        },
+        id="a",
+        start=1,
+        end=2,
+        status=1,
+        scope=OI + "autogen_agentchat",
+    )
+    inner = wire.span(
+        "execute_tool move",
+        {**GEN, "gen_ai.tool.call.id": "call_1"},
+        id="b",
+        parent="a",
+        start=1.1,
+        end=1.9,
+        status=2,
+        scope="autogen-core",
+    )
+    for spans in permutations((outer, inner)):
+        (step,) = bench().send(*spans).steps()
+        assert (step["arguments"], step["error"], step["call_id"]) == (MOVE, True, "call_1")
+
+
+def test_spans_with_one_call_id_that_overlap_are_one(wire: Any, bench: Any) -> None:
+    """Two instrumentations side by side, neither above the other, share the model's call id."""
+    one = wire.tool("move", call_id="c", id="a", parent="x", start=1, end=2)
+    two = wire.tool("move", call_id="c", arguments=MOVE, id="b", parent="y", start=1.5, end=2.5)
+    for spans in permutations((one, two)):
+        (step,) = bench().send(*spans).steps()
+        assert (step["arguments"], step["span_id"]) == (MOVE, one.span_id.hex())
+
+
+def test_a_connected_component_is_one_call(wire: Any, bench: Any) -> None:
+    """A overlaps B, and B overlaps C: one call, even where A and C do not meet."""
+    spans = [
+        wire.tool("move", call_id="c", id=name, parent=f"p{name}", start=start, end=start + 1.5)
+        for name, start in (("a", 1), ("b", 2), ("c", 3))
+    ]
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["move"]
+
+
+def test_repeats_and_retries_stay(wire: Any, bench: Any) -> None:
+    """Siblings with the same tool and arguments are calls of their own; so are retries in turn."""
+    siblings = [wire.tool("move", arguments=MOVE, parent="agent", start=n) for n in (1, 2)]
+    overlapping = [
+        wire.tool("move", arguments=MOVE, id=f"o{n}", parent="agent", start=5, end=6)
+        for n in (1, 2)
+    ]
+    retried = [wire.tool("scan", call_id="c", parent="agent", start=n) for n in (7, 8)]
+    agent = wire.span("run", id="agent", start=0, end=9)
+
+    found = bench().send(*siblings, *overlapping, *retried, agent)
+    assert found.tools() == ["move"] * 4 + ["scan"] * 2
+
+
+def test_an_agent_as_a_tool_is_no_chain(wire: Any, bench: Any) -> None:
+    """A tool that runs an agent which calls a tool of the same name: two calls."""
+    outer = wire.tool("ask", id="a", start=1, end=5)
+    agent = wire.span(
+        "invoke_agent sub",
+        {"gen_ai.operation.name": "invoke_agent"},
+        id="b",
+        parent="a",
+        start=1.5,
+        end=4.5,
+    )
+    inner = wire.tool("ask", id="c", parent="b", start=2, end=3)
+    other = wire.tool("water", id="d", parent="b", start=3, end=4)
+    for spans in permutations((outer, agent, inner, other)):
+        assert bench().send(*spans).tools() == ["ask", "ask", "water"]
+
+
+def test_different_call_ids_are_different_calls(wire: Any, bench: Any) -> None:
+    """A tool below one of its own name, each with an id from the model, is another call."""
+    outer = wire.tool("ask", call_id="1", id="a", start=1, end=5)
+    inner = wire.tool("ask", call_id="2", id="b", parent="a", start=2, end=3)
+    for spans in permutations((outer, inner)):
+        assert bench().send(*spans).tools() == ["ask", "ask"]
+
+
+def test_a_server_with_a_slow_clock_is_still_inside(wire: Any, bench: Any) -> None:
+    """Ancestry decides who is outermost, not the clocks of two machines."""
+    outer = wire.tool("move", arguments=MOVE, id="a", start=10, end=11)
+    inner = wire.span(
+        "tools/call move",
+        {"mcp.method.name": "tools/call"},
+        id="b",
+        parent="a",
+        start=3,
+        end=4,
+        kind=2,
+        scope="mcp-python-sdk",
+    )
+    for spans in permutations((outer, inner)):
+        (step,) = bench().send(*spans).steps()
+        assert step["start_ns"] == outer.start_ns
+
+
+def test_a_span_sent_again_is_a_duplicate(wire: Any, bench: Any) -> None:
+    """A re-export is counted, and changes nothing."""
+    span = wire.tool("move", arguments=MOVE)
+    found = bench().send(span, span, span)
+
+    assert found.tools() == ["move"]
+    assert found.stats.dropped == {"duplicate": 2}
+
+
+def _pending(wire: Any, **more: Any) -> Any:
+    attributes = {
+        **GEN,
+        "gen_ai.tool.call.arguments": json.dumps(MOVE),
+        "logfire.span_type": "pending_span",
+        "logfire.pending_parent_id": "00000000000000aa",
+    }
+    return wire.span(
+        "execute_tool move", attributes, id="p", parent="real", start=1, end=1, **more
+    )
+
+
+def test_a_pending_span_is_judged_and_then_completed(wire: Any, bench: Any) -> None:
+    """Logfire tells of a call when it begins; the real span completes the same step."""
+    real = wire.tool("move", id="real", start=1, end=3, status=2)._replace(
+        parent_span_id=bytes(7) + b"\xaa"
+    )
+    found = bench().send(_pending(wire))
+    (before,) = found.steps()
+    (after,) = found.send(real).steps()
+
+    assert (before["evidence"], before["error"]) == ("pending", False)
+    assert (after["evidence"], after["error"]) == ("executed", True)
+    assert before["span_id"] == after["span_id"] == real.span_id.hex()
+    assert after["arguments"] == MOVE
+
+
+def test_a_pending_span_after_the_real_one_is_a_duplicate(wire: Any, bench: Any) -> None:
+    """What has ended does not begin again."""
+    real = wire.tool("move", id="real", arguments=MOVE, start=1, end=3)
+    found = bench().send(real, _pending(wire))
+
+    assert [step["evidence"] for step in found.steps()] == ["executed"]
+
+
+def test_a_span_without_an_end_is_pending(wire: Any, bench: Any) -> None:
+    """A span sent at its start is a pending call until it comes with its end."""
+    begun = wire.tool("move", id="a", start=1, end=0)
+    ended = wire.tool("move", id="a", start=1, end=2)
+    found = bench().send(begun)
+    assert [step["evidence"] for step in found.steps()] == ["pending"]
+
+    found.send(ended, ended)
+    assert [step["evidence"] for step in found.steps()] == ["executed"]
+
+
+def _llm(wire: Any, number: int, calls: list[tuple[str, str]], answered: list[str]) -> Any:
+    """An LLM span of OpenInference that asks for calls; each in a trace of its own."""
+    attributes: dict[str, Any] = {"openinference.span.kind": "LLM", "session.id": "s1"}
+    for index, call_id in enumerate(answered):
+        attributes[f"llm.input_messages.{index}.message.tool_call_id"] = call_id
+    for index, (call_id, tool) in enumerate(calls):
+        base = f"llm.output_messages.0.message.tool_calls.{index}.tool_call."
+        attributes[base + "id"] = call_id
+        attributes[base + "function.name"] = tool
+        attributes[base + "function.arguments"] = json.dumps(MOVE)
+    return wire.span("ChatCompletion", attributes, trace=f"t{number}", start=number)
+
+
+def _dialogue(wire: Any) -> list[Any]:
+    return [
+        _llm(wire, 1, [("c1", "move")], []),
+        _llm(wire, 2, [("c2", "scan"), ("c3", "scan")], ["c1"]),
+        _llm(wire, 3, [], ["c1", "c2", "c3"]),
+    ]
+
+
+def test_requests_are_judged_where_tools_are_silent(wire: Any, bench: Any) -> None:
+    """Once an answer comes back without any tool span, what the model asks for is what happens."""
+    found = bench().send(*_dialogue(wire))
+    steps = found.steps()
+
+    assert [step["tool"] for step in steps] == ["move", "scan", "scan"]
+    assert {step["evidence"] for step in steps} == {"requested"}
+    assert [step["call_id"] for step in steps] == ["c1", "c2", "c3"]
+    assert steps[0]["arguments"] == MOVE
+    assert found.stats.counts["calls", "requested"] == 3
+
+
+def test_requests_are_not_judged_where_tools_have_spans(wire: Any, bench: Any) -> None:
+    """A tool span of the same service says that requests tell nothing new; late, it takes back."""
+    tool = wire.tool("move", call_id="c1", start=1.5, attributes={"session.id": "s1"})
+    one, two, three = _dialogue(wire)
+
+    for spans in ((tool, one, two, three), (one, tool, two, three), (one, two, three, tool)):
+        steps = bench().send(*spans).steps()
+        assert [(s["tool"], s["evidence"]) for s in steps] == [("move", "executed")]
+
+
+def test_requests_by_setting(wire: Any, bench: Any) -> None:
+    """`always` judges the first request at once, `never` none."""
+    first = _dialogue(wire)[0]
+
+    assert bench(requested="always").send(first).tools() == ["move"]
+    assert bench(requested="never").send(*_dialogue(wire)).tools() == []
+    assert bench().send(first).tools() == []
+
+
+def test_a_request_told_again_is_one(wire: Any, bench: Any) -> None:
+    """An agent's span that repeats the model's output asks for nothing new."""
+    first = _dialogue(wire)[0]
+    again = first._replace(span_id=b"another!")
+    assert bench(requested="always").send(first, again).tools() == ["move"]
+
+
+def test_a_request_and_its_execution_are_one_call(wire: Any, bench: Any) -> None:
+    """Where requests are judged always, the tool span with the same call id completes them."""
+    asked = _dialogue(wire)[0]
+    tool = wire.tool(
+        "move",
+        call_id="c1",
+        trace="t1",
+        start=1.5,
+        arguments=MOVE,
+        attributes={"session.id": "s1"},
+    )
+    for spans in permutations((asked, tool)):
+        steps = bench(requested="always").send(*spans).steps()
+        assert [(s["tool"], s["evidence"]) for s in steps] == [("move", "executed")]
+        assert steps[0]["span_id"] == tool.span_id.hex()
+
+
+def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> None:
+    """Traceloop and the conventions write requests as parts of the output messages."""
+    parts = [{"type": "tool_call", "id": "c1", "name": "move", "arguments": MOVE}]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
+    }
+    (step,) = bench(requested="always").send(wire.span("openai.chat", attributes)).steps()
+    assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
+
+
+def test_a_request_that_was_never_executed_is_counted(wire: Any, bench: Any) -> None:
+    """Requests less executions, by trace, once their time is over."""
+    tool = wire.tool("move", trace="t1", start=1.5)
+    asked = _llm(wire, 1, [("c1", "move"), ("c2", "water")], [])
+    found = bench().send(tool, asked)
+    assert found.covered("requested_only") == 0
+
+    found.send(_llm(wire, 9, [], []), now=3600 + OPEN_NS / SECOND + 1)
+    found.pipeline.finish()
+    assert found.covered("requested_only") == 1
+
+
+def test_seen_forgets_after_two_periods() -> None:
+    """A span is remembered for at least one period, and not for ever."""
+    seen = Seen(period_ns=10)
+    assert not seen.again(b"a", 0)
+    assert seen.again(b"a", 9)
+    assert seen.again(b"a", 11)
+    assert not seen.again(b"a", 40)

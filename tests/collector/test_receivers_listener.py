@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.receivers.address import Address, AddressInUse, parse_address
+from collector.receivers.listener import Listener
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:4317", Address("127.0.0.1", 4317)),
+        ("localhost:0", Address("localhost", 0)),
+        ("[::1]:4318", Address("::1", 4318)),
+        (":9464", Address("", 9464)),
+        ("unix:/run/x.sock", Address(path="/run/x.sock")),
+        ("unix:///run/x.sock", Address(path="/run/x.sock")),
+        ("unix:x.sock", Address(path="x.sock")),
+    ],
+)
+def test_addresses_are_read(text: str, address: Address) -> None:
+    """Each accepted form gives its host, port or path."""
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected HOST:PORT"),
+        ("4317", "expected HOST:PORT"),
+        ("::1:4317", "expected HOST:PORT, .IPV6.:PORT"),
+        ("localhost:http", "expected HOST:PORT"),
+        ("h:70000", "expected a port from 0 to 65535, found 70000"),
+        ("unix:", "expected a path after unix:"),
+        ("http://h:1", "expected HOST:PORT"),
+    ],
+)
+def test_wrong_addresses_say_what_was_expected(text: str, said: str) -> None:
+    """The user reads a sentence, not a traceback of a regex."""
+    with pytest.raises(ValueError, match=said):
+        parse_address(text)
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    """Read the whole body, say how long it was."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    body = b"%d" % size
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def exchange(address: str, request: bytes) -> bytes:
+    """Send bytes, and read until the server closes."""
+    reader, writer = await connect(address)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if address.startswith("unix:"):
+        return await asyncio.open_unix_connection(address.removeprefix("unix:"))
+    host, port = address.rsplit(":", 1)
+    return await asyncio.open_connection(host.strip("[]"), int(port))
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def test_port_0_gives_the_bound_address() -> None:
+    """The address returned is the one to connect to."""
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        address = await listener.start()
+        assert (await exchange(address, GET)).startswith(b"HTTP/1.1 200 OK\r\n")
+        await listener.stop(1)
+        with pytest.raises(ConnectionRefusedError):
+            await connect(address)
+
+    asyncio.run(scenario())
+
+
+def test_a_used_port_is_said_so() -> None:
+    """A second instance fails with the address, it does not share the port."""
+
+    async def scenario() -> None:
+        first = Listener(hello, "127.0.0.1:0")
+        address = await first.start()
+        with pytest.raises(AddressInUse, match=f"address already in use: {address}"):
+            await Listener(hello, address).start()
+        await first.stop(1)
+        again = Listener(hello, address)
+        assert await again.start() == address
+        await again.stop(1)
+
+    asyncio.run(scenario())
+
+
+def test_a_foreign_address_is_an_error_with_the_address() -> None:
+    """An address that is not this machine's is named."""
+    with pytest.raises(OSError, match=r"cannot listen on 192.0.2.1:1"):
+        asyncio.run(Listener(hello, "192.0.2.1:1").start())
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_ipv6_and_every_interface() -> None:
+    """[::1] listens on IPv6; an empty host is reached by IPv4 too."""
+
+    async def scenario() -> None:
+        for text, via in (("[::1]:0", "[::1]"), (":0", "127.0.0.1")):
+            listener = Listener(hello, text)
+            try:
+                address = await listener.start()
+            except OSError:
+                pytest.skip("IPv6 is off")
+            port = address.rsplit(":", 1)[1]
+            assert b"200 OK" in await exchange(f"{via}:{port}", GET)
+            await listener.stop(1)
+
+    asyncio.run(scenario())
+
+
+def test_unix_sockets(tmp_path: Path) -> None:
+    """A Unix socket serves, refuses a second listener, replaces a dead one, and goes at the end."""
+
+    async def scenario() -> None:
+        path = tmp_path / "s.sock"
+        stale = socket.socket(socket.AF_UNIX)
+        stale.bind(str(path))
+        stale.close()
+        listener = Listener(hello, f"unix:{path}")
+        address = await listener.start()
+        assert address == f"unix:{path}"
+        assert b"200 OK" in await exchange(address, GET)
+        with pytest.raises(AddressInUse):
+            await Listener(hello, address).start()
+        await listener.stop(1)
+        assert not path.exists()
+        path.write_text("precious")
+        with pytest.raises(OSError, match="not a socket"):
+            await Listener(hello, address).start()
+        assert path.read_text() == "precious"
+
+    asyncio.run(scenario())
+
+
+def test_stop_completes_requests_in_flight() -> None:
+    """A body that is half there is read to its end and answered; idle connections close."""
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        address = await listener.start()
+        idle_reader, idle_writer = await connect(address)
+        idle_writer.write(GET.replace(b"close", b"keep-alive"))
+        await idle_reader.readuntil(b"\r\n\r\n0")
+        reader, writer = await connect(address)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n")
+        writer.write(b"Content-Length: 6\r\n\r\n")
+        await reader.readuntil(b"100 Continue\r\n\r\n")  # the request has begun
+        writer.write(b"abc")
+        stopping = asyncio.create_task(listener.stop(5))
+        assert await idle_reader.read() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await connect(address)
+        writer.write(b"def")
+        assert (await reader.read()).endswith(b"\r\n\r\n6")
+        await stopping
+        writer.close()
+        idle_writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_stop_ends_after_the_grace() -> None:
+    """A request that never ends is cancelled; stopping twice is harmless."""
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        reader, writer = await connect(await listener.start())
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n")
+        writer.write(b"Content-Length: 6\r\n\r\n")
+        await reader.readuntil(b"100 Continue\r\n\r\n")
+        await listener.stop(0.05)
+        assert b"200 OK" not in await reader.read()
+        await listener.stop(0.05)
+        writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_endless_headers_are_refused() -> None:
+    """The head of a request is bounded, at its end or before it."""
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        reader, writer = await connect(await listener.start())
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (300 << 10))
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 431 ")
+        head, body = answer.split(b"\r\n\r\n")
+        assert b"content-length: %d" % len(body) in head
+        writer.close()
+        await listener.stop(1)
+
+    asyncio.run(scenario())

@@ -1,0 +1,301 @@
+"""Whose call is it: ids from wherever they are told, late, by ancestors, and by tenants."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.dialects.choose import SESSION_KEYS
+from collector.traces import Traces
+from monitor.spec.read import load_specs
+
+CONVERSATION = "gen_ai.conversation.id"
+
+BY_AGENT = """
+id: by_agent
+version: "1"
+kind: task
+scope: agent
+match: {service.name: svc}
+alphabet: {move: {tool: move}, water: {tool: water}}
+initial: start
+accepting: [start]
+transitions: {start: {}}
+reads: [move, water]
+"""
+
+
+def _agent(wire: Any, id_: str, conversation: str = "", name: str = "", **more: Any) -> Any:
+    attributes = {"gen_ai.operation.name": "invoke_agent"}
+    if conversation:
+        attributes[CONVERSATION] = conversation
+    if name:
+        attributes["gen_ai.agent.name"] = name
+    return wire.span("invoke_agent", attributes, id=id_, **more)
+
+
+def _chat(wire: Any, id_: str, conversation: str, **more: Any) -> Any:
+    attributes = {"gen_ai.operation.name": "chat", CONVERSATION: conversation}
+    return wire.span("chat", attributes, id=id_, **more)
+
+
+@pytest.mark.parametrize("key", SESSION_KEYS)
+def test_every_rung_of_the_ladder_names_a_session(wire: Any, bench: Any, key: str) -> None:
+    """The id is read from each attribute, and the session says which it was."""
+    found = bench().send(wire.tool("move", attributes={key: "s1"}))
+    (judgement,) = found.monitor.judgements()
+    assert (judgement["session"], judgement["session_from"]) == ("s1", key)
+
+
+def test_the_best_rung_wins(wire: Any, bench: Any) -> None:
+    """Of several ids on one span, the conversation's comes first."""
+    both = {"session.id": "two", CONVERSATION: "one"}
+    assert list(bench().send(wire.tool("move", attributes=both)).sessions()) == ["one"]
+
+
+@pytest.mark.parametrize("key", ["langsmith.trace.session_name", "mcp.session.id"])
+def test_what_is_no_session_id_is_not_read(wire: Any, bench: Any, key: str) -> None:
+    """A project's name, and an id that differs per request, name no conversation."""
+    span = wire.tool("move", attributes={key: "default"})
+    found = bench().send(span)
+    assert list(found.sessions()) == [span.trace_id.hex()]
+    assert found.covered("no_session_id") == 1
+
+
+@pytest.mark.parametrize("value", ["", {"a": 1}, [1], None, True])
+def test_a_value_that_is_no_id_is_passed_over(wire: Any, bench: Any, value: Any) -> None:
+    """Empty and structured values leave the trace's own id."""
+    span = wire.tool("move", attributes={CONVERSATION: value})
+    assert list(bench().send(span).sessions()) == [span.trace_id.hex()]
+
+
+def test_a_number_is_an_id(wire: Any, bench: Any) -> None:
+    """Frameworks use numbers too."""
+    assert list(bench().send(wire.tool("move", attributes={"session.id": 7})).sessions()) == [
+        "7"
+    ]
+
+
+def test_an_id_told_late_moves_what_was_held(wire: Any, bench: Any) -> None:
+    """Calls of a trace go to the session as soon as any span tells it, in any order."""
+    spans = [
+        wire.tool("move", parent="root", start=1),
+        wire.tool("scan", parent="root", start=2),
+        _agent(wire, "root", "s1", start=0, end=3),
+    ]
+    for order in permutations(spans):
+        sessions = bench().send(*order).sessions()
+        assert [step["tool"] for step in sessions.pop("s1")] == ["move", "scan"]
+        assert sessions == {}
+
+
+def test_several_traces_of_one_conversation_are_one_session(wire: Any, bench: Any) -> None:
+    """A trace is a turn: the id joins the turns."""
+    spans = [
+        span
+        for turn in (1, 2)
+        for span in (
+            wire.tool("move", trace=f"t{turn}", parent="root", start=turn),
+            _agent(wire, "root", "s1", trace=f"t{turn}", start=turn - 0.5, end=turn + 0.5),
+        )
+    ]
+    for order in permutations(spans):
+        assert [step["tool"] for step in bench().send(*order).sessions()["s1"]] == ["move"] * 2
+
+
+def _two_in_one_trace(wire: Any) -> list[Any]:
+    return [
+        wire.span("eval", id="root", start=0, end=9),
+        _agent(wire, "a", "one", parent="root", start=1, end=4),
+        wire.tool("move", parent="a", start=2),
+        _agent(wire, "b", "two", parent="root", start=5, end=8),
+        wire.tool("scan", parent="b", start=6),
+    ]
+
+
+def test_two_conversations_in_one_trace_stay_apart(wire: Any, bench: Any) -> None:
+    """A call belongs to its nearest ancestor that tells a conversation, whatever comes first."""
+    for order in permutations(_two_in_one_trace(wire)):
+        sessions = bench().send(*order).sessions()
+        tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
+        assert tools == {"one": ["move"], "two": ["scan"]}
+
+
+def test_siblings_tell_where_no_ancestor_does(wire: Any, bench: Any) -> None:
+    """Chat spans below the same agent carry the id that the tool and the agent do not."""
+    spans = [
+        _chat(wire, "c1", "one", parent="a", start=1),
+        wire.tool("move", parent="a", start=2),
+        _chat(wire, "c2", "two", parent="b", start=5),
+        wire.tool("scan", parent="b", start=6),
+    ]
+    late = [_agent(wire, "a", parent="root", start=0, end=4)]
+    late.append(_agent(wire, "b", parent="root", start=4, end=8))
+    for order in permutations(spans):
+        for more in permutations(late):
+            sessions = bench().send(*order, *more).sessions()
+            tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
+            assert tools == {"one": ["move"], "two": ["scan"]}
+
+
+def test_many_conversations_in_one_trace(wire: Any, bench: Any) -> None:
+    """A run of evaluations under one root: each conversation keeps its calls."""
+    found = bench()
+    for number in range(60):
+        found.send(
+            _chat(wire, f"c{number}", f"s{number}", parent=f"a{number}", start=number),
+            wire.tool("move", parent=f"a{number}", start=number + 0.2),
+            _agent(
+                wire, f"a{number}", f"s{number}", parent="root", start=number, end=number + 1
+            ),
+        )
+    sessions = found.sessions()
+    assert {len(steps) for steps in sessions.values()} == {1}
+    assert set(sessions) == {f"s{number}" for number in range(60)}
+
+
+def test_two_tenants_session_1_never_meet(wire: Any, bench: Any) -> None:
+    """The namespace is part of the key; so are the traces it is told in."""
+    spans = [
+        wire.tool(
+            "move",
+            attributes={CONVERSATION: "1"},
+            start=start,
+            id=tenant,
+            resource={"service.name": "svc", "service.namespace": tenant},
+        )
+        for start, tenant in enumerate(("acme", "umbrella"))
+    ]
+    judgements = list(bench().send(*spans).monitor.judgements())
+    assert sorted((j["namespace"], j["session"], j["calls"]) for j in judgements) == [
+        ("acme", "1", 1),
+        ("umbrella", "1", 1),
+    ]
+
+
+def test_a_resource_may_name_the_session(wire: Any, bench: Any) -> None:
+    """Where every call is a trace of its own, an id of the process joins them; a better one wins."""
+    resource = {"service.name": "svc", "session.id": "run-7"}
+    spans = [wire.tool("move", trace=f"t{n}", start=n, resource=resource) for n in (1, 2)]
+    assert [len(steps) for steps in bench().send(*spans).sessions().values()] == [2]
+
+    told = _agent(wire, "root", "s1", start=0, end=3, resource=resource)
+    under = wire.tool("move", parent="root", start=1, resource=resource)
+    for order in permutations((told, under)):
+        assert list(bench().send(*order).sessions()) == ["s1"]
+
+
+def _by_agent(tmp_path: Path) -> Any:
+    file = tmp_path / "by_agent.yaml"
+    file.write_text(BY_AGENT)
+    loaded = load_specs([file])
+    assert not loaded.refused
+    return loaded.specs
+
+
+def test_a_sub_agents_calls_are_its_own(wire: Any, bench: Any, tmp_path: Path) -> None:
+    """With `scope: agent` a call is the nearest naming ancestor's, also where that comes last."""
+    spans = [
+        wire.tool("move", parent="a", start=1),
+        wire.tool("water", parent="b", start=2.5),
+        _agent(wire, "b", "s1", "irrigator", parent="a", start=2, end=3),
+        _agent(wire, "a", "s1", "operator", start=0, end=4),
+    ]
+    for order in permutations(spans):
+        found = bench(_by_agent(tmp_path)).send(*order)
+        calls = {
+            judgement["agent"]: [step["tool"] for step in judgement["steps"]]
+            for judgement in found.monitor.judgements()
+            if judgement["steps"]
+        }
+        assert calls == {"operator": ["move"], "irrigator": ["water"]}
+
+
+AGENTS = {
+    "attribute": ("invoke_agent x", "", {"gen_ai.agent.name": "rover"}),
+    "openinference": (
+        "rover",
+        "openinference.instrumentation.openai_agents",
+        {"openinference.span.kind": "AGENT", "agent.name": "rover"},
+    ),
+    "by-name": ("invoke_agent rover", "x", {"gen_ai.operation.name": "invoke_agent"}),
+    "langgraph": (
+        "agent",
+        "openinference.instrumentation.langchain",
+        {"openinference.span.kind": "CHAIN", "metadata": '{"lc_agent_name": "rover"}'},
+    ),
+    "traceloop-langchain": (
+        "x",
+        "",
+        {"traceloop.association.properties.lc_agent_name": "rover"},
+    ),
+    "langsmith": ("x", "langsmith", {"langsmith.metadata.lc_agent_name": "rover"}),
+    "traceloop": ("rover.agent", "", {"traceloop.span.kind": "agent"}),
+    "crewai": ("rover._execute_core", "openinference.instrumentation.crewai", {"a": 1}),
+    "smolagents": (
+        "rover.run",
+        "openinference.instrumentation.smolagents",
+        {"openinference.span.kind": "AGENT"},
+    ),
+    "agno": (
+        "rover.arun",
+        "openinference.instrumentation.agno",
+        {"openinference.span.kind": "AGENT"},
+    ),
+    "adk-1.14": ("agent_run [rover]", "gcp.vertex.agent", {"a": 1}),
+    "adk": ("invoke_agent rover", "gcp.vertex.agent", {"a": 1}),
+    "vercel": ("ai.generateText", "ai", {"ai.telemetry.functionId": "rover"}),
+    "langfuse": ("rover", "langfuse-sdk", {"langfuse.observation.type": "agent"}),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_is_named_where_its_framework_does(wire: Any, bench: Any, name: str) -> None:
+    """The session's agent comes from whichever span of the trace names one."""
+    span_name, scope, attributes = AGENTS[name]
+    agent = wire.span(span_name, attributes, id="a", scope=scope, start=0, end=3)
+    found = bench().send(wire.tool("move", parent="a", start=1), agent)
+    (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
+    assert judgement["agent"] == "rover"
+
+
+def test_a_constant_name_names_nobody(wire: Any, bench: Any) -> None:
+    """`OpenAI Agent` on every tool span says nothing; the agent's span does."""
+    spans = [
+        wire.tool(
+            "move", parent="a", start=1, attributes={"gen_ai.agent.name": "OpenAI Agent"}
+        ),
+        _agent(wire, "a", name="rover", start=0, end=3),
+    ]
+    (judgement,) = (j for j in bench().send(*spans).monitor.judgements() if j["calls"])
+    assert judgement["agent"] == "rover"
+
+
+def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
+    """Trees are forgotten after a period or at their bound; whose trace it is, is not."""
+    traces = Traces(traces_max=3, spans_max=10, period_ns=100)
+    first = traces.of("", b"1")
+    traces.grow(first, b"a", b"", now=1_000)
+    traces.grow(traces.of("", b"2"), b"b", b"", now=1_200)
+    traces.grow(traces.of("", b"2"), b"c", b"", now=1_400)
+    assert first.tree is None
+    assert traces.of("", b"1") is first
+
+    for name in (b"3", b"4", b"5"):
+        traces.of("", name)
+    assert traces.of("", b"1") is not first
+
+
+def test_a_long_trace_forgets_its_older_half(wire: Any, bench: Any) -> None:
+    """More spans than a tree may hold: the newer ones still find their ancestors."""
+    found = bench()
+    for number in range(5_000):
+        found.send(wire.span("step", id=f"n{number}", start=number))
+    found.send(
+        _agent(wire, "late", "s9", start=6_000, end=6_003),
+        wire.tool("move", parent="late", start=6_001),
+    )
+    assert list(found.sessions()) == ["s9"]

@@ -1,0 +1,175 @@
+"""Settings: a file, variables and options, and what is said when they are wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from collector.settings import ENVIRONMENT, Settings, SettingsError, load
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Any:
+    """Writes a settings file and returns its path."""
+
+    def write(text: str) -> Path:
+        file = tmp_path / "offrails.yaml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def problem(
+    file: Path | None = None,
+    environ: dict[str, str] | None = None,
+    options: dict[tuple[str, ...], Any] | None = None,
+) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load(file, environ or {}, options or {})
+    return str(caught.value)
+
+
+def test_the_defaults_are_on_loopback() -> None:
+    """Nothing is reachable from elsewhere unless it is asked for."""
+    settings = load(None, {}, {})
+
+    assert settings == Settings()
+    places = (
+        settings.receiver.grpc,
+        settings.receiver.http,
+        settings.metrics,
+        settings.admin,
+    )
+    assert places == ("127.0.0.1:4317", "127.0.0.1:4318", "127.0.0.1:9464", "127.0.0.1:4319")
+    assert (settings.history, settings.show_arguments) == ("auto", False)
+
+
+def test_later_sources_win(written: Any) -> None:
+    """A file is overridden by variables, and they by options, key by key."""
+    file = written("receiver: {grpc: 'a:1', http: 'a:2'}\nmetrics: a:3\nadmin: a:4\n")
+    environ = {"OFFRAILS_HTTP": "b:2", "OFFRAILS_METRICS": "b:3", "OFFRAILS_ADMIN": "b:4"}
+    options = {("metrics",): "c:3", ("receiver", "grpc"): "off"}
+
+    settings = load(file, environ, options)
+
+    assert (settings.receiver.grpc, settings.receiver.http) == ("off", "b:2")
+    assert (settings.metrics, settings.admin) == ("c:3", "b:4")
+
+
+def test_every_setting_has_a_variable() -> None:
+    """OFFRAILS_ and the setting's path; the listeners also by the names of their options."""
+    values = {
+        "OFFRAILS_SPECS": f"a{os.pathsep}b",
+        "OFFRAILS_RECEIVER_GRPC": "off",
+        "OFFRAILS_RECEIVER_HTTP": "off",
+        "OFFRAILS_RECEIVER_MAX_REQUEST_BYTES": "2048",
+        "OFFRAILS_METRICS": "off",
+        "OFFRAILS_ADMIN": "off",
+        "OFFRAILS_SESSIONS_MAX": "7",
+        "OFFRAILS_SESSIONS_IDLE_SECONDS": "7.5",
+        "OFFRAILS_SESSIONS_WINDOW_SECONDS": "0.5",
+        "OFFRAILS_SESSIONS_HOLD_SECONDS": "1",
+        "OFFRAILS_SESSIONS_ID_ATTRIBUTES": "my.id,session.id",
+        "OFFRAILS_SESSIONS_NAMESPACE_ATTRIBUTES": "team",
+        "OFFRAILS_HISTORY": "complete",
+        "OFFRAILS_SHOW_ARGUMENTS": "true",
+        "OFFRAILS_DRAIN_SECONDS": "1",
+        "OFFRAILS_LOG_LEVEL": "debug",
+    }
+    settings = load(None, values, {})
+
+    assert set(ENVIRONMENT) - set(values) == {"OFFRAILS_GRPC", "OFFRAILS_HTTP"}
+    changed = settings.model_dump()
+    for path in ENVIRONMENT.values():
+        value: Any = changed
+        default: Any = Settings().model_dump()
+        for key in path:
+            value, default = value[key], default[key]
+        assert value != default, path
+    assert settings.specs == (Path("a"), Path("b"))
+    assert settings.sessions.id_attributes == ("my.id", "session.id")
+
+
+def test_an_empty_variable_is_no_setting() -> None:
+    """A deployment may leave a variable empty."""
+    assert load(None, {"OFFRAILS_HISTORY": ""}, {}) == Settings()
+
+
+def test_foreign_variables_are_left_alone() -> None:
+    """An orchestrator sets variables named after services: OFFRAILS_PORT is not ours."""
+    environ = {"OFFRAILS_SERVICE_HOST": "10.0.0.1", "OFFRAILS_PORT": "tcp://10.0.0.1:4317"}
+
+    assert load(None, environ, {}) == Settings()
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", "Off", "false"])
+def test_off_is_off(written: Any, word: str) -> None:
+    """However YAML reads the word."""
+    assert load(written(f"metrics: {word}\n"), {}, {}).metrics == "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("histroy: complete\n", ":1:1: histroy: there is no such setting"),
+        ("sessions:\n  idle: 5\n", ":2:3: sessions.idle: there is no such setting"),
+        ("sessions:\n  max: 0\n", ":2:3: sessions.max: Input should be greater"),
+        ("sessions: {window_seconds: -1}\n", "sessions.window_seconds: "),
+        ("sessions: {idle_seconds: .inf}\n", "sessions.idle_seconds: "),
+        ("sessions: {idle_seconds: .nan}\n", "sessions.idle_seconds: "),
+        ("receiver:\n", ":1:1: receiver: "),
+        ("metrics: 9464\n", ":1:1: metrics: expected HOST:PORT"),
+        ("admin: here\n", ":1:1: admin: expected HOST:PORT"),
+        ("- a\n", ":1:1: expected a mapping of settings"),
+        ("history: auto\nhistory: complete\n", ":2:1: "),
+        ("a: [\n", ":2:"),
+    ],
+)
+def test_wrong_files_name_line_and_key(written: Any, text: str, said: str) -> None:
+    """The sentence begins with file, line and column, then the key."""
+    file = written(text)
+
+    assert f"{file}" in problem(file)
+    assert said in problem(file)
+
+
+def test_all_problems_are_told_at_once(written: Any) -> None:
+    """A line each, whatever their source."""
+    file = written("metrics: x\n")
+
+    said = problem(file, {"OFFRAILS_HISTORY": "x"}, {("admin",): "x"}).splitlines()
+
+    assert [line.split(": ")[0] for line in said] == [
+        f"{file}:1:1",
+        "--admin",
+        "OFFRAILS_HISTORY",
+    ]
+
+
+def test_an_option_is_named_as_it_was_given() -> None:
+    """--show-arguments, not show_arguments."""
+    assert problem(options={("show_arguments",): "perhaps"}).startswith("--show-arguments: ")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """Missing, a folder, not UTF-8: each is a sentence."""
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe")
+
+    assert "No such file" in problem(tmp_path / "missing.yaml")
+    assert "Is a directory" in problem(tmp_path)
+    assert "expected UTF-8 text" in problem(binary)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    """Descriptions are what a reference of the settings is made of."""
+    settings = Settings()
+    sections: tuple[BaseModel, ...] = (settings, settings.receiver, settings.sessions)
+    for section in sections:
+        for name, field in type(section).model_fields.items():
+            assert field.description or name in ("receiver", "sessions"), name

@@ -1,0 +1,99 @@
+"""Judgement objects in words: what the demo prints, line by line.
+
+Everything an agent says is hostile text, so it goes through `printable` before a terminal sees it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from collector.table import printable
+
+__all__ = ["Paint", "heading", "report", "step_lines"]
+
+KINDS = {"progress": "progress", "self_loop": "no change", "harmful": "HARMFUL"}
+COLOURS = {"progress": "32", "self_loop": "2", "harmful": "1;31"}
+CALL_WIDTH = 36
+
+
+class Paint:
+    """Colours a text, or leaves it as it is."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        self._coloured = coloured
+
+    def __call__(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._coloured and code else text
+
+
+def heading(judgement: Mapping[str, Any], paint: Paint) -> str:
+    """The line above the calls of a session."""
+    return "\n" + paint(f"session {printable(judgement['session'])}", "1")
+
+
+def step_lines(
+    step: Mapping[str, Any], after_ms: float | None, broken: str | None, paint: Paint
+) -> Iterator[str]:
+    """One call: what it was, and for a harmful one why, and how soon that was known.
+
+    Args:
+        step: of a judgement's `steps`.
+        after_ms: milliseconds from the end of the call to its verdict, where measured.
+        broken: the constraint of a policy that the call breaks too.
+        paint: how to colour.
+    """
+    kind = step["kind"]
+    verdict = paint(f"{KINDS[kind]:<9}", COLOURS[kind])
+    yield f"  {step['index']:>2}  {_call(step):<{CALL_WIDTH}}  {verdict}  {_why(step)}".rstrip()
+    if kind != "harmful":
+        return
+    indent = " " * 6
+    if step["skipped"]:
+        yield f"{indent}skipped: {_names(step['skipped'])}"
+    yield f"{indent}allowed: {_names(step['allowed'])}"
+    if broken:
+        yield f"{indent}policy:  {printable(broken)}"
+    if after_ms is not None:
+        yield f"{indent}known {after_ms:.0f} ms after the call ended"
+
+
+def _call(step: Mapping[str, Any]) -> str:
+    """The call as one would write it, cut where it would spoil the columns."""
+    given = (step["arguments"] or {}).items()
+    arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in given)
+    text = printable(f"{step['tool']}({arguments})")
+    return text if len(text) <= CALL_WIDTH else text[: CALL_WIDTH - 1] + "…"
+
+
+def _why(step: Mapping[str, Any]) -> str:
+    if step["kind"] == "progress":
+        return f"-> {printable(step['state'] or '?')}"
+    return str(step["reason"] or "").replace("_", " ")
+
+
+def _names(symbols: Sequence[str]) -> str:
+    return ", ".join(map(printable, symbols))
+
+
+def report(
+    judgements: Iterable[Mapping[str, Any]], gauges: Iterable[str], paint: Paint
+) -> Iterator[str]:
+    """The closing table, and the gauges as a scrape shows them."""
+    yield ""
+    yield paint("all sessions", "1")
+    yield f"  {'session':<34}{'calls':>5}{'harmful':>9}{'HarmRate':>10}{'PrefixCrit':>12}  ended in"
+    for found in judgements:
+        row = f"  {printable(found['session']):<34}{found['calls']:>5}{found['harmful']:>9}"
+        scores = f"{_score(found['harm_rate']):>10}{_score(found['prefix_crit']):>12}"
+        yield f"{row}{scores}  {printable(found['state'] or '-')}"
+    yield ""
+    yield paint("what Prometheus reads", "1")
+    for line in gauges:
+        yield f"  {line}"
+
+
+def _score(score: float | None) -> str:
+    """Three digits; a dash where the score is undefined."""
+    return "-" if score is None else f"{score:.3f}"

@@ -1,0 +1,263 @@
+"""A real `offrails serve` process, and the few lines of client the tests need.
+
+Every listener is on port 0 of the loopback, or on a Unix socket; the addresses are read from the
+line the service prints when it is ready.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+from prometheus_client.parser import text_string_to_metric_families
+
+__all__ = ["SPECS", "Reply", "Service", "eventually", "request", "run"]
+
+ROOT = Path(__file__).parents[2]
+SPECS = ROOT / "dfa_specs"
+FREE = "127.0.0.1:0"
+OFFRAILS = (sys.executable, "-m", "collector")
+
+READY_SECONDS = 30
+STOP_SECONDS = 20
+POLL_SECONDS = 0.02
+
+Found = TypeVar("Found")
+Labels = tuple[tuple[str, str], ...]
+
+
+def eventually(probe: Callable[[], Found | None], seconds: float = 15) -> Found:
+    """The first truthy value of `probe`; the test fails with the last one when time is up."""
+    deadline = time.monotonic() + seconds
+    while not (found := probe()):
+        assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+class Reply(NamedTuple):
+    """An HTTP answer; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def request(
+    address: str,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """One HTTP request on a connection of its own; the path is sent as it is."""
+    unix = address.removeprefix("unix:")
+    connection = (
+        http.client.HTTPConnection(address, timeout=20)
+        if unix == address
+        else _UnixConnection(unix, 20)
+    )
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        names = {name.lower(): value for name, value in answer.getheaders()}
+        return Reply(answer.status, names, answer.read())
+    finally:
+        connection.close()
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Ours, without settings that a developer's shell may hold."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("OFFRAILS_", "OTEL_"))}
+    return {**ours, **given}
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs `offrails ARGUMENTS` to its end."""
+    return subprocess.run(
+        [*OFFRAILS, *arguments],
+        env=_environment(variables),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+
+
+class Service:
+    """A running `offrails serve`.
+
+    Args:
+        arguments: options after `serve`; without any, the bundled specs on free ports.
+        variables: environment, such as OFFRAILS_HISTORY.
+        program: what is run as `offrails`.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str] | None = None,
+        variables: Mapping[str, str] | None = None,
+        program: Sequence[str] = OFFRAILS,
+    ) -> None:
+        places = {f"OFFRAILS_{name}": FREE for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
+        if arguments is None:
+            arguments = ("--specs", str(SPECS))
+        self.process = subprocess.Popen(
+            [*program, "serve", *arguments],
+            env=_environment({**places, **(variables or {})}),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        """Lines of standard error so far: the log."""
+        self._readers = [
+            self._follow(self.process.stdout, self.out),
+            self._follow(self.process.stderr, self.err),
+        ]
+        self.addresses: dict[str, str] = {}
+
+    def _follow(self, stream: IO[str] | None, lines: list[str]) -> threading.Thread:
+        assert stream is not None
+
+        def read() -> None:
+            with stream:
+                for line in stream:
+                    lines.append(line.rstrip("\n"))  # noqa: PERF401 - seen as they come
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        return reader
+
+    # --- its life ------------------------------------------------------------------------------
+
+    def wait_ready(self) -> Service:
+        """Waits for the line that says where the service listens."""
+        line = eventually(self._ready_line, READY_SECONDS)
+        assert line.startswith("offrails ready "), (line, self.err)
+        self.addresses = dict(re.findall(r"(grpc|http|metrics|admin)=(\S+)", line))
+        return self
+
+    def _ready_line(self) -> str:
+        if self.out:
+            return self.out[0]
+        return "" if self.process.poll() is None else f"exit {self.process.returncode}"
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Waits for its end and returns the exit code; the log is complete then."""
+        code = self.process.wait(STOP_SECONDS)
+        for reader in self._readers:
+            reader.join(STOP_SECONDS)
+        return code
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        if self.process.poll() is None:
+            self.terminate()
+        return self.wait()
+
+    def kill(self) -> None:
+        """Ends it in any case; for a test that failed."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.wait()
+
+    # --- asking it -------------------------------------------------------------------------------
+
+    def get(self, path: str, listener: str = "admin", **headers: str) -> Reply:
+        return request(self.addresses[listener], "GET", path, headers=headers)
+
+    def judgements(self, session: str | None = None, **query: str) -> list[dict[str, Any]]:
+        """Judgement objects of one session or of all; none where the session is unknown."""
+        path = "/api/v1/sessions"
+        if session is not None:
+            path += "/" + quote(session, safe="")
+        reply = self.get(f"{path}?{urlencode(query)}" if query else path)
+        if reply.status == 404:
+            return []
+        assert reply.status == 200, reply
+        found: list[dict[str, Any]] = reply.json()["sessions"]
+        return found
+
+    def judgement(self, session: str, spec: str = "farm_rover") -> dict[str, Any]:
+        """The one judgement of a session under a spec, as soon as there is one."""
+
+        def one() -> dict[str, Any] | None:
+            found = [each for each in self.judgements(session) if each["spec"] == spec]
+            return found[0] if found else None
+
+        return eventually(one)
+
+    def metrics(self) -> dict[tuple[str, Labels], float]:
+        """All samples of /metrics by name and sorted labels."""
+        reply = self.get("/metrics", "metrics")
+        assert reply.status == 200, reply
+        return dict(_samples(reply.body.decode()))
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples of a name that have these labels; 0 where there is none."""
+        return sum(
+            value
+            for (found, has), value in self.metrics().items()
+            if found == name and labels.items() <= dict(has).items()
+        )
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Log lines of one event."""
+        found = (json.loads(line) for line in list(self.err))
+        return [line for line in found if line["event"] == name]
+
+    # --- telling it ------------------------------------------------------------------------------
+
+    def post(
+        self,
+        body: bytes,
+        content_type: str = "application/json",
+        path: str = "/v1/traces",
+        **headers: str,
+    ) -> Reply:
+        return request(
+            self.addresses["http"],
+            "POST",
+            path,
+            body,
+            {"content-type": content_type, **headers},
+        )
+
+
+def _samples(text: str) -> Iterator[tuple[tuple[str, Labels], float]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield (sample.name, tuple(sorted(sample.labels.items()))), sample.value

@@ -1,0 +1,436 @@
+"""Start, configuration, time and end of the process."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from tests.end_to_end.service import ROOT, eventually, request, run
+from tests.end_to_end.traffic import (
+    GOLDEN,
+    Rover,
+    as_json,
+    as_proto,
+    export,
+    send,
+)
+
+if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Serve
+    from tests.end_to_end.service import Service
+
+Rovers = Callable[..., Rover]
+Begin = Callable[["Service", int, bytes], http.client.HTTPConnection]
+
+CAPTURES = ROOT / ".." / "shared" / "captures"
+
+
+# --- the start -------------------------------------------------------------------------------------
+
+
+def refused(*arguments: str, **variables: str) -> str:
+    """What `offrails serve` says on standard error when it will not start."""
+    ended = run("serve", *arguments, **variables)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def test_a_bad_setting_names_file_line_and_key(tmp_path: Path) -> None:
+    """Every wrong key and value of a file is told at once, each with its place."""
+    file = tmp_path / "offrails.yaml"
+    file.write_text(
+        "history: complete\nsessions:\n  idle_secs: 5\n  max: many\nmetrics: here\n"
+    )
+
+    said = refused("--config", str(file))
+
+    assert f"{file}:3:3: sessions.idle_secs: " in said
+    assert f"{file}:4:3: sessions.max: " in said
+    assert f"{file}:5:1: metrics: expected HOST:PORT" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        ((), {"OFFRAILS_HISTORY": "none"}, "OFFRAILS_HISTORY: history: "),
+        ((), {"OFFRAILS_SESSIONS_MAX": "0"}, "OFFRAILS_SESSIONS_MAX: sessions.max: "),
+        ((), {"OFFRAILS_GRPC": "4317"}, "OFFRAILS_GRPC: receiver.grpc: expected HOST:PORT"),
+        (("--http", "x:y"), {}, "--http: receiver.http: expected HOST:PORT"),
+        (("--config", "/no/such/file"), {}, "/no/such/file: No such file"),
+        ((), {"OFFRAILS_CONFIG": "/no/such/file"}, "/no/such/file: No such file"),
+        (("--specs", "/no/such/folder"), {}, "/no/such/folder"),
+    ],
+)
+def test_wrong_options_and_variables(
+    arguments: tuple[str, ...], variables: dict[str, str], said: str
+) -> None:
+    """Exit 2 and a sentence that names the option or the variable."""
+    assert said in refused(*arguments, **variables)
+
+
+def test_an_unknown_option_is_usage() -> None:
+    """Exit 2, and how it is used."""
+    assert "usage: offrails" in refused("--no-such-option")
+
+
+def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
+    """Exit 2 with each finding: file, line, column, code; found in folders within folders."""
+    folder = tmp_path / "deep" / "deeper"
+    folder.mkdir(parents=True)
+    file = folder / "bad.yaml"
+    file.write_text(
+        "id: bad\nalphabet:\n  a: {tool: a}\ninitial: s\naccepting: [s]\n"
+        "transitions:\n  s:\n    b: s\n"
+    )
+
+    said = refused("--specs", str(tmp_path))
+
+    assert f"{file}:8:" in said
+    assert "undeclared_symbol" in said
+
+
+def test_every_option_is_a_variable_too(serve: Serve, tmp_path: Path) -> None:
+    """Options, variables and a file set the same things; options win, then variables."""
+    file = tmp_path / "offrails.yaml"
+    file.write_text(
+        f"specs: [{ROOT / 'dfa_specs'}]\nshow_arguments: true\nhistory: complete\n"
+        "receiver: {grpc: off, http: off}\nmetrics: off\nadmin: off\n"
+    )
+    http, admin = tmp_path / "http", tmp_path / "admin"
+
+    service = serve(
+        "--http",
+        f"unix:{http}",
+        OFFRAILS_CONFIG=str(file),
+        OFFRAILS_HTTP="off",
+        OFFRAILS_ADMIN=f"unix:{admin}",
+        OFFRAILS_GRPC="off",
+        OFFRAILS_METRICS="",
+    )
+    session = Rover("s").call("unlock_safety", {"n": 1})
+    send(service, session.spans)
+
+    assert service.out[0] == (
+        f"offrails ready grpc=off http=unix:{http} metrics=off admin=unix:{admin} specs=2"
+    )
+    assert service.judgement("s")["steps"][0]["arguments"] == {"n": 1}
+
+
+def test_nothing_else_on_standard_output(serve: Serve) -> None:
+    """One line when ready; the log is on standard error."""
+    service = serve(OFFRAILS_HISTORY="complete")
+
+    send(service, Rover("s").calls("water").spans)
+    service.stop()
+
+    assert len(service.out) == 1
+    assert all(json.loads(line)["event"] for line in service.err)
+
+
+BLOCKED = "grpc opentelemetry google prometheus_client structlog uvicorn msgspec"
+
+LIBRARY = f"""
+import sys
+for name in {BLOCKED.split()!r}:
+    sys.modules[name] = None
+import monitor
+from pathlib import Path
+loaded = monitor.load_specs([Path("dfa_specs")])
+judge = monitor.Monitor(loaded.specs, monitor.Limits(history_complete=True))
+from monitor.records import Evidence
+call = monitor.ToolCall(monitor.SessionKey("", "s"), "", "water", {{}}, False, 1, 2, b"t" * 16,
+    b"s" * 8, b"", "", Evidence.EXECUTED, {{"service.name": "farm-rover"}})
+verdict = judge.observe(call, 3)[0]
+print(verdict.kind, verdict.reason)
+"""
+
+
+def test_the_library_needs_no_network_stack() -> None:
+    """`import monitor` judges calls where grpc and its friends cannot be imported."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LIBRARY], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.stdout, ended.stderr) == ("harmful out_of_order\n", "")
+
+
+# --- time --------------------------------------------------------------------------------------------
+
+
+def test_an_idle_session_ends(serve: Serve) -> None:
+    """After the idle time it is over: final verdicts, an outcome, one event; still in the API."""
+    service = serve(
+        "--specs",
+        "dfa_specs/farm_rover.yaml",
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_SESSIONS_IDLE_SECONDS="0.3",
+    )
+    send(service, Rover("good", 1).calls(*GOLDEN).spans)
+    send(service, Rover("bad", 2).calls("unlock_safety", "water").spans)
+
+    eventually(lambda: len(service.events("session_finished")) == 2)
+    good, bad = service.judgement("good"), service.judgement("bad")
+
+    assert (good["ended"], bad["ended"]) == ("idle", "idle")
+    assert all(step["final"] for step in bad["steps"])
+    labels = {"agent": "farm-rover", "spec": "farm_rover"}
+    assert service.metric("offrails_sessions_active", **labels) == 0
+    outcomes = {
+        outcome: service.metric("offrails_sessions_finished_total", outcome=outcome, **labels)
+        for outcome in ("accepted", "not_accepted")
+    }
+    assert outcomes == {"accepted": 1, "not_accepted": 1}
+    assert service.metric("offrails_harmful_calls_total", reason="out_of_order", **labels) == 1
+    assert service.metric("offrails_path_correctness", **labels) == pytest.approx(
+        (1 + bad["pc"]) / 2, abs=1e-12
+    )
+    (event,) = [e for e in service.events("session_finished") if e["session"] == "good"]
+    assert (event["outcome"], event["calls"], event["harm_rate"]) == ("accepted", 6, 0)
+
+
+def test_a_returning_session_goes_on(serve: Serve) -> None:
+    """A call after the idle end finds the session as it was left."""
+    service = serve(
+        "--specs",
+        "dfa_specs/farm_rover.yaml",
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_SESSIONS_IDLE_SECONDS="0.3",
+    )
+    session = Rover("again").calls(*GOLDEN)
+
+    send(service, session.spans[:3])
+    eventually(lambda: service.judgement("again")["ended"] == "idle")
+    send(service, session.spans[3:])
+    found = service.judgement("again")
+
+    assert (found["ended"], found["calls"], found["harmful"]) == (None, 6, 0)
+    assert found["accepting"] is True
+
+
+def test_old_spans_are_joined_sessions(serve: Serve) -> None:
+    """Where the history may have begun before us, only certain harm is told, and no scores."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml")
+    spans = Rover("old").calls("water", "fly", "log", "water").spans
+
+    send(service, spans)
+    found = service.judgement("old")
+
+    assert (found["joined"], found["exact"]) == (True, False)
+    assert [(step["tool"], step["reason"]) for step in found["steps"]] == [
+        ("water", None),
+        ("fly", "unknown_tool"),
+        ("log", None),
+        ("water", "after_final"),
+    ]
+    assert (found["calls"], found["harmful"]) == (4, 2)
+    scores = ("harm_rate", "prefix_crit", "pc", "pc_ktc", "pc_hlr", "efficiency")
+    assert {found[score] for score in scores} == {None}
+    assert service.metric("offrails_session_score_window_sessions", spec="farm_rover") == 0
+    assert not any(name == "offrails_harm_rate" for name, _ in service.metrics())
+    assert service.metric("offrails_calls_total", verdict="harmful") == 2
+    assert eventually(lambda: service.metric("offrails_sessions_joined_total")) == 1
+
+
+def test_fresh_spans_are_judged_in_full(serve: Serve) -> None:
+    """A session that begins after the service did, and at its beginning, is exact."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml")
+    spans = (
+        Rover("fresh", start_ns=time.time_ns()).calls("unlock_safety", "move", "water").spans
+    )
+
+    send(service, spans)
+    found = service.judgement("fresh")
+
+    assert (found["joined"], found["exact"], found["harmful"]) == (False, True, 1)
+    assert found["harm_rate"] == pytest.approx(1 / 3, abs=1e-12)
+
+
+def test_a_complete_history_ignores_old_times(serve: Serve) -> None:
+    """The setting says that no session began before us: the same old spans are exact."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_HISTORY="complete")
+
+    send(service, Rover("old").calls("water", "fly").spans)
+    found = service.judgement("old")
+
+    assert (found["joined"], found["exact"], found["harmful"]) == (False, True, 2)
+    assert found["harm_rate"] == 1
+
+
+# --- the end -----------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_is_an_end_like_any_other(serve: Serve) -> None:
+    """Ctrl-C stops it as SIGTERM does: exit 0, no traceback."""
+    service = serve()
+
+    service.process.send_signal(signal.SIGINT)
+
+    assert service.wait() == 0
+    assert service.err == []
+
+
+class _Sender(threading.Thread):
+    """Sends sessions of one harmful call until the service is gone; counts what was taken."""
+
+    def __init__(self, service: Service, transport: str, number: int) -> None:
+        super().__init__(daemon=True)
+        self._service = service
+        self._transport = transport
+        self._number = number
+        self.taken = 0
+        self.ended_by: Any = None
+
+    def run(self) -> None:
+        for number in range(self._number * 1_000_000, (self._number + 1) * 1_000_000):
+            spans = Rover(f"s{number}", number).call("fly", {"n": "x" * 2_000}).spans
+            try:
+                self._send(as_proto(spans))
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                self.ended_by = error
+                return
+            self.taken += 1
+
+    def _send(self, body: bytes) -> None:
+        if self._transport == "grpc":
+            export(self._service.addresses["grpc"], body)
+            return
+        headers = {"content-type": "application/x-protobuf"}
+        reply = request(self._service.addresses["http"], "POST", "/v1/traces", body, headers)
+        assert reply.status == 200, reply
+
+
+GONE = (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead)
+
+
+def test_sigterm_drains_under_load(serve: Serve) -> None:
+    """Exit 0; every request was taken or refused, and what was taken has been judged."""
+    service = serve(
+        "--specs",
+        "dfa_specs/farm_rover.yaml",
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_SHOW_ARGUMENTS="true",
+    )
+    senders = [
+        _Sender(service, transport, number)
+        for number, transport in enumerate(("grpc", "http") * 3)
+    ]
+    for sender in senders:
+        sender.start()
+    eventually(lambda: all(sender.taken > 5 for sender in senders))
+
+    code = service.stop()
+    for sender in senders:
+        sender.join(20)
+
+    assert code == 0
+    for sender in senders:
+        error = sender.ended_by
+        if isinstance(error, grpc.RpcError):
+            assert error.code() is grpc.StatusCode.UNAVAILABLE
+        else:
+            assert isinstance(error, GONE), error
+    taken = sum(sender.taken for sender in senders)
+    assert len(service.events("harmful_call")) >= taken > 30
+
+
+@pytest.fixture
+def begun() -> Iterator[Begin]:
+    """Sends the head of a request and a part of its body."""
+    with ExitStack() as stack:
+
+        def begin(service: Service, length: int, part: bytes) -> http.client.HTTPConnection:
+            connection = http.client.HTTPConnection(service.addresses["http"], timeout=20)
+            stack.callback(connection.close)
+            connection.putrequest("POST", "/v1/traces")
+            connection.putheader("content-type", "application/json")
+            connection.putheader("content-length", str(length))
+            connection.endheaders(part)
+            return connection
+
+        yield begin
+
+
+def test_a_request_under_way_is_answered(serve: Serve, begun: Begin) -> None:
+    """SIGTERM in the middle of a body: the rest of it is read, judged and answered."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_HISTORY="complete")
+    body = as_json(Rover("slow").calls("fly").spans)
+    connection = begun(service, len(body), body[:100])
+    assert service.get("/-/ready").status == 200
+
+    service.terminate()
+    eventually(lambda: service.get("/-/ready").status == 503)
+    connection.send(body[100:])
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.read()) == (200, b"{}")
+    assert service.wait() == 0
+    assert len(service.events("harmful_call")) == 1
+
+
+def test_a_sender_that_stalls_does_not_hold_up_the_end(serve: Serve, begun: Begin) -> None:
+    """After the grace time it is cut off, and the service ends all the same."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_DRAIN_SECONDS="0.3")
+    begun(service, 1000, b"{")
+    assert service.get("/-/ready").status == 200
+
+    began = time.monotonic()
+    assert service.stop() == 0
+
+    assert time.monotonic() - began < 5
+
+
+# --- stored spans --------------------------------------------------------------------------------------
+
+LIVE_ONLY = ("ended", "coverage")
+"""In a replay the end of the input ends a session, and duplicates count alike."""
+
+
+def _objects(found: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    shown = []
+    for each in found:
+        for key in LIVE_ONLY:
+            del each[key]
+        for step in each["steps"]:
+            del step["final"]
+        shown.append(each)
+    return sorted(shown, key=lambda each: (each["session"], each["spec"] or ""))
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures are not here")
+@pytest.mark.parametrize("folder", ["otel-genai-semconv", "langchain-openinference"])
+def test_replay_gives_what_is_served(serve: Serve, folder: str) -> None:
+    """Stored spans replayed as one stream, and the same lines sent live: equal objects.
+
+    Left out are `ended` (there the end of the input ends a session) and each step's `final` (a
+    replay's verdicts are final at once).
+    """
+    files = sorted((CAPTURES / folder).glob("*.otlp.jsonl"))
+    service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_SHOW_ARGUMENTS="true")
+    lines = [line for file in files for line in file.read_bytes().splitlines() if line.strip()]
+
+    for number, line in enumerate(lines):
+        packed = number % 2 == 1
+        body = gzip.compress(line) if packed else line
+        headers = {"content-encoding": "gzip"} if packed else {}
+        assert service.post(body, **headers).status == 200
+    paths = [str(file) for file in files]
+    replayed = run("replay", *paths, "--specs", "dfa_specs", "--json", "--together")
+
+    assert replayed.returncode == 0, replayed.stderr
+    stored = _objects(map(json.loads, replayed.stdout.splitlines()))
+    assert len(stored) >= len(files)
+    assert _objects(iter(service.judgements())) == stored

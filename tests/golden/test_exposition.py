@@ -1,0 +1,115 @@
+"""The whole text of /metrics, byte for byte, for a fixed monitor.
+
+A name, label, help or number that changes here changes people's alerts and boards. When it is
+meant, `GOLDEN=write pytest tests/golden` writes the files anew; read the difference before you
+commit it, and tell it in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from collector import metrics
+from collector.metrics import Families
+from collector.stats import Stats
+from monitor.engine import Monitor
+from monitor.limits import SECOND, Limits
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.spec.read import load_specs
+
+HERE = Path(__file__).parent
+SPECS = HERE.parents[1] / "dfa_specs"
+GOLDEN = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
+
+
+def _call(
+    session: str, number: int, tool: str, agent: str, *, failed: bool = False
+) -> ToolCall:
+    return ToolCall(
+        session=SessionKey("farm", session),
+        agent=agent,
+        tool=tool,
+        arguments={"n": 1},
+        error=failed,
+        start_ns=number * SECOND,
+        end_ns=number * SECOND + 1,
+        trace_id=bytes(16),
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={"service.name": "farm-rover"},
+    )
+
+
+def _monitor() -> Monitor:
+    """Three sessions of two agents: one good and finished, one bad, one young."""
+    limits = Limits(window_ns=10 * SECOND, idle_ns=100 * SECOND, history_complete=True)
+    monitor = Monitor(load_specs([SPECS]).specs, limits)
+    numbers = count(1)
+    plays = (
+        ("good", "rover", GOLDEN),
+        ("bad", "rover", ("unlock_safety", "water", "fly", "move", "scan")),
+        ("young", 'r"2\\', ("unlock_safety",)),
+    )
+    for session, agent, tools in plays:
+        for tool in tools:
+            number = next(numbers)
+            monitor.observe(_call(session, number, tool, agent), number * SECOND)
+        if session == "good":
+            monitor.end(SessionKey("farm", "good"), 7 * SECOND)
+    monitor.observe(_call("bad", 90, "move", "rover", failed=True), 20 * SECOND)
+    monitor.tick(20 * SECOND)
+    return monitor
+
+
+def _stats() -> Stats:
+    stats = Stats()
+    stats.request("grpc", "traces", "OK")
+    stats.request("http_json", "traces", "400")
+    stats.request("http_proto", "metrics", "200")
+    stats.span("grpc", "accepted", 12)
+    stats.span("grpc", "rejected")
+    stats.received("grpc", 4_096)
+    stats.drop("duplicate", 2)
+    stats.count("arguments_unreadable", "gen_ai")
+    stats.count("internal_errors", "ValueError")
+    stats.count("sessions_split")
+    for milliseconds in (0.1, 0.3, 2):
+        stats.verdict_latency["grpc"].observe(milliseconds / 1e3)
+    stats.span_lag.observe(5)
+    return stats
+
+
+@pytest.fixture
+def families(monkeypatch: pytest.MonkeyPatch) -> Families:
+    """What is exposed, with the versions of this machine left out."""
+    monkeypatch.setattr(metrics, "version", lambda _: "1.2.3")
+    monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
+    return Families(_monitor(), _stats())
+
+
+@pytest.mark.parametrize(
+    ("name", "accept"),
+    [
+        ("metrics.txt", "text/plain"),
+        ("metrics.openmetrics.txt", "application/openmetrics-text"),
+    ],
+)
+def test_the_whole_text(families: Families, name: str, accept: str) -> None:
+    """The text format and OpenMetrics, compared with the file of that name."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(families)
+    encode, _ = choose_encoder(accept)
+    found = encode(registry).decode()
+
+    file = HERE / name
+    if os.environ.get("GOLDEN") == "write":
+        file.write_text(found)
+    assert found == file.read_text()

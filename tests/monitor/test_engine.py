@@ -1,0 +1,458 @@
+"""The monitor: sessions, binding, uncertainty, ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
+from monitor.limits import SECOND
+from monitor.records import Evidence, Kind, Reason
+from monitor.spec.compile import compile_text
+from monitor.spec.spec import Spec
+
+START = 1_700_000_000 * SECOND
+NOW = START + 60 * SECOND
+
+ROVER = """
+id: rover
+kind: task
+match: {service.name: rover}
+severity: {default: warning, tools: {water: critical}}
+alphabet:
+  unlock: {tool: unlock}
+  open: {tool: open}
+  water: {tool: water, arguments: {liters: {max: 10}}}
+  flood: {tool: water, arguments: {liters: {min: 11}}}
+golden: [[unlock, open, water]]
+"""
+POLICY = """
+id: policy
+kind: policy
+alphabet: {wipe: {tool: wipe, arguments: {path: {regex: ^/etc}}}, water: {tool: water}}
+constraints: [{forbid: wipe}, {at_most: [water, 1]}]
+"""
+BY_AGENT = """
+id: named
+kind: task
+match: {gen_ai.agent.name: gardener}
+alphabet: {dig: {tool: dig}}
+golden: [[dig]]
+"""
+
+
+def specs(*texts: str) -> list[Spec]:
+    found = []
+    for text in texts:
+        spec, findings = compile_text(text, "spec.yaml")
+        assert spec is not None, findings
+        found.append(spec)
+    return found
+
+
+def call(number: int, tool: str, **changes: Any) -> ToolCall:
+    """The call that starts at second `number`; its span id is the number."""
+    made = ToolCall(
+        session=SessionKey("", "s"),
+        agent="",
+        tool=tool,
+        arguments={},
+        error=False,
+        start_ns=START + number * SECOND,
+        end_ns=START + number * SECOND + SECOND // 2,
+        trace_id=b"t" * 16,
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes=ATTRIBUTES,
+        source="test",
+        session_from="trace",
+    )
+    return made._replace(**changes)
+
+
+ATTRIBUTES = {"service.name": "rover"}
+
+
+def monitor(*texts: str, **limits: Any) -> Monitor:
+    return Monitor(specs(*texts), Limits(**{"history_complete": True, **limits}))
+
+
+def only(verdicts: list[Verdict]) -> Verdict:
+    (verdict,) = verdicts
+    return verdict
+
+
+def water(number: int, liters: int | None = 5, **changes: Any) -> ToolCall:
+    arguments = None if liters is None else {"liters": liters}
+    return call(number, "water", arguments=arguments, **changes)
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+
+def test_a_harmful_call_says_why_and_moves_nothing() -> None:
+    """Reason, shortest legal way, what was allowed; and a later valid call still progresses."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "unlock"), NOW)
+    verdict = only(judge.observe(water(2), NOW))
+
+    assert (verdict.kind, verdict.reason) == (Kind.HARMFUL, Reason.OUT_OF_ORDER)
+    assert verdict.skipped == ("open",)
+    assert verdict.allowed == ("open",)
+    assert verdict.state_before == verdict.state == "G1"
+    assert verdict.severity == "critical"
+    assert only(judge.observe(call(3, "open"), NOW)).kind is Kind.PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (call(9, "dance"), Reason.UNKNOWN_TOOL),
+        (call(9, "water"), Reason.ARGUMENT_MISMATCH),
+        (call(9, "open"), Reason.AFTER_FINAL),
+    ],
+)
+def test_reasons_after_the_end(made: ToolCall, reason: Reason) -> None:
+    """What matches nothing is told from what came after the end."""
+    judge = monitor(ROVER)
+    for done in (call(1, "unlock"), call(2, "open"), water(3)):
+        judge.observe(done, NOW)
+
+    assert only(judge.observe(made, NOW)).reason is reason
+
+
+def test_a_repeated_call_is_told_from_an_unreachable_one() -> None:
+    """The symbol progressed before: repeated; it is on no way from here: unreachable."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(call(2, "open"), NOW)
+
+    assert only(judge.observe(call(3, "unlock"), NOW)).reason is Reason.REPEATED
+    assert only(judge.observe(water(4, 50), NOW)).reason is Reason.UNREACHABLE
+
+
+def test_an_earlier_call_that_comes_late_revises() -> None:
+    """The out-of-order verdict is withdrawn when the call that belongs before it arrives."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(water(3), NOW)
+    own, revised = judge.observe(call(2, "open"), NOW)
+
+    assert (own.kind, own.revised_from) == (Kind.PROGRESS, None)
+    assert (revised.kind, revised.revised_from) == (Kind.PROGRESS, Kind.HARMFUL)
+    pair = judge.totals.pairs["rover", "rover"]
+    assert pair.provisional.total() == 1
+    judge.tick(NOW + 11 * SECOND)
+    assert pair.final.total() == 0
+
+
+def test_final_counters_wait_for_the_window() -> None:
+    """A harmful call is counted as final when its window has passed, once."""
+    judge = monitor(ROVER)
+    judge.observe(water(1), NOW)
+    pair = judge.totals.pairs["rover", "rover"]
+
+    judge.tick(NOW + 9 * SECOND)
+    assert pair.final.total() == 0
+    judge.tick(NOW + 10 * SECOND)
+    judge.tick(NOW + 30 * SECOND)
+    assert pair.final == {(Reason.OUT_OF_ORDER, "critical"): 1}
+
+
+def test_a_bad_clock_is_placed_by_receipt() -> None:
+    """A call that says it starts at zero, or ends before it starts, counts as the latest."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "unlock"), NOW)
+    broken = call(2, "open", start_ns=0, end_ns=0)
+
+    assert only(judge.observe(broken, NOW)).kind is Kind.PROGRESS
+
+
+# --- missing knowledge ---------------------------------------------------------------------------
+
+
+def test_unknown_arguments_are_never_guessed() -> None:
+    """A call without its arguments is any symbol of its tool; scores are no longer given."""
+    judge = monitor(ROVER)
+    for done in (call(1, "unlock"), call(2, "open")):
+        judge.observe(done, NOW)
+
+    assert only(judge.observe(water(3, None), NOW)).kind is Kind.PROGRESS
+    found = judge.find("s")[0]
+    assert (found["exact"], found["harm_rate"], found["harmful"]) == (False, None, 0)
+    assert judge.totals.pairs["rover", "rover"].sessions == 0
+
+
+def test_unknown_arguments_do_not_hide_a_certain_harm() -> None:
+    """Where no reading is allowed, the call is harmful whatever its arguments were."""
+    judge = monitor(ROVER)
+
+    assert only(judge.observe(water(1, None), NOW)).kind is Kind.HARMFUL
+
+
+def test_a_policy_does_not_claim_what_arguments_could_refute() -> None:
+    """A forbidden call is certain only when its arguments are known."""
+    judge = monitor(POLICY)
+
+    assert only(judge.observe(call(1, "wipe", arguments=None), NOW)).kind is Kind.SELF_LOOP
+    verdict = only(judge.observe(call(2, "wipe", arguments={"path": "/etc/x"}), NOW))
+    assert (verdict.reason, verdict.constraint) == (Reason.FORBIDDEN, "forbid: wipe")
+
+
+def test_a_session_joined_in_the_middle_is_not_paged_for() -> None:
+    """Spans from before our start: only certain harms are claimed, and no scores."""
+    judge = Monitor(specs(ROVER), Limits(), started_ns=NOW)
+
+    assert only(judge.observe(water(1), NOW)).kind is Kind.PROGRESS
+    assert only(judge.observe(call(2, "dance"), NOW)).reason is Reason.UNKNOWN_TOOL
+    found = judge.find("s")[0]
+    assert (found["joined"], found["exact"], found["harmful"]) == (True, False, 1)
+
+
+def test_a_session_that_fits_the_middle_better_is_taken_as_joined() -> None:
+    """Soon after our start, a session whose calls fit from a later state gives no harm."""
+    judge = Monitor(specs(ROVER), Limits(), started_ns=START)
+
+    assert only(judge.observe(call(1, "open"), NOW)).kind is Kind.PROGRESS
+    assert judge.find("s")[0]["joined"] is True
+
+
+def test_a_session_that_fits_the_start_is_exact() -> None:
+    """A session that begins as the spec says is not doubted, even soon after our start."""
+    judge = Monitor(specs(ROVER), Limits(), started_ns=START)
+    for done in (call(1, "unlock"), call(2, "open"), water(3)):
+        judge.observe(done, NOW)
+
+    found = judge.find("s")[0]
+    assert (found["joined"], found["exact"], found["pc"]) == (False, True, 1.0)
+
+
+def test_long_after_the_start_nothing_is_doubted() -> None:
+    """When a session could have been seen from its first call, a skipped step is a harm."""
+    judge = Monitor(specs(ROVER), Limits(idle_ns=10 * SECOND), started_ns=START)
+
+    assert only(judge.observe(call(50, "open"), NOW)).kind is Kind.HARMFUL
+
+
+# --- specs and sessions ----------------------------------------------------------------------------
+
+
+def test_an_unmatched_session_is_shown_all_the_same() -> None:
+    """A session no spec matches has an object with its steps, and no verdicts."""
+    judge = monitor(ROVER)
+    verdicts = judge.observe(call(1, "dig", attributes={"service.name": "other"}), NOW)
+    found = judge.find("s")[0]
+
+    assert verdicts == []
+    assert (found["spec"], found["calls"], found["agent"]) == (None, 1, "other")
+    assert [(step["tool"], step["kind"]) for step in found["steps"]] == [("dig", None)]
+
+
+def test_a_spec_bound_late_judges_the_calls_that_waited() -> None:
+    """The agent's name comes with its last span: its calls are judged then, from the first."""
+    judge = monitor(BY_AGENT)
+    judge.observe(call(1, "dig"), NOW)
+    judge.observe(call(2, "dig"), NOW)
+    verdicts = judge.learn(
+        SessionKey("", "s"),
+        NOW,
+        attributes=ATTRIBUTES,
+        start_ns=START,
+        named=(START, b"root", "gardener"),
+    )
+
+    assert [verdict.kind for verdict in verdicts] == [Kind.PROGRESS, Kind.HARMFUL]
+    (found,) = judge.find("s")
+    assert (found["spec"], found["agent"], found["bound_late"]) == ("named", "gardener", True)
+    assert found["exact"] is True
+
+
+def test_an_attribute_names_a_task_outright() -> None:
+    """`offrails.spec` binds a task whatever its match rules say, and only that task."""
+    judge = monitor(ROVER, BY_AGENT)
+    attributes = {**ATTRIBUTES, "offrails.spec": "named"}
+    judge.observe(call(1, "dig", attributes=attributes), NOW)
+
+    assert [found["spec"] for found in judge.find("s")] == ["named"]
+
+
+def test_calls_filed_under_a_trace_move_to_their_session() -> None:
+    """When a trace's session is learnt, its calls take their places among the session's."""
+    judge = monitor(ROVER)
+    trace, session = SessionKey("", "74" * 16), SessionKey("", "s")
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(water(3), NOW)
+    judge.observe(call(2, "open", session=trace), NOW)
+    judge.observe(call(4, "dance", session=trace), NOW)
+    assert judge.rekey(trace, session, "session.id", NOW)
+
+    (found,) = judge.find("s")
+    kinds = [(step["tool"], step["kind"]) for step in found["steps"]]
+    assert kinds == [
+        ("unlock", "progress"),
+        ("open", "progress"),
+        ("water", "progress"),
+        ("dance", "harmful"),
+    ]
+    assert found["session_from"] == "session.id"
+    assert judge.find("74" * 16) == []
+    assert judge.totals.pairs["rover", "rover"].sessions == 1
+
+
+def test_a_trace_that_becomes_a_session_keeps_its_judgement() -> None:
+    """Renaming a session changes nothing but its name."""
+    judge = monitor(ROVER)
+    trace = SessionKey("", "74" * 16)
+    judge.observe(call(1, "unlock", session=trace), NOW)
+    judge.rekey(trace, SessionKey("", "s"), "session.id", NOW)
+
+    (found,) = judge.find("s")
+    assert (found["calls"], found["state"]) == (1, "G1")
+    judge.tick(NOW + 11 * SECOND)
+    assert judge.find("s")[0]["steps"][0]["final"] is True
+
+
+def test_namespaces_keep_tenants_apart() -> None:
+    """Two tenants' session "s" never meet."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "unlock", session=SessionKey("a", "s")), NOW)
+    judge.observe(call(2, "unlock", session=SessionKey("b", "s")), NOW)
+
+    assert [found["harmful"] for found in judge.find("s")] == [0, 0]
+    assert [found["namespace"] for found in judge.find("s", "b")] == ["b"]
+
+
+def test_sessions_are_bounded() -> None:
+    """Beyond the bound the least recently active session ends as evicted, and is counted."""
+    judge = monitor(ROVER, sessions_max=2)
+    for number, name in enumerate(("one", "two", "one", "three"), start=1):
+        judge.observe(call(number, "unlock", session=SessionKey("", name)), NOW)
+
+    ended = {found["session"]: found["ended"] for found in judge.judgements()}
+    assert ended == {"one": None, "two": "evicted", "three": None}
+    assert judge.ended == {"evicted": 1}
+    assert judge.sessions == 2
+
+
+def test_an_idle_session_ends_with_its_scores() -> None:
+    """After the idle time a session is finished: an event, final verdicts, finished scores."""
+    judge = monitor(ROVER, idle_ns=60 * SECOND)
+    for done in (call(1, "unlock"), call(2, "open"), water(3)):
+        judge.observe(done, NOW)
+    assert judge.tick(NOW + 59 * SECOND) == []
+    (event,) = judge.tick(NOW + 60 * SECOND)
+
+    assert (event.ended, event.scores.outcome, event.scores.pc) == ("idle", "accepted", 1.0)
+    assert judge.find("s")[0]["ended"] == "idle"
+    pair = judge.totals.pairs["rover", "rover"]
+    assert (pair.active, pair.sessions, pair.finished) == (0, 1, 1)
+    judge.tick(NOW + 500 * SECOND)
+    assert (pair.sessions, pair.scores["pc"]) == (0, (0, 0))
+
+
+def test_a_returning_session_goes_on_where_it_was() -> None:
+    """A call after the end wakes the session with its state."""
+    judge = monitor(ROVER, idle_ns=60 * SECOND)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.tick(NOW + 61 * SECOND)
+    verdict = only(judge.observe(call(100, "open"), NOW + 70 * SECOND))
+
+    assert (verdict.kind, verdict.step) == (Kind.PROGRESS, 2)
+    assert judge.find("s")[0]["ended"] is None
+
+
+def test_a_control_tool_is_shown_and_not_judged() -> None:
+    """A framework's own tool is in no score, unless an alphabet names it."""
+    judge = monitor(ROVER)
+    verdict = only(judge.observe(call(1, "final_answer", control=True), NOW))
+    judge.observe(call(2, "unlock", control=True), NOW)
+    found = judge.find("s")[0]
+
+    assert verdict.kind is Kind.CONTROL
+    assert (found["calls"], found["harmful"], found["state"]) == (1, 0, "G1")
+    assert [step["kind"] for step in found["steps"]] == ["control", "progress"]
+
+
+def test_arguments_are_dropped_once_judged() -> None:
+    """Nothing of the arguments is kept unless they are to be shown."""
+    quiet, open_ = monitor(ROVER), monitor(ROVER, keep_arguments=True)
+    for each in (quiet, open_):
+        each.observe(water(1, 7, call_id="c1"), NOW)
+
+    assert quiet.find("s")[0]["steps"][0]["arguments"] is None
+    assert open_.find("s")[0]["steps"][0]["arguments"] == {"liters": 7}
+    assert quiet.find("s")[0]["steps"][0]["call_id"] == "c1"
+
+
+def test_quiet_gives_only_what_is_news() -> None:
+    """With `quiet` harmless verdicts are counted and not told."""
+    judge = monitor(ROVER)
+
+    assert judge.observe(call(1, "unlock"), NOW, quiet=True) == []
+    assert only(judge.observe(water(2), NOW, quiet=True)).kind is Kind.HARMFUL
+    assert judge.totals.pairs["rover", "rover"].calls[Kind.PROGRESS] == 1
+
+
+# --- overlapping calls -----------------------------------------------------------------------------
+
+
+def overlapping(number: int, tool: str, **changes: Any) -> ToolCall:
+    """A call that starts at its second and lasts ten."""
+    return call(number, tool, end_ns=START + (number + 10) * SECOND, **changes)
+
+
+def test_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
+    """Siblings that overlap are judged in the order with the fewest harms."""
+    judge = monitor(ROVER)
+    judge.observe(overlapping(1, "open"), NOW)
+    judge.observe(overlapping(2, "unlock"), NOW)
+    found = judge.find("s")[0]
+
+    assert found["harmful"] == 0
+    assert [step["tool"] for step in found["steps"]] == ["open", "unlock"]
+    assert found["state"] == "G2"
+
+
+def test_parallel_calls_of_a_strict_policy_are_taken_at_their_worst() -> None:
+    """Approve and pay issued together: nobody waited for the approval."""
+    text = """
+id: approval
+kind: policy
+alphabet: {approve: {tool: approve}, pay: {tool: pay}}
+constraints: [{precedence: [approve, pay]}]
+"""
+    judge = monitor(text)
+    judge.observe(overlapping(1, "approve"), NOW)
+    own, *_ = judge.observe(overlapping(2, "pay"), NOW)
+
+    assert (own.kind, own.reason) == (Kind.HARMFUL, Reason.OUT_OF_ORDER)
+
+
+def test_calls_that_touch_are_a_sequence() -> None:
+    """A call that starts when another ends came after it."""
+    judge = monitor(ROVER)
+    judge.observe(call(1, "open", end_ns=START + 2 * SECOND), NOW)
+    judge.observe(call(2, "unlock"), NOW)
+
+    assert judge.find("s")[0]["harmful"] == 1
+
+
+def test_calls_of_different_parents_are_not_siblings() -> None:
+    """Only calls of one parent were issued together."""
+    judge = monitor(ROVER)
+    judge.observe(overlapping(1, "open", parent_span_id=b"p" * 8), NOW)
+    judge.observe(overlapping(2, "unlock", parent_span_id=b"q" * 8), NOW)
+
+    assert judge.find("s")[0]["harmful"] == 1
+
+
+def test_a_group_too_large_to_permute_keeps_its_start_order() -> None:
+    """Seven overlapping calls are judged as they started."""
+    judge = monitor(ROVER)
+    for number, tool in enumerate(("open", *["unlock"] * 6), start=1):
+        judge.observe(overlapping(number, tool), NOW)
+
+    assert judge.find("s")[0]["steps"][0]["kind"] == "harmful"

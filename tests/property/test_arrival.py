@@ -1,0 +1,200 @@
+"""The same truth under any arrival: order, duplicates aside, does not matter to the monitor."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor import Limits, Monitor, SessionKey, ToolCall
+from monitor.limits import SECOND
+from monitor.records import Evidence
+from monitor.spec.compile import compile_text
+from monitor.spec.spec import Spec
+
+TASK = """
+id: task
+kind: task
+match: {service.name: shop}
+severity: {default: warning, tools: {pay: critical}}
+alphabet:
+  look: {tool: look}
+  pick: {tool: pick, arguments: {item: {any: true}}}
+  pay: {tool: pay, arguments: {amount: {max: 10}}}
+  pay_much: {tool: pay, arguments: {amount: {min: 11}}}
+  ship: {tool: ship}
+golden: [[pick, pay, ship], [pick, pay_much, look, ship]]
+reads: [look]
+"""
+POLICY = """
+id: policy
+kind: policy
+alphabet:
+  pick: {tool: pick}
+  pay: {tool: pay}
+constraints: [{precedence: [pick, pay]}, {at_most: [pay, 2]}]
+"""
+AGENTS = """
+id: by_agent
+kind: task
+scope: agent
+match: {service.name: shop}
+alphabet: {pick: {tool: pick}, pay: {tool: pay}, ship: {tool: ship}}
+golden: [[pick, pay], [ship]]
+"""
+
+START = 1_700_000_000 * SECOND
+
+
+def compiled(*texts: str) -> list[Spec]:
+    specs = []
+    for text in texts:
+        spec, findings = compile_text(text, "spec.yaml")
+        assert spec is not None, findings
+        specs.append(spec)
+    return specs
+
+
+SPECS = compiled(TASK, POLICY, AGENTS)
+ATTRIBUTES = {"service.name": "shop"}
+
+
+@st.composite
+def calls(draw: st.DrawFn, most: int = 24) -> list[ToolCall]:
+    count = draw(st.integers(0, most))
+    found = []
+    for number in range(count):
+        tool = draw(st.sampled_from(["look", "pick", "pay", "ship", "dig"]))
+        arguments: dict[str, Any] | None = draw(
+            st.sampled_from([{"item": 1, "amount": 5}, {"item": "x", "amount": 20}, {}, None])
+        )
+        start = START + draw(st.integers(0, 30)) * SECOND
+        found.append(
+            ToolCall(
+                session=SessionKey("", draw(st.sampled_from(["one", "two"]))),
+                agent=draw(st.sampled_from(["", "buyer", "clerk"])),
+                tool=tool,
+                arguments=arguments,
+                error=draw(st.booleans()) and draw(st.booleans()),
+                start_ns=start,
+                end_ns=start + draw(st.integers(0, 3)) * SECOND,
+                trace_id=bytes([draw(st.integers(1, 2))]) * 16,
+                span_id=(number + 1).to_bytes(8, "big"),
+                parent_span_id=b"",
+                call_id=f"call-{number}",
+                evidence=Evidence.EXECUTED,
+                attributes=ATTRIBUTES,
+                source="test",
+                session_from="trace",
+            )
+        )
+    return found
+
+
+def judged(
+    arrived: Sequence[ToolCall], *, close: bool = False
+) -> tuple[list[dict[str, Any]], dict[tuple[str, str], Any]]:
+    """All objects, and the final counters, once every verdict is final."""
+    monitor = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
+    now = START + 60 * SECOND
+    for call in arrived:
+        monitor.observe(call, now)
+    monitor.tick(now + 11 * SECOND)
+    if close:
+        monitor.close(now + 12 * SECOND)
+    objects = sorted(
+        monitor.judgements(), key=lambda o: (o["session"], o["spec"] or "", o["agent"])
+    )
+    finals = {key: +pair.final for key, pair in monitor.totals.pairs.items() if +pair.final}
+    return objects, finals
+
+
+@settings(max_examples=150, deadline=None)
+@given(calls(), st.randoms(use_true_random=False))
+def test_any_order_of_arrival_ends_alike(
+    arrived: list[ToolCall], chance: random.Random
+) -> None:
+    """A permutation of the same calls gives the same objects and the same final counters."""
+    shuffled = list(arrived)
+    chance.shuffle(shuffled)
+
+    assert judged(shuffled) == judged(sorted(arrived, key=lambda call: call.start_ns))
+
+
+@settings(max_examples=100, deadline=None)
+@given(calls())
+def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:
+    """The sums behind the gauges are what a walk over all sessions would give, after any call."""
+    monitor = Monitor(SPECS, Limits(history_complete=True))
+    for call in arrived:
+        monitor.observe(call, START + 60 * SECOND)
+
+        walked: dict[tuple[str, str], list[float]] = {}
+        for judgement in monitor.judgements():
+            if judgement["harm_rate"] is not None:
+                key = (judgement["agent"], judgement["spec"])
+                walked.setdefault(key, []).append(judgement["harm_rate"])
+        for key, pair in monitor.totals.pairs.items():
+            rates = walked.get(key, [])
+            assert pair.sessions == len(rates)
+            assert pair.harm_rate / 2**60 == pytest.approx(sum(rates), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls(), st.data())
+def test_an_amended_call_is_as_if_it_had_come_so(
+    arrived: list[ToolCall], data: st.DataObject
+) -> None:
+    """A call that came without its arguments, and is amended, ends as if it had come whole."""
+    if not arrived:
+        return
+    place = data.draw(st.integers(0, len(arrived) - 1))
+    whole = arrived[place]
+    monitor = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
+    now = START + 60 * SECOND
+    for index, call in enumerate(arrived):
+        bare = call._replace(arguments=None, error=False, tool="look")
+        monitor.observe(bare if index == place else call, now)
+    monitor.amend(whole.session, whole.span_id, whole, now)
+    monitor.tick(now + 11 * SECOND)
+    objects = sorted(
+        monitor.judgements(), key=lambda o: (o["session"], o["spec"] or "", o["agent"])
+    )
+
+    expected, _ = judged(arrived)
+    for found in (*objects, *expected):
+        found.pop("coverage")
+    assert objects == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls(), st.data())
+def test_a_retracted_call_is_as_if_it_had_never_come(
+    arrived: list[ToolCall], data: st.DataObject
+) -> None:
+    """A step that turned out to be no call leaves no trace in kinds, states and scores."""
+    if not arrived:
+        return
+    place = data.draw(st.integers(0, len(arrived) - 1))
+    gone = arrived[place]
+    rest = [call for index, call in enumerate(arrived) if index != place]
+    monitor = Monitor(SPECS, Limits(history_complete=True))
+    for call in arrived:
+        monitor.observe(call, START + 60 * SECOND)
+    monitor.retract(gone.session, gone.span_id)
+
+    def steps(objects: list[dict[str, Any]]) -> list[list[tuple[Any, ...]]]:
+        told = [
+            [
+                (step["span_id"], step["kind"], step["reason"], step["state"])
+                for step in o["steps"]
+            ]
+            for o in objects
+        ]
+        return sorted(each for each in told if each)
+
+    assert steps(list(monitor.judgements())) == steps(judged(rest)[0])
