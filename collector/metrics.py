@@ -2,52 +2,126 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from math import inf
+from typing import Protocol
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
+from prometheus_client import ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
-from collector.asgi import Receive, Scope, Send, send_status
+from collector.asgi import Receive, Scope, Send, send_status, send_stream
 from collector.health import Health
-from collector.stats import Histogram, Stats
+from collector.pipeline import COVERAGE
+from collector.reload import Reloads
+from collector.stats import TRANSPORTS, Histogram, Stats
+from collector.text_format import lines
 from monitor.engine import Monitor
-from monitor.exposition import family, histogram, monitor_families
+from monitor.exposition import Family, Sample, family, histogram, labels_text, monitor_families
+from monitor.records import Evidence
 
-__all__ = ["Families", "MetricsApp"]
+__all__ = ["COUNTED", "PROCESS", "Families", "MetricsApp"]
+
+SLICE_LINES = 1_000
+"""So many lines are rendered before other tasks get their turn: a few milliseconds."""
+
+COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
+    "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
+    "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
+    "foreign_protocol": ("foreign_protocol", []),
+    "unread_messages": ("unread_messages", [("grpc",)]),
+    "spans_merged": ("spans_merged", [()]),
+    "sessions_split": ("sessions_split", [()]),
+    "calls": ("tool_calls", [(evidence.value,) for evidence in Evidence]),
+    "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
+    "arguments_unreadable": ("arguments_unreadable", []),
+    "internal_errors": ("internal_errors", []),
+}
+"""Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
+
+PROCESS: Mapping[str, str] = {
+    "process_virtual_memory_bytes": "Virtual memory size in bytes.",
+    "process_resident_memory_bytes": "Resident memory size in bytes.",
+    "process_start_time_seconds": "Start time of the process since unix epoch in seconds.",
+    "process_cpu_seconds": "Total user and system CPU time spent in seconds.",
+    "process_open_fds": "Number of open file descriptors.",
+    "process_max_fds": "Maximum number of open file descriptors.",
+}
+"""What client libraries expose of every process, by the names that boards expect."""
 
 
-class Families(Collector):
-    """All families of this process, made at scrape."""
+class Source(Protocol):
+    """Something else of this process that has metrics."""
 
-    def __init__(self, monitor: Monitor, stats: Stats) -> None:
+    def families(self) -> Iterable[Family]: ...
+
+
+class Families:
+    """All families of this process, made at scrape.
+
+    Args:
+        monitor: what is judged.
+        stats: what is received.
+        reloads: how often the specs were read anew.
+        more: other parts that have metrics of their own.
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        stats: Stats,
+        reloads: Reloads | None = None,
+        more: Sequence[Source] = (),
+    ) -> None:
         self._monitor = monitor
         self._stats = stats
+        self._reloads = reloads or Reloads()
+        self._more = tuple(more)
+        self._process = ProcessCollector(registry=None)
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         monitor, stats = self._monitor, self._stats
         yield from monitor_families(monitor.totals, monitor.binder, monitor.ended)
         yield family("steps_folded_young", [((), monitor.folded_young)])
         built = (version("offrails"), platform.python_version())
         yield family("build_info", [(built, 1)])
+        yield from _reload_families(self._reloads)
         yield from _pipeline_families(monitor, stats)
+        for source in self._more:
+            yield from source.families()
+        yield from self._process_families()
+
+    def _process_families(self) -> Iterator[Family]:
+        for found in self._process.collect():
+            samples = [
+                Sample("", labels_text(sample.labels, sample.labels.values()), sample.value)
+                for sample in found.samples
+            ]
+            yield Family(found.name, found.type, PROCESS[found.name], samples)
 
 
-def _pipeline_families(monitor: Monitor, stats: Stats) -> Iterator[Metric]:
+def _reload_families(reloads: Reloads) -> Iterator[Family]:
+    found = {"success": reloads.succeeded, "failure": reloads.failed}
+    yield family("spec_reloads", _single(found))
+    yield family("spec_load_errors", [((), reloads.errors)])
+    yield family("spec_last_reload_successful", [((), int(reloads.last_succeeded))])
+    when = [((), reloads.success_ns / 1e9)] if reloads.success_ns else []
+    yield family("spec_last_reload_success_timestamp_seconds", when)
+
+
+def _pipeline_families(monitor: Monitor, stats: Stats) -> Iterator[Family]:
     """Families of the receiver and the pipeline."""
     yield family("ingest_requests", stats.requests.items())
     yield family("ingest_spans", stats.spans.items())
     yield family("ingest_bytes", _single(stats.bytes))
     yield family("spans_dropped", _single(stats.dropped))
     yield family("calls_not_judged", _single(monitor.not_judged))
-    counted = sorted(stats.counts.items())
-    for name in ("arguments_unreadable", "internal_errors", "sessions_split"):
-        found = ((key[1:], count) for key, count in counted if key[0] == name)
-        yield family(name, found)
+    for counted, (name, labels) in COUNTED.items():
+        found = dict.fromkeys(labels, 0)
+        found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}
+        yield family(name, sorted(found.items()))
     yield histogram(
         "verdict_latency_seconds",
         (_sample((transport,), found) for transport, found in stats.verdict_latency.items()),
@@ -64,7 +138,7 @@ def _sample(
 ) -> tuple[tuple[str, ...], list[tuple[str, float]], float]:
     # Prometheus' own spelling of the bounds: "0.005", "1.0", "+Inf".
     rows = ((repr(bound) if bound != inf else "+Inf", n) for bound, n in found.cumulative())
-    buckets = [(bound, float(n)) for bound, n in rows]
+    buckets: list[tuple[str, float]] = list(rows)
     return labels, buckets, found.sum_seconds
 
 
@@ -72,8 +146,7 @@ class MetricsApp:
     """An ASGI application: `GET /metrics` and the health paths."""
 
     def __init__(self, families: Families, health: Health) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(families)
+        self._families = families
         self._health = health
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -86,5 +159,23 @@ class MetricsApp:
             await send_status(send, 405, b"use GET\n", b"text/plain; charset=utf-8", allow)
         else:
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-            encode, content_type = choose_encoder(accept)
-            await send_status(send, 200, encode(self._registry), content_type.encode())
+            _, content_type = choose_encoder(accept)
+            open_metrics = content_type.startswith("application/openmetrics-text")
+            await send_stream(
+                send, content_type.encode(), self._parts(open_metrics=open_metrics)
+            )
+
+    async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
+        lump: list[str] = []
+        for line in lines(self._families.collect(), open_metrics=open_metrics):
+            lump.append(line)
+            if len(lump) >= SLICE_LINES:
+                yield _encoded(lump)
+                lump.clear()
+                await asyncio.sleep(0)
+        yield _encoded(lump)
+
+
+def _encoded(texts: list[str]) -> bytes:
+    # An agent may well say half a surrogate pair; it becomes a question mark.
+    return "".join(texts).encode(errors="replace")

@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.decode.span import Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
-from collector.dialects.read import Reading, agent_of, is_stop, read, unpended, wrapped_by
+from collector.dialects.read import Reading, agent_of, read, unpended, wrapped_by
 from collector.joining import Joiner
 from collector.one_call import Call, Piece, Seen
 from collector.requested import Asked, Asker, Mode, Requests
@@ -72,6 +72,8 @@ class Pipeline:
     ) -> None:
         self.monitor = monitor
         self.seen = SeenAgents()
+        self.quiet = True
+        """False words every verdict, for whoever looks on; else only what is news."""
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
@@ -103,7 +105,7 @@ class Pipeline:
         plan = self._plans.of(span)
         owner = self._sessions.owner(span.resource)
         evidence = Evidence.EXECUTED
-        if plan.pending is not None:
+        if plan.pending:
             real = unpended(span, plan)
             if real is not None:
                 span, evidence = real, Evidence.PENDING
@@ -169,7 +171,7 @@ class Pipeline:
             calls = [span.span_id]
         else:
             calls = []
-            if plan.stops and is_stop(span, plan):
+            if plan.stop:
                 tree.stops.add(span.span_id)
             if plan.wrappers:
                 wrapped = wrapped_by(span, plan)
@@ -269,11 +271,20 @@ class Pipeline:
         if agent:
             service = span.resource.attributes.get("service.name", UNKNOWN)
             self.seen.named(trace.place[0], service, agent)
+        attributes = trace.attributes(span.resource.attributes)
+        if (
+            named is None
+            and attributes is trace.learnt
+            and not trace.split
+            and span.start_ns >= self.monitor.started_ns
+        ):
+            return []
+        trace.learnt = attributes
         return self.monitor.learn(
             told.key if told is not None else trace.key,
             now,
             named=named,
-            attributes=trace.attributes(span.resource.attributes),
+            attributes=attributes,
             start_ns=span.start_ns,
         )
 
@@ -318,12 +329,12 @@ class Pipeline:
             if source == FROM_TRACE:
                 self._cover("no_session_id")
             named = None if trace.split else trace.named
-            verdicts = self.monitor.observe(new, now, named, quiet=True)
+            verdicts = self.monitor.observe(new, now, named, quiet=self.quiet)
             if new.evidence is not Evidence.REQUESTED:
                 verdicts += self._take_back(trace, new, now)
             return verdicts
         if old.session != key:
-            return self._retract(old) + self.monitor.observe(new, now, quiet=True)
+            return self._retract(old) + self.monitor.observe(new, now, quiet=self.quiet)
         if not self._differs(old, new):
             return []
         if old.arguments is None and new.arguments is not None:

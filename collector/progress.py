@@ -17,10 +17,10 @@ _WIDTH = 30
 class Progress:
     """Bytes read of all bytes to read. Silent where nobody watches, or where it is soon over."""
 
-    def __init__(self, files: list[Path], stream: TextIO = sys.stderr) -> None:
+    def __init__(self, files: list[Path], stream: TextIO | None = None) -> None:
         self._total = sum(file.stat().st_size for file in files if file.is_file())
-        self._stream = stream
-        self._shown = stream.isatty() and self._total >= SHOWN_FROM_BYTES
+        self._stream = stream or sys.stderr
+        self._shown = self._stream.isatty() and self._total >= SHOWN_FROM_BYTES
         self._before = 0
         self._size = 0
         self._percent = -1

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from collector.metrics import PROCESS
 from collector.settings import ENVIRONMENT, Settings
 from monitor.exposition import TABLE
 
@@ -50,7 +51,7 @@ def _leaves(
 
 
 def _shown(default: Any) -> str:
-    if default is PydanticUndefined or default in ((), ""):
+    if default is PydanticUndefined or default in ((), "", None):
         return ""
     if isinstance(default, bool):
         return "`true`" if default else "`false`"
@@ -65,6 +66,11 @@ def metrics() -> str:
         f"| `offrails_{name}{'_total' if row.kind == 'counter' else ''}` | {row.kind} "
         f"| {', '.join(row.labels)} | {row.help} |"
         for name, row in TABLE.items()
+    ]
+    rows += [
+        f"| `{name}{'_total' if name.endswith('cpu_seconds') else ''}` "
+        f"| {'counter' if name.endswith('cpu_seconds') else 'gauge'} |  | {text} |"
+        for name, text in PROCESS.items()
     ]
     head = (
         "# Metrics\n\n"

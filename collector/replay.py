@@ -16,12 +16,13 @@ from collector.pipeline import Pipeline
 from collector.progress import Progress
 from collector.runs import BadRun, Run, is_plain, judge_run, read_runs
 from collector.settings import Settings
+from collector.starting import Agent, agents
 from collector.stats import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.spec.spec import Spec
 
-__all__ = ["BadInput", "replay"]
+__all__ = ["BadInput", "Recorded", "observe", "recorded", "replay", "sessions"]
 
 _GZIP = b"\x1f\x8b"
 
@@ -37,12 +38,14 @@ def replay(
     *,
     together: bool,
     progress: Progress,
+    unnamed: str = "",
 ) -> Iterator[dict[str, Any]]:
     """Judgement objects of all sessions, file by file, or of all files as one stream.
 
     A file holds OTLP/JSON lines or plain runs (`collector.runs`); a plain run is whole, and
     judged by itself. Every session is seen from its first call (`history: complete`), nothing
-    is folded, and arguments are shown.
+    is folded, and arguments are shown. `unnamed` is the id of the spec that judges plain runs
+    which name none.
 
     Raises:
         BadInput: a file is missing, or a line is neither an ExportTraceServiceRequest nor a run.
@@ -54,16 +57,47 @@ def replay(
         if requests:
             yield from _judge(requests, specs, settings)
         for each in found:
-            yield from _judge_runs(each, specs)
+            yield from _judge_runs(each, specs, unnamed)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Recorded:
     """What a file holds: one of the two."""
 
     file: Path
     requests: Sequence[Sequence[Span]] = ()
     runs: Sequence[Run] = ()
+
+
+def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
+    """What recorded spans tell of the agents that made them, with no spec at all.
+
+    Raises:
+        BadInput: a file is missing, or holds no spans.
+    """
+    found = [_read(file, progress) for file in files]
+    requests = [spans for each in found for spans in each.requests]
+    monitor = Monitor((), _limits())
+    pipeline = Pipeline(monitor, Stats(), lambda _: None)
+    end = max((span.end_ns for spans in requests for span in spans), default=0)
+    for spans in requests:
+        pipeline.consume(spans, end, "replay")
+    seen = [agent.as_json() for agent in pipeline.seen]
+    return agents(seen, monitor.judgements())
+
+
+def recorded(file: Path, progress: Progress) -> Recorded:
+    """The spans, or the plain runs, of a file.
+
+    Raises:
+        BadInput: it is missing, or holds neither.
+    """
+    return _read(file, progress)
+
+
+def sessions(requests: Sequence[Sequence[Span]]) -> Iterator[dict[str, Any]]:
+    """The sessions of recorded spans, as judgement objects under no spec at all."""
+    return _judge(requests, (), Settings())
 
 
 def _judge(
@@ -76,23 +110,29 @@ def _judge(
         lambda _: None,
         session_keys=settings.sessions.id_attributes,
         namespace_keys=settings.sessions.namespace_attributes,
+        agent_keys=settings.sessions.agent_attributes,
+        requested=settings.sessions.requested,
     )
     # There is no clock: what was recorded is over, so its end is the time of every receipt.
     end = max((span.end_ns for spans in requests for span in spans), default=0)
     for spans in requests:
         pipeline.consume(spans, end, "replay")
+    pipeline.finish()
     monitor.close(end)
     objects = list(monitor.judgements())
     yield from sorted(objects, key=_first_come)
 
 
-def _judge_runs(found: _Found, specs: Sequence[Spec]) -> Iterator[dict[str, Any]]:
+def _judge_runs(
+    found: Recorded, specs: Sequence[Spec], unnamed: str
+) -> Iterator[dict[str, Any]]:
     known = {"", *(spec.id for spec in specs)}
     missing = dict.fromkeys(run.spec for run in found.runs if run.spec not in known)
     for spec in missing:
         print(f"{found.file}: no spec {spec!r} is loaded", file=sys.stderr)
     for run in found.runs:
-        yield from judge_run(run, specs, _limits())
+        named = run if run.spec else replace(run, spec=unnamed)
+        yield from judge_run(named, specs, _limits())
 
 
 def _limits() -> Limits:
@@ -115,7 +155,7 @@ def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _read(file: Path, progress: Progress) -> _Found:
+def _read(file: Path, progress: Progress) -> Recorded:
     """Spans line by line, or plain runs: the first line tells which."""
     try:
         with file.open("rb") as stream:
@@ -123,24 +163,24 @@ def _read(file: Path, progress: Progress) -> _Found:
             lines = enumerate(_lines(stream, progress), start=1)
             first = next(((number, line) for number, line in lines if line.strip()), None)
             if first is None:
-                return _Found(file)
+                return Recorded(file)
             if is_plain(first[1]):
                 return _plain(file, first[1] + b"".join(line for _, line in lines))
             every = chain([first], lines)
             requests = [_spans(line, file, number) for number, line in every if line.strip()]
-            return _Found(file, requests=requests)
+            return Recorded(file, requests=requests)
     except OSError as problem:
         raise BadInput(f"{file}: {problem.strerror or problem}") from None
     except EOFError:
         raise BadInput(f"{file}: the gzip stream ends too early") from None
 
 
-def _plain(file: Path, text: bytes) -> _Found:
+def _plain(file: Path, text: bytes) -> Recorded:
     """Plain runs; or a request of spans that was written over several lines."""
     if b'"resourceSpans"' in text:
-        return _Found(file, requests=[_spans(text, file, 1)])
+        return Recorded(file, requests=[_spans(text, file, 1)])
     try:
-        return _Found(file, runs=read_runs(text, file.stem))
+        return Recorded(file, runs=read_runs(text, file.stem))
     except BadRun as problem:
         raise BadInput(f"{file}: {problem}") from None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from monitor.binder import SPEC_ATTRIBUTE
@@ -56,6 +56,8 @@ class Run:
     """The spec that is named; "" for none."""
     agent: str
     calls: tuple[RunCall, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the record tells in plain values, as a reward."""
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -118,6 +120,11 @@ def _run(record: Any, name: str, place: int) -> Run:
         calls=tuple(
             _call(call, f"run {place}, call {number}") for number, call in enumerate(calls, 1)
         ),
+        facts={
+            key: value
+            for key, value in record.items()
+            if isinstance(value, str | int | float | bool)
+        },
     )
 
 

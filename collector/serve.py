@@ -37,17 +37,20 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
-    app = App(settings, specs)
     try:
+        app = App(settings, specs)
         addresses = await app.start()
     except OSError as problem:
-        # AddressInUse, and addresses that are not ours, not allowed, or of no host.
+        # AddressInUse, and addresses that are not ours, not allowed, or of no host; certificates
+        # and tokens that cannot be used.
         print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
         return 1
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
+    if hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
     # What was made until here lives as long as the process: the collector need not look again.
     gc.collect()
     gc.freeze()

@@ -9,16 +9,27 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+import re2
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
-from collector.dialects.choose import SESSION_KEYS
+from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
 from monitor.spec.document import Document, parse
 
-__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load"]
+__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "as_yaml", "load"]
 
 OFF = "off"
 PREFIX = "OFFRAILS_"
@@ -46,8 +57,91 @@ def _several(value: Any) -> Any:
     return [part for part in value.split(",") if part] if isinstance(value, str) else value
 
 
+def _link(value: Any) -> Any:
+    if isinstance(value, str) and value and not value.startswith(("https://", "http://", "/")):
+        raise ValueError("expected a link that begins with https://, http:// or /")
+    return value
+
+
+def _url(value: Any) -> Any:
+    if isinstance(value, str) and value:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not value.isascii():
+            raise ValueError("expected a URL that begins with http:// or https://")
+        if any(char.isspace() for char in value):
+            raise ValueError("expected a URL without spaces")
+    return value
+
+
+Url = Annotated[str, BeforeValidator(_url)]
+Link = Annotated[str, BeforeValidator(_link)]
 Address = Annotated[str, BeforeValidator(_address)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+
+
+class Tls(_Section):
+    """Certificates of the OTLP listeners, in PEM; read again when the files change."""
+
+    cert: Path | None = Field(
+        None, description="Certificate chain: with it, only TLS is spoken."
+    )
+    key: Path | None = Field(None, description="The certificate's key, not encrypted.")
+    client_ca: Path | None = Field(
+        None, description="Authorities: only clients with a certificate of theirs (mTLS)."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Tls:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError("expected both cert and key, or neither")
+        if self.client_ca is not None and self.cert is None:
+            raise ValueError("client_ca needs cert and key")
+        return self
+
+
+class Bearer(_Section):
+    """Bearer tokens."""
+
+    tokens_file: Path | None = Field(
+        None, description="`token` or `name: token` a line: only who has one may send."
+    )
+
+
+class Auth(_Section):
+    """Who may send."""
+
+    bearer: Bearer = Field(Bearer(), description="Bearer tokens.")
+
+
+class Cors(_Section):
+    """Browsers that may send."""
+
+    origins: Names = Field(
+        (), description="Origins of pages, as `https://*.example.com`; none: no browser may."
+    )
+
+
+class Keepalive(_Section):
+    """How long connections live; empty: as the protocol's library does it."""
+
+    ping_seconds: float | None = Field(
+        None, gt=0, description="gRPC: a silent client is asked so often if it is there."
+    )
+    ping_timeout_seconds: float | None = Field(
+        None, gt=0, description="gRPC: it has so long to answer."
+    )
+    ping_min_seconds: float | None = Field(
+        None, gt=0, description="gRPC: a client that asks us more often is sent away."
+    )
+    max_idle_seconds: float | None = Field(
+        None, gt=0, description="gRPC: a connection without calls is closed after so long."
+    )
+    max_age_seconds: float | None = Field(
+        None, gt=0, description="A connection is closed after so long, to spread load anew."
+    )
+    max_age_grace_seconds: float | None = Field(
+        None, gt=0, description="gRPC: open calls of such a connection may go on for so long."
+    )
 
 
 class Receiver(_Section):
@@ -61,6 +155,26 @@ class Receiver(_Section):
     )
     max_request_bytes: int = Field(
         64 * 1024 * 1024, ge=1024, description="Largest request, also after decompression."
+    )
+    max_inflight_bytes: int = Field(
+        256 * 1024 * 1024, ge=1024, description="Bodies being read; beyond it, try again later."
+    )
+    max_inflight_requests: int = Field(
+        16_384, ge=1, description="Requests being read; beyond it, try again later."
+    )
+    max_connections: int = Field(
+        16_384, ge=1, description="Of each listener; beyond it the slowest client's is closed."
+    )
+    head_seconds: float = Field(
+        10, gt=0, description="A client has so long for the headers of a request."
+    )
+    body_seconds: float = Field(60, gt=0, description="And so long for its body.")
+    tls: Tls = Field(Tls(), description="Certificates.")
+    auth: Auth = Field(Auth(), description="Who may send.")
+    cors: Cors = Field(Cors(), description="Which browsers may send.")
+    keepalive: Keepalive = Field(Keepalive(), description="How long connections live.")
+    reflection: bool = Field(
+        default=False, description="gRPC clients may ask which services there are."
     )
 
 
@@ -82,8 +196,89 @@ class Sessions(_Section):
     id_attributes: Names = Field(
         SESSION_KEYS, description="Where a session's id may be, best first; else the trace id."
     )
+    agent_attributes: Names = Field(
+        AGENT_KEYS, description="Where an agent's name may be, best first; else service.name."
+    )
+    requested: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Judge calls that models ask for: auto, where an agent's tools leave no spans.",
+    )
     namespace_attributes: Names = Field(
         NAMESPACE_KEYS, description="Resource attributes that keep tenants' sessions apart."
+    )
+
+
+class Reload(_Section):
+    """Specs that change while the service runs."""
+
+    watch: bool = Field(default=True, description="Read specs anew when their files change.")
+
+
+class Webhook(_Section):
+    """A receiver of pages, in the form of Alertmanager's webhook."""
+
+    url: Url = Field("", description="Where pages of specs in `mode: page` are posted.")
+    secret: str = Field(
+        "", description="Signs the body: header x-offrails-signature-256, HMAC-SHA256."
+    )
+
+
+class Alerts(_Section):
+    """What leaves at once when a call is harmful. Only specs in `mode: page` page."""
+
+    alertmanager: Annotated[tuple[Url, ...], BeforeValidator(_several)] = Field(
+        (), description="Base URLs of Alertmanagers; each is told of every page."
+    )
+    webhook: Webhook = Webhook()
+    jsonl: Path | None = Field(
+        None, description="File to which harmful verdicts are appended, as JSON lines."
+    )
+    otlp_endpoint: Url = Field(
+        "", description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`)."
+    )
+    settle_seconds: float = Field(
+        0.5, ge=0, description="A page waits so long where an earlier call may still revise it."
+    )
+    repeat_seconds: float = Field(
+        60, gt=0, description="Alertmanager is told again so often while a page fires."
+    )
+    pages_per_minute: int = Field(
+        60, ge=1, description="New pages in a minute; more are withheld, and counted."
+    )
+    queue: int = Field(
+        1000,
+        ge=1,
+        description="Messages that wait for a sink; beyond it the oldest are dropped.",
+    )
+    timeout_seconds: float = Field(5, gt=0, description="For one whole request to a sink.")
+    session_url: Link = Field(
+        "", description="Where a session is shown: a link with {session} and {namespace}."
+    )
+    runbook_url: Link = Field("", description="Where a runbook is: a link with {alert}.")
+
+
+def _expressions(value: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in value:
+        try:
+            re2.compile(pattern)
+        except re2.error:
+            raise ValueError(f"{pattern!r} is no RE2 expression") from None
+    return value
+
+
+class Record(_Section):
+    """Accepted trace requests kept as OTLP/JSON lines, for `learn` and `replay`."""
+
+    folder: Path | None = Field(None, description="Where to; empty: nothing is recorded.")
+    file_bytes: int = Field(
+        64 * 1024 * 1024, ge=1, description="A file is closed at this size, uncompressed."
+    )
+    age_seconds: float = Field(3600, gt=0, description="Or when it is so old.")
+    total_bytes: int = Field(
+        1024 * 1024 * 1024, ge=1, description="Of all files; beyond it the oldest go."
+    )
+    redact: Annotated[Names, AfterValidator(_expressions)] = Field(
+        (), description="RE2 expressions: what they match in a text is replaced."
     )
 
 
@@ -93,6 +288,7 @@ class Settings(_Section):
     specs: Annotated[tuple[Path, ...], BeforeValidator(_several)] = Field(
         (), description="Spec files and folders (read recursively)."
     )
+    reload: Reload = Reload()
     receiver: Receiver = Receiver()
     metrics: Address = Field(
         "127.0.0.1:9464", description="/metrics and health: HOST:PORT or off."
@@ -105,6 +301,16 @@ class Settings(_Section):
         "auto",
         description="complete: every session is seen from its first call, whatever its spans' times.",
     )
+    admin_names: Names = Field(
+        (),
+        description="Names the API answers to beside those of loopback; empty: any, unless it is on loopback.",
+    )
+    trace_url: Link = Field(
+        "",
+        description="Where a trace is shown: a link with {trace_id}, and {span_id} or {session}.",
+    )
+    alerts: Alerts = Alerts()
+    record: Record = Field(Record(), description="Accepted trace requests, kept.")
     show_arguments: bool = Field(
         default=False, description="Keep calls' arguments and show them in the API."
     )
@@ -160,6 +366,14 @@ def load(
         raise SettingsError(_told(problem, document, file, origin)) from None
 
 
+def as_yaml(settings: Settings) -> str:
+    """The settings as a file that `load` reads back, without its secrets."""
+    data = settings.model_dump(mode="json")
+    if settings.alerts.webhook.secret:
+        data["alerts"]["webhook"]["secret"] = "********"  # noqa: S105 - that is the point
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
 def _read(file: Path) -> Document:
     try:
         text = file.read_text(encoding="utf-8")
@@ -194,6 +408,10 @@ def _told(
         where = next(
             (origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None
         )
+        if where is None:  # a fault of a section as a whole: who gave a part of it
+            where = next(
+                (origin[given] for given in origin if given[: len(path)] == path), None
+            )
         if where is None:
             line, column = document.place(tuple(error["loc"]))
             where = f"{file}:{line}:{column}"

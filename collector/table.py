@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.comparing import VECTOR, AgentScores, Mean, Spread
 
-__all__ = ["agents", "distributions", "means", "printable", "table"]
+__all__ = ["agents", "aligned", "distributions", "means", "printable", "table"]
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("session", "session"),
@@ -40,7 +40,7 @@ def table(judgements: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A line per judgement under a heading, then the harmful calls of each, with the reason."""
     objects = list(judgements)
     rows = [[_cell(found[key]) for key, _ in _COLUMNS] for found in objects]
-    yield from _aligned([[title for _, title in _COLUMNS], *rows])
+    yield from aligned([[title for _, title in _COLUMNS], *rows])
     harms = [line for found in objects for line in _harms(found)]
     if harms:
         yield ""
@@ -56,7 +56,7 @@ def means(found: dict[str, Mean]) -> Iterator[str]:
     ]
     yield ""
     yield "means over runs:"
-    yield from _aligned([["score", "mean", "runs"], *rows], texts=1)
+    yield from aligned([["score", "mean", "runs"], *rows], texts=1)
 
 
 def distributions(found: Sequence[Spread]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def distributions(found: Sequence[Spread]) -> Iterator[str]:
     ]  # fmt: skip
     yield ""
     yield "repeated runs (95 % bootstrap interval of the mean):"
-    yield from _aligned([[*titles, "worst"], *rows])
+    yield from aligned([[*titles, "worst"], *rows])
 
 
 def agents(found: Sequence[AgentScores]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def agents(found: Sequence[AgentScores]) -> Iterator[str]:
     ]  # fmt: skip
     yield ""
     yield "by agent:"
-    yield from _aligned([titles + ["weighted"] * weighted, *rows], texts=1)
+    yield from aligned([titles + ["weighted"] * weighted, *rows], texts=1)
     if len({each.tasks for each in found}) > 1:
         yield "The agents ran different numbers of tasks: compare with care."
 
@@ -101,7 +101,8 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
 
 
-def _aligned(rows: Sequence[Sequence[str]], texts: int = _TEXTS) -> Iterator[str]:
+def aligned(rows: Sequence[Sequence[str]], texts: int = _TEXTS) -> Iterator[str]:
+    """Rows with columns of equal width: `texts` of them set to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

@@ -168,6 +168,7 @@ class Trace:
         "first",
         "has_tools",
         "key",
+        "learnt",
         "named",
         "place",
         "session_from",
@@ -189,6 +190,8 @@ class Trace:
         self._extras: dict[str, tuple[int, bytes, Any]] = {}
         """Attributes of its spans that specs bind on."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self.learnt: Mapping[str, Any] | None = None
+        """The attributes the monitor was last told of."""
         self.tree: Tree | None = None
         self.epoch = -1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.session.judge import Judge
 from monitor.spec.spec import Spec
@@ -17,40 +17,98 @@ AGENT_ATTRIBUTE = "gen_ai.agent.name"
 _CACHE_MAX = 4_096
 
 
-class Binder:
-    """The loaded specs, each with its judge, and the rules that choose among them."""
+class _Found(NamedTuple):
+    attributes: Mapping[str, Any]
+    judges: tuple[Judge, ...]
+    more: bool
 
-    def __init__(self, specs: Iterable[Spec]) -> None:
-        self.judges = {spec.id: Judge(spec) for spec in specs}
-        self._cache: dict[tuple[int, str], tuple[Mapping[str, Any], tuple[Judge, ...]]] = {}
+
+class Binder:
+    """The loaded specs, each with its judge, and the rules that choose among them.
+
+    A binder never changes: a reload makes another, and a session keeps the one it began with.
+
+    Args:
+        specs: the loaded specs.
+        before: the binder that this one replaces. Specs that did not change keep their judge.
+    """
+
+    def __init__(self, specs: Iterable[Spec], before: Binder | None = None) -> None:
+        known = before.judges if before is not None else {}
+        self.judges: dict[str, Judge] = {
+            spec.id: _judge(spec, known.get(spec.id)) for spec in specs
+        }
+        self._asked = before.keys() if before is not None else frozenset[str]()
+        """What older sessions may still bind on."""
+        self._cache: dict[tuple[int, str], _Found] = {}
 
     def keys(self) -> frozenset[str]:
         """Attribute keys, of any span, that a binding may depend on."""
         wanted = {key for judge in self.judges.values() for key in judge.spec.match.keys}
-        return frozenset(wanted | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
+        return frozenset(wanted | self._asked | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
+
+    def differs(self, other: Binder) -> bool:
+        """True where some session would be judged by other specs than under `other`."""
+        return list(self.judges.values()) != list(other.judges.values())
 
     def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
-        """Judges for a call: the named task, or those that match; and every matching policy.
+        """Judges for a call: the named task, or those that match; and every matching policy and reference.
 
         Cached by the identity of `attributes`, which spans of one resource share.
         """
+        return self._find(attributes, agent).judges
+
+    def may_bind_more(self, attributes: Mapping[str, Any], agent: str) -> bool:
+        """True where a spec is not bound only because a fact it asks for is not known yet."""
+        return self._find(attributes, agent).more
+
+    def _find(self, attributes: Mapping[str, Any], agent: str) -> _Found:
         key = (id(attributes), agent)
         found = self._cache.get(key)
-        if found is None or found[0] is not attributes:
+        if found is None or found.attributes is not attributes:
             if len(self._cache) >= _CACHE_MAX:
                 self._cache.clear()
-            found = self._cache[key] = (attributes, self._choose(attributes, agent))
-        return found[1]
+            judges = self._choose(attributes, agent)
+            more = self._waits(attributes, agent)
+            found = self._cache[key] = _Found(attributes, judges, more)
+        return found
+
+    def _waits(self, attributes: Mapping[str, Any], agent: str) -> bool:
+        """True where all that is known of a spec's rules holds, and something is unknown."""
+        seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
+        for judge in self.judges.values():
+            rules = judge.spec.match.rules
+            known = [matches(seen[name]) for name, matches in rules if name in seen]
+            if len(known) < len(rules) and all(known):
+                return True
+        return False
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
         named = seen.get(SPEC_ATTRIBUTE)
+        known = self.judges.get(named) if isinstance(named, str) else None
+        # A name decides among the specs of its kind; policies apply whatever is named.
+        open_kinds = {
+            "policy",
+            "task" if known and known.spec.kind == "reference" else "reference",
+        }
         return tuple(
             judge
             for judge in self.judges.values()
             if (
                 judge.spec.id == named
-                if named is not None and judge.spec.kind != "policy"
+                if named is not None and judge.spec.kind not in open_kinds
                 else judge.spec.match.matches(seen)
             )
         )
+
+
+def _judge(spec: Spec, known: Judge | None) -> Judge:
+    """The judge of a spec: the one there is, where the document is the same to the letter."""
+    if known is not None and _document(known.spec) == _document(spec):
+        return known
+    return Judge(spec)
+
+
+def _document(spec: Spec) -> tuple[str, str, str]:
+    return spec.file, spec.sha256_8, spec.version

@@ -43,6 +43,11 @@ class Court:
         self._unbound = Judge(Spec.observer())
         self._held = 0
 
+    @property
+    def skewed(self) -> int:
+        """Calls placed behind the call they are a part of, under the specs in use."""
+        return sum(judge.skewed for judge in (*self.binder.judges.values(), self._unbound))
+
     # --- which specs -------------------------------------------------------------------------
 
     def bind(self, session: Session, attributes: Mapping[str, Any], now: int) -> list[Verdict]:
@@ -51,25 +56,30 @@ class Court:
         if session.bound_on is attributes and session.bound_as == agent:
             return []
         session.bound_on, session.bound_as = attributes, agent
-        found = self.binder.bind(attributes, agent)
+        first, binder = session.binder is None, session.binder or self.binder
+        session.binder = binder
+        found = binder.bind(attributes, agent)
+        if first and (binder.may_bind_more(attributes, agent) or not found):
+            session.held = []
         new = tuple(judge for judge in found if judge not in session.judges)
         if not new:
             return []
-        session.bound_late = bool(session.judges or session.judgements)
+        session.bound_late = session.bound_late or session.seen > 0
         session.judges += new
-        return self._catch_up(session, now)
+        return self._catch_up(session, new, now)
 
-    def _catch_up(self, session: Session, now: int) -> list[Verdict]:
-        """Judges the calls that were held while no spec matched."""
-        held = self.release(session)
+    def _catch_up(self, session: Session, new: Sequence[Judge], now: int) -> list[Verdict]:
+        """Judges the calls that came before their specs were bound."""
+        held = session.held or []
+        lost = session.seen - len(held)
         unbound = session.judgement(self._unbound, "")
         if unbound is not None:
             session.remove(unbound)
-            if unbound.calls > len(held):
-                session.miss("no_spec", unbound.calls - len(held))
-                self.join(session)
             self._ledger.leave(unbound)
-        return [verdict for call in held for verdict in self.take(session, call, now)]
+        if lost:
+            session.miss("no_spec", lost)
+            session.bind_late(new, now)
+        return [verdict for call in held for verdict in self._under(session, new, call, now)]
 
     def release(self, session: Session) -> list[ToolCall]:
         """The calls a session has held, which it holds no longer."""
@@ -78,12 +88,9 @@ class Court:
         return held
 
     def _hold(self, session: Session, call: ToolCall) -> None:
-        if not self.binder.judges or self._held >= HELD_ALL_MAX:
-            return
-        if session.held is None:
-            session.held = []
-        if len(session.held) < HELD_MAX:
-            session.held.append(call)
+        held = session.held
+        if held is not None and len(held) < HELD_MAX and self._held < HELD_ALL_MAX:
+            held.append(call)
             self._held += 1
 
     def join(self, session: Session) -> None:
@@ -100,8 +107,10 @@ class Court:
         self, session: Session, call: ToolCall, now: int, *, quiet: bool = False
     ) -> list[Verdict]:
         """The call under each of the session's specs; kept for later where there is none."""
-        if not session.judges:
+        if session.held is not None:
             self._hold(session, call)
+        session.seen += 1
+        if not session.judges:
             self._judge(session, self._unbound, call, now, quiet=True)
             return []
         verdicts: list[Verdict] = []
@@ -114,6 +123,14 @@ class Court:
                     verdicts += found
         session.judged += judged
         return verdicts
+
+    def _under(
+        self, session: Session, judges: Sequence[Judge], call: ToolCall, now: int
+    ) -> list[Verdict]:
+        """A call that was kept, under specs that were bound after it."""
+        found = [self._judge(session, judge, call, now, quiet=False) for judge in judges]
+        session.judged += any(verdicts is not None for verdicts in found)
+        return [verdict for verdicts in found for verdict in verdicts or ()]
 
     def _judge(
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
@@ -147,7 +164,7 @@ class Court:
             if not quiet or change.new >= HARMFUL or change.old is not None
         ]
         if judgement.crowded and self._limits.fold:
-            self._relieve(judgement, now)
+            self._relieve(session, judgement, now)
         return told
 
     def _insert(
@@ -163,6 +180,8 @@ class Court:
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
         """The call's token, or None where a policy does not name the call."""
+        if judge.watch is not None:
+            return judge.watch.token(call.tool, call.arguments, call.error)
         alphabet = judge.spec.alphabet
         token = alphabet.match(call.tool, call.arguments, call.error)
         if token < judge.plain:
@@ -178,13 +197,13 @@ class Court:
         complete = self._limits.history_complete
         # For a while after our start a session may have begun before us without a sign of it.
         young = session.touched_ns - self._started_ns < self._limits.idle_ns
-        # A spec bound when others had already judged calls has not seen those.
-        late = session.bound_late and session.judged > 0 and not session.held
+        late = session.late.get(judge, 0) if session.late else 0
         judgement = Judgement(
             judge,
             part,
-            joined=not complete and (session.joined or late),
+            joined=late > 0 or (session.joined and not complete),
             doubtful=young and not complete,
+            blind_ns=max(late, 0 if complete else self._started_ns),
         )
         session.add(judgement)
         self._ledger.enter(session, judgement)
@@ -197,9 +216,9 @@ class Court:
         elif call.call_id:
             judgement.log.keep(call.span_id, Texts(call.call_id, None))
 
-    def _relieve(self, judgement: Judgement, now: int) -> None:
+    def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
-        self._ledger.finalise(judgement, judgement.finalise(now, FOLD_LUMP))
+        self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP))
         self.folded_young += FOLD_LUMP
         judgement.fold_first(FOLD_LUMP)
 
@@ -228,7 +247,7 @@ class Court:
             if place is None:
                 continue
             if token is None or judgement.part != part:
-                verdicts += self._tell(session, judgement, judgement.retract(place))
+                verdicts += self._take_out(session, judgement, place)
                 continue
             tool = self._names.number(call.tool)
             changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
@@ -238,11 +257,26 @@ class Court:
 
     def retract(self, session: Session, span_id: bytes) -> list[Verdict]:
         """The step judged by `span_id` was no call: what follows is judged without it."""
+        for number, held in enumerate(session.held or ()):
+            if held.span_id == span_id and session.held is not None:
+                del session.held[number]
+                self._held -= 1
+                break
+        session.seen -= 1
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
             place = judgement.log.find(span_id)
             if place is not None:
-                verdicts += self._tell(session, judgement, judgement.retract(place))
+                verdicts += self._ledger.withdrawn(session, judgement, place)
+                verdicts += self._take_out(session, judgement, place)
+        return verdicts
+
+    def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
+        """Takes a step out; a judgement of no call is none, unless it was counted as one."""
+        verdicts = self._tell(session, judgement, judgement.retract(place))
+        if not (len(judgement.log) or judgement.folded or judgement.counted):
+            session.remove(judgement)
+            self._ledger.leave(judgement)
         return verdicts
 
     def _tell(
@@ -251,10 +285,19 @@ class Court:
         self._ledger.count(judgement, changes)
         return [self._ledger.verdict(session, judgement, change) for change in changes]
 
-    def merge(self, moved: Session, target: Session) -> None:
-        """Moves the calls of one session into another, each to its place."""
-        held = self.release(moved)
+    def merge(self, moved: Session, target: Session) -> list[Verdict]:
+        """Moves the calls of one session into another, each to its place; what that revises."""
+        verdicts: list[Verdict] = []
+        missing = tuple(judge for judge in target.judges if judge not in moved.judges)
+        new = tuple(judge for judge in moved.judges if judge not in target.judges)
+        lost = moved.seen - len(moved.held or ())
+        now = target.touched_ns
+        target.judges += new
+        if new and target.seen:
+            verdicts += self._catch_up(target, new, now)
         target.absorb(moved)
+        if lost:
+            target.bind_late(missing, now)
         for judgement in moved.judgements:
             self._ledger.leave(judgement)
             into = target.judgement(judgement.judge, judgement.part)
@@ -263,15 +306,15 @@ class Court:
             if into is None:
                 target.add(judgement)
             else:
-                self._ledger.count(into, into.absorb(judgement))
-        new = tuple(judge for judge in moved.judges if judge not in target.judges)
-        target.judges += new
-        for call in held:
-            if target.judges:
-                self.take(target, call, target.touched_ns)
-            else:
-                self._hold(target, call)
+                verdicts += self._tell(target, into, into.absorb(judgement))
+        for call in self.release(moved):
+            verdicts += self._under(target, missing, call, now)
+            self._hold(target, call)
+        if target.joined:
+            for judgement in target.judgements:
+                verdicts += self._tell(target, judgement, judgement.join())
         self._ledger.relabel(target)
+        return verdicts
 
 
 def _part(judge: Judge, call: ToolCall) -> str:

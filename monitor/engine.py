@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from monitor.binder import Binder
@@ -21,6 +21,9 @@ from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished, Totals
 
 __all__ = ["Monitor", "Named"]
+
+QUIET_MAX = 10_000
+"""Sessions without a call that are remembered; the oldest beyond it is counted at once."""
 
 Named = tuple[int, bytes, str]
 """A span that names an agent: (start in Unix nanoseconds, span id, name)."""
@@ -50,6 +53,28 @@ class Monitor:
         self._ledger = Ledger(self.totals, self._names)
         self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
         self._due: list[tuple[int, SessionKey]] = []
+        self._quiet: OrderedDict[SessionKey, int] = OrderedDict()
+        """Sessions that were heard of and have made no call, with when they were last."""
+        self.without_calls = 0
+        """Sessions that were idle for their time, or too many, and had made no call."""
+        self._news: list[Verdict] = []
+        """Verdicts that a late session id has revised; told with the next ones."""
+
+    def use(self, specs: Iterable[Spec]) -> bool:
+        """Judges sessions that begin from now on under these specs; all others go on as they are.
+
+        Returns:
+            False where the specs are those in use: nothing changes then.
+        """
+        binder = Binder(specs, self.binder)
+        if not binder.differs(self.binder):
+            return False
+        self.binder = self._court.binder = binder
+        for pair in self.totals.pairs.values():
+            judge = binder.judges.get(pair.spec)
+            if judge is not None:
+                pair.severities = tuple(sorted({*pair.severities, *judge.severities}))
+        return True
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -78,7 +103,11 @@ class Monitor:
             verdicts += self._court.take(session, call, now, quiet=quiet)
         if not session.queued:
             self._queue(session, now)
-        return verdicts
+        return self._with_news(verdicts) if self._news else verdicts
+
+    def _with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
+        news, self._news = self._news, []
+        return verdicts + news
 
     def _session(self, call: ToolCall, now: int) -> Session:
         """The call's session, opened or woken if need be."""
@@ -94,6 +123,7 @@ class Monitor:
         return session
 
     def _open(self, call: ToolCall, now: int) -> Session:
+        self._quiet.pop(call.session, None)
         session = Session(call.session, call, now)
         self._table.add(session)
         while (old := self._table.excess()) is not None:
@@ -131,13 +161,25 @@ class Monitor:
         """
         session = self._table.live(key)
         if session is None:
-            return []
+            self._hear(key, now)
+            return self._with_news([])
         session.told_by(session_from)
         if start_ns < self.started_ns:
             self._court.join(session)
         if named is not None and session.name(named[2], named[0], named[1]):
             self._ledger.relabel(session)
-        return self._court.bind(session, attributes, now)
+        return self._with_news(self._court.bind(session, attributes, now))
+
+    def _hear(self, key: SessionKey, now: int) -> None:
+        """A session that has made no call yet, if it is none that has ended."""
+        quiet = self._quiet
+        if self._table.find(key) is not None:
+            return
+        quiet[key] = now
+        quiet.move_to_end(key)
+        if len(quiet) > QUIET_MAX:
+            quiet.popitem(last=False)
+            self.without_calls += 1
 
     def rekey(self, old: SessionKey, new: SessionKey, session_from: str, now: int) -> bool:
         """Calls filed under `old` (a trace id) turn out to belong to session `new`.
@@ -145,9 +187,12 @@ class Monitor:
         Returns:
             False where they stay apart, because a part of them is folded already.
         """
+        if self._quiet.pop(old, None) is not None:
+            self._hear(new, now)
         moved = self._table.live(old)
         if moved is None:
             return True
+        self._quiet.pop(new, None)
         target = self._table.live(new) or self._wake(new)
         if target is None:
             self._table.rename(old, new)
@@ -156,7 +201,7 @@ class Monitor:
             return True
         if any(judgement.base is not None for judgement in moved.judgements):
             return False
-        self._court.merge(moved, target)
+        self._news += self._court.merge(moved, target)
         target.told_by(session_from)
         self._table.drop(old)
         self._queue(target, now)
@@ -195,6 +240,15 @@ class Monitor:
 
     # --- time ------------------------------------------------------------------------------
 
+    def on_final(self, tell: Callable[[Verdict], None] | None) -> None:
+        """Has `tell` called with each harmful verdict that becomes final, once, `final` True.
+
+        It is called in the middle of `tick`, `end`, `close` and (where a burst or the bound of
+        sessions makes verdicts final early) `observe`: it must not call the monitor. What a
+        verdict was before is told by `observe`: a first verdict, then its revisions.
+        """
+        self._ledger.on_final = tell
+
     def tick(self, now: int) -> list[SessionFinished]:
         """What time brings: final verdicts, ends of idle sessions, means that forget."""
         self._settle(now)
@@ -202,6 +256,9 @@ class Monitor:
         before = now - self.limits.idle_ns
         while (session := self._table.idle(before)) is not None:
             finished += self._finish(session, "idle", now)
+        while self._quiet and next(iter(self._quiet.values())) <= before:
+            self._quiet.popitem(last=False)
+            self.without_calls += 1
         self._table.forget(before - self.limits.idle_ns)
         self.totals.expire(now)
         return finished
@@ -215,14 +272,17 @@ class Monitor:
             if session is None or not session.queued:
                 continue
             session.queued = False
-            waiting = [self._finalise(each, before) for each in session.judgements]
+            if session.judges and session.held is not None:
+                # What binds specs comes within the window, or costs certainty.
+                self._court.release(session)
+            waiting = [self._finalise(session, each, before) for each in session.judgements]
             receipts = [receipt for receipt in waiting if receipt is not None]
             if receipts:
                 self._queue(session, min(receipts))
 
-    def _finalise(self, judgement: Judgement, before: int) -> int | None:
+    def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""
-        self._ledger.finalise(judgement, judgement.finalise(before))
+        self._ledger.finalise(session, judgement, judgement.finalise(before))
         if self.limits.fold:
             judgement.fold(before)
         return judgement.open_receipt()
@@ -255,9 +315,41 @@ class Monitor:
         return len(self._table)
 
     @property
+    def skewed(self) -> int:
+        """Calls that by their clocks began before the call they are a part of: hosts differ."""
+        return self._court.skewed
+
+    @property
     def folded_young(self) -> int:
         """Steps folded before they were final, in a burst of one session."""
         return self._court.folded_young
+
+    def open_judgements(self) -> Iterator[tuple[Session, Judgement]]:
+        """Sessions with each of their judgements, as they are kept: for lists that pick a few.
+
+        Most recently active first, ended ones last; sessions may come and go meanwhile.
+        """
+        for session in self._table.recent():
+            for judgement in session.judgements:
+                yield session, judgement
+
+    def named(self, id_: str) -> Iterator[tuple[Session, Judgement]]:
+        """The same, of the sessions with this id in any namespace."""
+        for session in self._table.named(id_):
+            for judgement in session.judgements:
+                yield session, judgement
+
+    @property
+    def touched_ns(self) -> int:
+        """When the latest call was received, of the sessions that are live."""
+        return next((session.touched_ns for session in self._table.latest()), 0)
+
+    def touched_since(self, ns: int) -> Iterator[SessionKey]:
+        """Live sessions with a call received after `ns`, the latest first."""
+        for session in self._table.latest():
+            if session.touched_ns <= ns:
+                return
+            yield session.key
 
     def judgements(self) -> Iterator[dict[str, Any]]:
         """Judgement objects of all sessions, most recently active first, ended ones last.

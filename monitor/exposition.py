@@ -1,27 +1,51 @@
 """Sums -> Prometheus families. All names, helps and labels are in one table.
 
-A scrape renders what is already summed; it never walks sessions.
+A scrape renders what is already summed; it never walks sessions. Samples are made one by one, when
+they are asked for, so that whoever renders them can let others have their turn in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import accumulate, starmap
 from typing import Literal, NamedTuple
-
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
 
 from monitor.binder import Binder
 from monitor.records import PROFILES, Conventions, Kind, Reason
 from monitor.spec.spec import Spec
-from monitor.totals import Pair, Totals, mean
+from monitor.totals import (
+    OUTCOMES,
+    UNKNOWN_TOOL,
+    Exemplar,
+    Pair,
+    Share,
+    Spread,
+    Totals,
+    fixed,
+    mean,
+)
 
-__all__ = ["TABLE", "Described", "family", "histogram", "monitor_families"]
+__all__ = [
+    "RANKS",
+    "TABLE",
+    "Described",
+    "Family",
+    "Sample",
+    "buckets",
+    "family",
+    "histogram",
+    "labels_text",
+    "monitor_families",
+]
+
+RANKS = 10
+"""So many of the worst live sessions are shown, by place: as many series, for ever."""
+
+TOOLS_MAX = 200
+"""Tools of one spec that have a counter from zero on."""
+
+ENDED = ("idle", "explicit", "evicted", "input_end")
 
 
 class Described(NamedTuple):
@@ -52,6 +76,24 @@ TABLE: Mapping[str, Described] = {
     "session_score_window_sessions": Described(
         "gauge", _PAIR, "Sessions behind the live means."
     ),
+    "sessions_without_harm_ratio": Described(
+        "gauge", _PAIR, "Share of the sessions in the window that did no harm."
+    ),
+    "harm_rate_max": Described(
+        "gauge", _PAIR, "Highest HarmRate of a live session: is one bad one hidden in the mean?"
+    ),
+    "prefix_crit_min": Described("gauge", _PAIR, "Lowest PrefixCrit of a live session."),
+    "worst_session_harm_rate": Described(
+        "gauge",
+        ("rank",),
+        "HarmRate of the worst live sessions (rank 0 is the worst, by HarmRate, then H).",
+    ),
+    "worst_session_prefix_crit": Described(
+        "gauge", ("rank",), "PrefixCrit of the session at the same rank."
+    ),
+    "worst_session_harmful_calls": Described(
+        "gauge", ("rank",), "Harmful calls of the session at the same rank."
+    ),
     "harmful_call_ratio": Described(
         "gauge", _PAIR, "Harmful calls / all judged calls, by first verdicts, since the start."
     ),
@@ -70,6 +112,18 @@ TABLE: Mapping[str, Described] = {
         _PAIR,
         "Mean Efficiency (CORE eq. 8) of sessions finished in the window, where defined.",
     ),
+    # CORE, over all finished sessions.
+    "session_harm_rate_ratio": Described(
+        "histogram", _PAIR, "HarmRate of finished sessions; le=0 are those without harm."
+    ),
+    "session_prefix_crit_ratio": Described(
+        "histogram", _PAIR, "PrefixCrit of finished sessions."
+    ),
+    "session_efficiency_ratio": Described(
+        "histogram", _PAIR, "Efficiency of finished sessions, where defined."
+    ),
+    "session_path_correctness_ratio": Described("histogram", _PAIR, "PC of finished sessions."),
+    "session_length_calls": Described("histogram", _PAIR, "Calls of finished sessions."),
     # Sessions and calls.
     "sessions_active": Described("gauge", _PAIR, "Live sessions."),
     "sessions_started": Described(
@@ -100,6 +154,11 @@ TABLE: Mapping[str, Described] = {
         (*_PAIR, "reason", "severity"),
         "Calls raised as harmful for the first time, at once.",
     ),
+    "harmful_calls_by_tool": Described(
+        "counter",
+        ("spec", "tool"),
+        "Harmful calls by their final verdict and tool; a tool the spec does not name is __unknown__.",
+    ),
     "compensations": Described(
         "counter", _PAIR, "Calls undone by their marked undo, in finished sessions."
     ),
@@ -118,6 +177,20 @@ TABLE: Mapping[str, Described] = {
         ("spec", "version", "kind", "mode", "conventions", "sha256_8"),
         "A loaded spec; always 1.",
     ),
+    "spec_reloads": Described(
+        "counter",
+        ("result",),
+        "Times the specs were read anew: success, or failure (all kept).",
+    ),
+    "spec_load_errors": Described(
+        "counter", (), "Errors found in spec files that were read anew."
+    ),
+    "spec_last_reload_successful": Described(
+        "gauge", (), "1 unless the last reload was refused and older specs are in use."
+    ),
+    "spec_last_reload_success_timestamp_seconds": Described(
+        "gauge", (), "When the specs in use were read, Unix time."
+    ),
     "build_info": Described("gauge", ("version", "python"), "This program; always 1."),
     # The receiver and the pipeline.
     "ingest_requests": Described(
@@ -133,6 +206,31 @@ TABLE: Mapping[str, Described] = {
     "sessions_split": Described(
         "counter", (), "Traces whose session was learnt too late to join their calls to it."
     ),
+    "client_disconnects": Described(
+        "counter", ("transport",), "Senders that left before their request was complete."
+    ),
+    "connections_closed": Described(
+        "counter", ("cause",), "Connections of senders that we closed: crowded, or slow."
+    ),
+    "foreign_protocol": Described(
+        "counter", ("protocol",), "Connections that spoke another protocol than their listener."
+    ),
+    "unread_messages": Described(
+        "counter", ("transport",), "Requests that the transport refused before they were read."
+    ),
+    "spans_merged": Described(
+        "counter",
+        (),
+        "Spans that turned out to be another one's call, and were merged with it.",
+    ),
+    "tool_calls": Described(
+        "counter", ("evidence",), "Tool calls read from spans, by how they are known."
+    ),
+    "coverage": Described(
+        "counter",
+        ("reason",),
+        "Tool calls that were not judged, or not for certain, by reason.",
+    ),
     "spans_dropped": Described(
         "counter",
         ("reason",),
@@ -146,6 +244,26 @@ TABLE: Mapping[str, Described] = {
         ("dialect",),
         "Calls judged without their arguments, which could not be read.",
     ),
+    # Alerts that leave this process.
+    "alerts_sent": Described(
+        "counter",
+        ("sink", "result"),
+        "Deliveries to a sink: ok, failed (given up), or dropped.",
+    ),
+    "alert_retries": Described("counter", ("sink",), "Deliveries that were tried again."),
+    "alerts_withheld": Described(
+        "counter",
+        ("reason",),
+        "Pages not raised: known already, over the rate limit, or revised within the settle time.",
+    ),
+    "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
+    "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),
+    "alert_queue_capacity": Described(
+        "gauge", ("sink",), "Messages that may wait; beyond it the oldest are dropped, counted."
+    ),
+    "alert_delivery_seconds": Described(
+        "histogram", ("sink",), "From the verdict to the sink's answer."
+    ),
     "verdict_latency_seconds": Described(
         "histogram", ("transport",), "From the receipt of a request to its last verdict."
     ),
@@ -154,42 +272,104 @@ TABLE: Mapping[str, Described] = {
     ),
 }
 
-_FAMILIES: Mapping[str, type[CounterMetricFamily] | type[GaugeMetricFamily]] = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-}
+
+class Sample(NamedTuple):
+    """One line: what follows the family's name, the labels as text, the value."""
+
+    suffix: str
+    labels: str
+    value: float
+    exemplar: Exemplar | None = None
+    observed: float = 1.0
+    """The value that the exemplar stands for."""
 
 
-def family(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+class Family(NamedTuple):
+    """A family of metrics; its samples are made while they are read, and only once."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Iterable[Sample]
+
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+def labels_text(names: Iterable[str], values: Iterable[str]) -> str:
+    """Labels as they stand between the braces. Values are hostile text."""
+    return ",".join(
+        f'{name}="{value.translate(_ESCAPES)}"'
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+def family(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:
     """A counter or gauge family of the table, with a sample for each label tuple."""
+    labels = TABLE[name].labels
+    return _family(name, (("", labels_text(labels, values), n) for values, n in samples))
+
+
+def _family(
+    name: str,
+    rows: Iterable[tuple[str, str, float] | tuple[str, str, float, Exemplar | None]],
+) -> Family:
     row = TABLE[name]
-    made = _FAMILIES[row.kind](f"offrails_{name}", row.help, labels=row.labels)
-    for labels, value in samples:
-        made.add_metric(labels, value)
-    return made
+    return Family(f"offrails_{name}", row.kind, row.help, starmap(Sample, rows))
 
 
 def histogram(
     name: str, samples: Iterable[tuple[tuple[str, ...], list[tuple[str, float]], float]]
-) -> Metric:
+) -> Family:
     """A histogram family; a sample is (labels, cumulative buckets, sum)."""
     row = TABLE[name]
-    made = HistogramMetricFamily(f"offrails_{name}", row.help, labels=row.labels)
-    for labels, buckets, total in samples:
-        made.add_metric(labels, buckets, total)
-    return made
+    made = (
+        each
+        for values, rows, total in samples
+        for each in _bucket_samples(labels_text(row.labels, values), rows, total)
+    )
+    return Family(f"offrails_{name}", row.kind, row.help, made)
+
+
+def _bucket_samples(
+    labels: str, rows: list[tuple[str, float]], total: float
+) -> Iterator[Sample]:
+    before = f"{labels}," if labels else ""
+    for bound, count in rows:
+        yield Sample("_bucket", f'{before}le="{bound}"', count)
+    yield Sample("_count", labels, rows[-1][1])
+    yield Sample("_sum", labels, total)
+
+
+def buckets(spread: Spread, labels: str) -> Iterator[Sample]:
+    """The samples of one histogram, with the exemplar of each bucket."""
+    bounds = [*map(repr, spread.bounds), "+Inf"]
+    counts = list(accumulate(spread.counts))
+    for place, (bound, count) in enumerate(zip(bounds, counts, strict=True)):
+        exemplar, value = spread.exemplars.get(place, (None, 0.0))
+        yield Sample("_bucket", f'{labels},le="{bound}"', count, exemplar, value)
+    yield Sample("_count", labels, counts[-1])
+    yield Sample("_sum", labels, spread.total)
 
 
 def monitor_families(
     totals: Totals, binder: Binder, ended: Mapping[str, int]
-) -> Iterator[Metric]:
+) -> Iterator[Family]:
     """Families of what the monitor knows."""
-    pairs = list(totals.pairs.values())
+    pairs = [
+        (labels_text(_PAIR, (pair.agent, pair.spec)), pair) for pair in totals.pairs.values()
+    ]
     yield from _means(pairs)
+    yield from _worst(pairs, totals.worst(RANKS))
     yield from _finished_means(pairs)
+    yield from _spreads(pairs)
     yield from _counts(pairs)
-    yield family("sessions_ended", (((cause,), count) for cause, count in ended.items()))
-    yield family("label_overflow", [(("agent_spec",), totals.overflowed)])
+    yield from _harmful(pairs)
+    yield family("harmful_calls_by_tool", _by_tool(totals, binder))
+    causes = {**dict.fromkeys(ENDED, 0), **ended}
+    yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
+    folded = sorted(totals.folded.items())
+    yield family("label_overflow", (((label,), count) for label, count in folded))
     yield family(
         "spec_info", (((*_spec_labels(judge.spec),), 1) for judge in binder.judges.values())
     )
@@ -207,24 +387,50 @@ def _conventions(rules: Conventions) -> str:
     return "+".join([rules.profile, *changed])
 
 
-def _means(pairs: list[Pair]) -> Iterator[Metric]:
+_Pairs = list[tuple[str, Pair]]
+"""Pairs with their labels as text."""
+
+
+def _means(pairs: _Pairs) -> Iterator[Family]:
     """Live means; a pair without sessions has no sample, rather than a zero that means nothing."""
-    known = [pair for pair in pairs if pair.sessions]
-    yield family(
-        "harm_rate",
-        (((p.agent, p.spec), mean(p.harm_rate, p.sessions)) for p in known),
-    )
-    yield family(
+    known = [(text, pair) for text, pair in pairs if pair.sessions]
+    yield _family("harm_rate", (("", t, mean(p.harm_rate, p.sessions)) for t, p in known))
+    yield _family(
         "prefix_crit",
-        (((p.agent, p.spec, f"{p.beta:g}"), mean(p.prefix_crit, p.sessions)) for p in known),
+        (
+            ("", f'{t},beta="{p.beta:g}"', mean(p.prefix_crit, p.sessions))
+            for t, p in known
+            if p.sessions
+        ),
     )
-    yield family(
-        "harmful_calls_per_session",
-        (((p.agent, p.spec), p.harmful / p.sessions) for p in known),
+    yield _family(
+        "harmful_calls_per_session", (("", t, p.harmful / p.sessions) for t, p in known)
     )
-    yield family(
-        "session_score_window_sessions", (((p.agent, p.spec), p.sessions) for p in pairs)
+    yield _family("session_score_window_sessions", (("", t, p.sessions) for t, p in pairs))
+    yield _family(
+        "sessions_without_harm_ratio", (("", t, p.clean / p.sessions) for t, p in known)
     )
+
+
+def _worst(pairs: _Pairs, worst: list[Share]) -> Iterator[Family]:
+    """The worst live session of each pair, and the worst of all by place."""
+    known = [(text, pair) for text, pair in pairs if pair.sessions and pair.active]
+    tops = [(t, p.worst.first(), p.worst_prefix_crit.first()) for t, p in known]
+    one = fixed(1.0)
+    yield _family(
+        "harm_rate_max",
+        (("", t, mean(top.share.harm_rate, 1) if top else 0.0) for t, top, _ in tops),
+    )
+    yield _family(
+        "prefix_crit_min",
+        (("", t, mean(top.share.prefix_crit if top else one, 1)) for t, _, top in tops),
+    )
+    ranked = [(f'rank="{rank}"', share) for rank, share in enumerate(worst)]
+    yield _family("worst_session_harm_rate", (("", t, mean(s.harm_rate, 1)) for t, s in ranked))
+    yield _family(
+        "worst_session_prefix_crit", (("", t, mean(s.prefix_crit, 1)) for t, s in ranked)
+    )
+    yield _family("worst_session_harmful_calls", (("", t, s.harmful) for t, s in ranked))
 
 
 _FINISHED = {
@@ -234,61 +440,106 @@ _FINISHED = {
     "efficiency": "efficiency",
 }
 
+_SPREADS = {
+    "session_harm_rate_ratio": "harm_rate",
+    "session_prefix_crit_ratio": "prefix_crit",
+    "session_efficiency_ratio": "efficiency",
+    "session_path_correctness_ratio": "pc",
+    "session_length_calls": "calls",
+}
 
-def _finished_means(pairs: list[Pair]) -> Iterator[Metric]:
+
+def _finished_means(pairs: _Pairs) -> Iterator[Family]:
     for name, score in _FINISHED.items():
-        found = ((pair, pair.scores.get(score, (0, 0))) for pair in pairs)
-        yield family(
-            name,
-            (((p.agent, p.spec), mean(total, count)) for p, (total, count) in found if count),
+        found = [(text, *pair.scores.get(score, (0, 0))) for text, pair in pairs]
+        yield _family(
+            name, [("", text, mean(total, count)) for text, total, count in found if count]
         )
 
 
-def _counts(pairs: list[Pair]) -> Iterator[Metric]:
-    judged = [(p, sum(p.calls.values()) - p.calls[Kind.CONTROL]) for p in pairs]
-    yield family(
-        "harmful_call_ratio",
-        (((p.agent, p.spec), p.calls[Kind.HARMFUL] / n) for p, n in judged if n),
+def _spreads(pairs: _Pairs) -> Iterator[Family]:
+    for name, score in _SPREADS.items():
+        known = [(text, pair.spreads[score]) for text, pair in pairs if score in pair.spreads]
+        samples = [(text, spread) for text, spread in known]
+        row = TABLE[name]
+        made = (sample for text, spread in samples for sample in buckets(spread, text))
+        yield Family(f"offrails_{name}", row.kind, row.help, made)
+
+
+def _counts(pairs: _Pairs) -> Iterator[Family]:
+    judged = [(t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL]) for t, p in pairs]
+    yield _family(
+        "harmful_call_ratio", [("", t, p.calls[Kind.HARMFUL] / n) for t, p, n in judged if n]
     )
-    yield family("sessions_active", (((p.agent, p.spec), p.active) for p in pairs))
-    yield family("sessions_started", (((p.agent, p.spec), p.started) for p in pairs))
-    yield family("sessions_joined", (((p.agent, p.spec), p.joined) for p in pairs))
-    yield family("compensations", (((p.agent, p.spec), p.compensations) for p in pairs))
-    yield family("calls_late", (((p.agent, p.spec), p.late) for p in pairs))
-    yield family(
+    yield _family("sessions_active", (("", t, p.active) for t, p in pairs))
+    yield _family("sessions_started", (("", t, p.started) for t, p in pairs))
+    yield _family("sessions_joined", (("", t, p.joined) for t, p in pairs))
+    yield _family("compensations", (("", t, p.compensations) for t, p in pairs))
+    yield _family("calls_late", (("", t, p.late) for t, p in pairs))
+    yield _family(
         "sessions_finished",
         (
-            ((p.agent, p.spec, outcome), count)
-            for p in pairs
-            for outcome, count in sorted(p.outcomes.items())
+            ("", f'{t},outcome="{outcome}"', p.outcomes[outcome])
+            for t, p in pairs
+            for outcome in OUTCOMES
         ),
     )
-    yield family(
+    yield _family(
         "calls",
-        (((p.agent, p.spec, kind.value), n) for p in pairs for kind, n in p.calls.items()),
+        (
+            ("", f'{t},verdict="{kind.value}"', p.calls[kind], p.exemplars.get(kind))
+            for t, p in pairs
+            for kind in Kind
+        ),
     )
-    yield family(
+    yield _family(
         "verdict_revisions",
         (
-            ((p.agent, p.spec, old.value, new.value), count)
-            for p in pairs
+            ("", f'{t},from="{old.value}",to="{new.value}"', count)
+            for t, p in pairs
             for (old, new), count in sorted(p.revisions.items())
         ),
     )
-    yield family("harmful_calls", _by_reason(pairs, "final"))
-    yield family("harmful_calls_provisional", _by_reason(pairs, "provisional"))
 
 
-def _by_reason(
-    pairs: list[Pair], which: Literal["final", "provisional"]
-) -> Iterator[tuple[tuple[str, ...], float]]:
+def _harmful(pairs: _Pairs) -> Iterator[Family]:
     """Every reason and severity the pair's spec can give, from zero on.
 
     A counter born at 1 is invisible to Prometheus' rate() and increase().
     """
-    for pair in pairs:
-        counted = pair.final if which == "final" else pair.provisional
-        for severity in pair.severities:
-            for reason in Reason:
-                labels = (pair.agent, pair.spec, reason.value, severity)
-                yield labels, counted[reason, severity]
+    yield _family(
+        "harmful_calls",
+        (
+            (
+                "",
+                f'{t},reason="{reason.value}",severity="{severity}"',
+                p.final[reason, severity],
+                p.exemplars.get((reason, severity)),
+            )
+            for t, p in pairs
+            for severity in p.severities
+            for reason in Reason
+        ),
+    )
+    yield _family(
+        "harmful_calls_provisional",
+        (
+            (
+                "",
+                f'{t},reason="{reason.value}",severity="{severity}"',
+                p.provisional[reason, severity],
+            )
+            for t, p in pairs
+            for severity in p.severities
+            for reason in Reason
+        ),
+    )
+
+
+def _by_tool(totals: Totals, binder: Binder) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Tools of the loaded specs from zero on, and what has been counted."""
+    wanted = dict.fromkeys(totals.by_tool)
+    for judge in binder.judges.values():
+        tools = sorted(set(judge.spec.alphabet.tools))[:TOOLS_MAX]
+        wanted |= dict.fromkeys((judge.spec.id, tool) for tool in (*tools, UNKNOWN_TOOL))
+    return ((key, totals.by_tool[key]) for key in sorted(wanted))

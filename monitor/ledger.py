@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from monitor.records import Kind, Verdict
-from monitor.session.judge import CODES
+from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
 from monitor.session.log import Names
 from monitor.session.report import compensated, scores
@@ -13,7 +13,9 @@ from monitor.session.session import Ended, Session
 from monitor.totals import (
     CLEAN_SHARE,
     NO_SHARE,
+    UNKNOWN_TOOL,
     UNMATCHED,
+    Exemplar,
     Finished,
     SessionFinished,
     Share,
@@ -22,6 +24,9 @@ from monitor.totals import (
 )
 
 __all__ = ["Ledger"]
+
+EXEMPLAR_EACH = 64
+"""Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
 
 
 class Ledger:
@@ -33,6 +38,8 @@ class Ledger:
     """
 
     def __init__(self, totals: Totals, names: Names) -> None:
+        self.on_final: Callable[[Verdict], None] | None = None
+        """Told of each harmful verdict when it becomes final."""
         self._totals = totals
         self._names = names
 
@@ -43,7 +50,10 @@ class Ledger:
         judge, spec = judgement.judge, judgement.judge.spec
         agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
         name = spec.id or UNMATCHED
-        judgement.pair = self._totals.pair(agent, name, spec.conventions.beta, judge.severities)
+        beta = spec.conventions.beta
+        judgement.pair = self._totals.pair(
+            agent, name, beta, judge.severities, scored=judge.scored
+        )
         judgement.pair.active += 1
 
     def leave(self, judgement: Judgement) -> None:
@@ -72,6 +82,7 @@ class Ledger:
             kind, reason = CODES[change.new]
             if change.old is None:
                 pair.calls[kind] += 1
+                pair.exemplars[kind] = _exemplar(judgement, change.place)
             else:
                 pair.revisions[CODES[change.old][0], kind] += 1
             if change.raised and reason is not None:
@@ -86,7 +97,10 @@ class Ledger:
         """The same for the first verdict of a call that came in order and did no harm."""
         pair = judgement.pair
         if pair is not None and judgement.judge.spec.id:
-            pair.calls[CODES[code][0]] += 1
+            kind = CODES[code][0]
+            pair.calls[kind] += 1
+            if pair.calls[kind] % EXEMPLAR_EACH == 1:
+                pair.exemplars[kind] = _exemplar(judgement, len(judgement.log) - 1)
             tally = judgement.head.tally
             if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
                 self.share(judgement)
@@ -108,9 +122,11 @@ class Ledger:
             return
         pair.move(share, new)
         judgement.share = new
+        if new.harmful:
+            pair.rank(judgement)
 
-    def finalise(self, judgement: Judgement, final: Iterable[Step]) -> None:
-        """Counts harmful verdicts that have become final, and the session with its first ones.
+    def finalise(self, session: Session, judgement: Judgement, final: Iterable[Step]) -> None:
+        """Counts and tells harmful verdicts that have become final, and the session with its first ones.
 
         Not earlier: a trace that turns out to be part of a session is no session of its own.
         """
@@ -125,12 +141,21 @@ class Ledger:
                 tool = self._names.text(judgement.log.row(step.place).tool)
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 judgement.pair.final[reason, severity] += 1
+                if self.on_final is not None:
+                    change = Change(
+                        step.place, None, step.code, False, True, step.before, step.after
+                    )
+                    self.on_final(self.verdict(session, judgement, change))
+                exemplar = _exemplar(judgement, step.place)
+                judgement.pair.exemplars[reason, severity] = exemplar
+                known = tool in judgement.judge.spec.alphabet.tools
+                self._totals.by_tool[judgement.pair.spec, tool if known else UNKNOWN_TOOL] += 1
 
     def finish(
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
-        self.finalise(judgement, judgement.finalise(now))
+        self.finalise(session, judgement, judgement.finalise(now))
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         finished = Finished(
             outcome=_outcome(judgement, ended),
@@ -142,17 +167,42 @@ class Ledger:
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
-            undone = compensated(judgement)
-            pair.compensations += undone.count if undone else 0
-            self._totals.finish(pair, judgement.share, finished, now)
+            if judgement.finished:
+                pair.move(judgement.share, NO_SHARE)
+            else:
+                self._finish(judgement, finished, now)
             judgement.share, judgement.pair = NO_SHARE, None
         return SessionFinished(session.key, agent, spec.id, spec.version, ended, finished)
+
+    def _finish(self, judgement: Judgement, finished: Finished, now: int) -> None:
+        """Its final scores go to the sums, once: what comes after the end changes no counter."""
+        pair, last = judgement.pair, len(judgement.log) - 1
+        assert pair is not None
+        judgement.finished = True
+        undone = compensated(judgement)
+        pair.compensations += undone.count if undone else 0
+        exemplar = _exemplar(judgement, last) if last >= 0 else None
+        self._totals.finish(pair, judgement.share, finished, now, exemplar)
 
     def reopen(self, session: Session) -> None:
         """An ended session goes on: it counts as live again."""
         for judgement in session.judgements:
             self.enter(session, judgement)
             self.share(judgement)
+
+    def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
+        """A step that is about to be taken out: who was told that it is harmful hears of it.
+
+        It is told as a step without effect, which is what it is from now on.
+        """
+        for step in judgement.walk():
+            if step.place == place and step.code >= HARMFUL:
+                final = judgement.is_final(place)
+                change = Change(
+                    place, step.code, SELF_LOOP, False, final, step.before, step.before
+                )
+                return [self.verdict(session, judgement, change)]
+        return []
 
     def verdict(self, session: Session, judgement: Judgement, change: Change) -> Verdict:
         """A change in words."""
@@ -183,6 +233,12 @@ class Ledger:
             span_id=row.span_id,
             constraint=judge.constraint(change.before, token) if harmful else None,
         )
+
+
+def _exemplar(judgement: Judgement, place: int) -> Exemplar:
+    """A step of the log as what stands for a count."""
+    row = judgement.log.row(place)
+    return Exemplar(row.trace_id, row.span_id, row.receipt)
 
 
 def _outcome(judgement: Judgement, ended: Ended) -> str:

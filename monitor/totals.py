@@ -6,33 +6,78 @@ Means are exact however long the process lives: a score is added as an integer m
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, deque
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from monitor.records import Kind, Reason, SessionKey
+from monitor.worst import Worst
 
 __all__ = [
+    "AGENTS_MAX",
+    "BOUNDS",
     "CLEAN_SHARE",
     "NO_SHARE",
+    "OUTCOMES",
     "OVERFLOW",
     "PAIRS_MAX",
+    "UNKNOWN_TOOL",
     "UNMATCHED",
+    "Exemplar",
     "Finished",
     "Pair",
     "SessionFinished",
     "Share",
+    "Spread",
     "Totals",
     "fixed",
     "mean",
 ]
 
-PAIRS_MAX = 5_000
-"""Label pairs beyond this fold into one, visibly: series are the scraper's memory."""
+PAIRS_MAX = 600
+"""Label pairs beyond this fold into one, visibly: series are the scraper's memory.
+
+A pair has at most 150 series.
+"""
+
+AGENTS_MAX = 256
+"""Different agents; who comes later is `OVERFLOW`."""
+
+AGENT_CHARACTERS_MAX = 128
+"""Longer names are cut: the name is the sender's, the memory ours."""
+
+FORGET_NS = 24 * 3_600 * 1_000_000_000
+"""A pair without sessions for so long is dropped, and its series with it."""
+
+_SWEEP_NS = 60 * 1_000_000_000
+_CLEARED_AT_ONCE = 16
+"""Pairs whose worst sessions are cleared up in one go, in turn."""
 
 OVERFLOW = "__overflow__"
 
 UNMATCHED = "__unmatched__"
 """Spec label of sessions no spec matches."""
+
+UNKNOWN_TOOL = "__unknown__"
+"""Tool label of a tool the spec does not name: such names are the agent's, and without end."""
+
+OUTCOMES = ("accepted", "not_accepted", "empty", "evicted")
+"""How a session can end, as a label."""
+
+_LENGTHS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0)
+_TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+# fmt: off
+BOUNDS: Mapping[str, tuple[float, ...]] = {
+    "harm_rate": (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0),
+    "prefix_crit": (0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.9999, 1.0),
+    "efficiency": _TENTHS,
+    "pc": _TENTHS,
+    "calls": _LENGTHS,
+}
+"""Upper bounds of the histograms over finished sessions, by field of `Finished`."""
+# fmt: on
 
 _ONE = 1 << 60
 
@@ -86,6 +131,41 @@ class SessionFinished(NamedTuple):
     scores: Finished
 
 
+class Exemplar(NamedTuple):
+    """A call that stands for those counted."""
+
+    trace_id: bytes
+    span_id: bytes
+    at_ns: int
+    """Receipt, Unix nanoseconds."""
+
+
+class Spread:
+    """How a score is spread over finished sessions: counts by upper bound, inclusive."""
+
+    __slots__ = ("bounds", "counts", "exemplars", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Not cumulative; the last is the one above every bound."""
+        self.total = 0.0
+        self.exemplars: dict[int, tuple[Exemplar, float]] = {}
+        """By bucket, the latest session and its score."""
+
+    def observe(self, value: float, exemplar: Exemplar | None) -> None:
+        bucket = bisect_left(self.bounds, value)
+        self.counts[bucket] += 1
+        self.total += value
+        if exemplar is not None:
+            self.exemplars[bucket] = exemplar, value
+
+
+class _Holder(Protocol):
+    @property
+    def share(self) -> Share: ...
+
+
 class Pair:
     """The sums of one (agent, spec)."""
 
@@ -94,11 +174,14 @@ class Pair:
         "agent",
         "beta",
         "calls",
+        "clean",
         "compensations",
+        "exemplars",
         "final",
         "finished",
         "harm_rate",
         "harmful",
+        "idle_since",
         "joined",
         "late",
         "outcomes",
@@ -109,17 +192,31 @@ class Pair:
         "sessions",
         "severities",
         "spec",
+        "spreads",
         "started",
+        "worst",
+        "worst_prefix_crit",
     )
 
-    def __init__(self, agent: str, spec: str, beta: float, severities: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        agent: str,
+        spec: str,
+        beta: float,
+        severities: tuple[str, ...],
+        *,
+        scored: bool = True,
+    ) -> None:
         self.agent = agent
         self.spec = spec
         self.beta = beta
         self.severities = severities
         """What the spec may call a harmful call: their counters exist from zero on."""
         self.active = 0
+        self.idle_since: int | None = None
         self.sessions = 0
+        self.clean = 0
+        """Of the sessions, those without harm."""
         self.harm_rate = 0
         self.prefix_crit = 0
         self.harmful = 0
@@ -135,6 +232,13 @@ class Pair:
         self.finished = 0
         self.scores: dict[str, tuple[int, int]] = {}
         """Score name -> (fixed sum, count) over the finished sessions of the window."""
+        names = BOUNDS if scored else ("calls",)
+        self.spreads = {name: Spread(BOUNDS[name]) for name in names}
+        self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
+        """The latest call of a kind, and the latest final one of a reason and severity."""
+        self.worst: Worst[_Holder] = Worst()
+        """Live judgements that did harm, by HarmRate, then H."""
+        self.worst_prefix_crit: Worst[_Holder] = Worst()
 
     def move(self, old: Share, new: Share) -> None:
         """Replaces what a judgement added by what it adds now."""
@@ -142,6 +246,20 @@ class Pair:
         self.harm_rate += new.harm_rate - old.harm_rate
         self.prefix_crit += new.prefix_crit - old.prefix_crit
         self.harmful += new.harmful - old.harmful
+        self.clean += _is_clean(new) - _is_clean(old)
+
+    def rank(self, holder: _Holder) -> None:
+        """The share of a live judgement that did harm is another now."""
+        share = holder.share
+        self.worst.push((share.harm_rate, share.harmful), holder)
+        self.worst_prefix_crit.push((-share.prefix_crit,), holder)
+
+    def spread(self, scores: Finished, exemplar: Exemplar | None) -> None:
+        """Counts a finished session in the histograms."""
+        for name, spread in self.spreads.items():
+            value = getattr(scores, name)
+            if value is not None:
+                spread.observe(value, exemplar)
 
     def tally(self, scores: Finished, sign: int) -> None:
         """Adds (sign 1) or takes away (-1) a finished session's scores."""
@@ -150,6 +268,10 @@ class Pair:
             if value is not None:
                 total, count = self.scores.get(name, (0, 0))
                 self.scores[name] = (total + sign * fixed(value), count + sign)
+
+
+def _is_clean(share: Share) -> bool:
+    return share.sessions > 0 and not share.harmful
 
 
 class _Held(NamedTuple):
@@ -166,32 +288,108 @@ class Totals:
 
     def __init__(self, hold_ns: int) -> None:
         self.pairs: dict[tuple[str, str], Pair] = {}
-        self.overflowed = 0
+        self.folded: Counter[str] = Counter({"agent": 0, "agent_spec": 0})
+        """By label, how often a value was folded into `OVERFLOW`."""
+        self.by_tool: Counter[tuple[str, str]] = Counter()
+        """(spec, tool): harmful calls, final."""
+        self._agents: Counter[str] = Counter()
+        """How many pairs each agent has."""
         self._hold_ns = hold_ns
         self._held: deque[_Held] = deque()
+        self._sweep_ns = 0
+        self._to_clear: list[Pair] = []
 
-    def pair(self, agent: str, spec: str, beta: float, severities: tuple[str, ...]) -> Pair:
+    def pair(
+        self,
+        agent: str,
+        spec: str,
+        beta: float,
+        severities: tuple[str, ...],
+        *,
+        scored: bool = True,
+    ) -> Pair:
         """The pair's sums, created at zero when first seen."""
-        key = (agent, spec)
-        found = self.pairs.get(key)
+        agent = agent[:AGENT_CHARACTERS_MAX]
+        found = self.pairs.get((agent, spec))
         if found is None:
-            if len(self.pairs) >= PAIRS_MAX and key != (OVERFLOW, OVERFLOW):
-                self.overflowed += 1
-                return self.pair(OVERFLOW, OVERFLOW, beta, severities)
-            found = self.pairs[key] = Pair(agent, spec, beta, severities)
+            key = self._key(agent, spec)
+            found = self.pairs.get(key)
+            if found is None:
+                found = self.pairs[key] = Pair(*key, beta, severities, scored=scored)
+                self._agents[key[0]] += 1
+        if found.severities is not severities and not {*severities} <= {*found.severities}:
+            found.severities = tuple(sorted({*found.severities, *severities}))
         return found
 
-    def finish(self, pair: Pair, share: Share, scores: Finished, now: int) -> None:
+    def _key(self, agent: str, spec: str) -> tuple[str, str]:
+        """The labels a new pair gets: its own, as long as there is room."""
+        if agent not in self._agents and len(self._agents) >= AGENTS_MAX and agent != OVERFLOW:
+            self.folded["agent"] += 1
+            agent = OVERFLOW
+        if (agent, spec) not in self.pairs and len(self.pairs) >= PAIRS_MAX:
+            self.folded["agent_spec"] += 1
+            return OVERFLOW, OVERFLOW
+        return agent, spec
+
+    def worst(self, most: int) -> list[Share]:
+        """What the worst live judgements add to the sums, by HarmRate, then H.
+
+        The worst `most` of all are among the worst of the `most` pairs that have the worst one.
+        """
+        tops = [(pair, top) for pair in self.pairs.values() if (top := pair.worst.first())]
+        tops.sort(key=lambda each: _badness(each[1].share), reverse=True)
+        found = [holder.share for pair, _ in tops[:most] for holder in pair.worst.top(most)]
+        return sorted(found, key=_badness, reverse=True)[:most]
+
+    def finish(
+        self,
+        pair: Pair,
+        share: Share,
+        scores: Finished,
+        now: int,
+        exemplar: Exemplar | None = None,
+    ) -> None:
         """Counts a finished session; its share stays in the live means for the hold time."""
         pair.finished += 1
         pair.outcomes[scores.outcome] += 1
         pair.tally(scores, 1)
+        pair.spread(scores, exemplar)
         self._held.append(_Held(now + self._hold_ns, pair, share, scores))
 
     def expire(self, now: int) -> None:
-        """Takes sessions whose hold time is over out of the means."""
+        """Takes sessions whose hold time is over out of the means, and forgets idle pairs."""
         held = self._held
         while held and held[0].until <= now:
             old = held.popleft()
             old.pair.move(old.share, NO_SHARE)
             old.pair.tally(old.scores, -1)
+        self._clear_up()
+        if now >= self._sweep_ns:
+            self._sweep_ns = now + _SWEEP_NS
+            self._sweep(now)
+
+    def _clear_up(self) -> None:
+        """Lets go of ended sessions among the worst, a few pairs at a time."""
+        if not self._to_clear:
+            self._to_clear = list(self.pairs.values())
+        for pair in self._to_clear[-_CLEARED_AT_ONCE:]:
+            pair.worst.clear_up()
+            pair.worst_prefix_crit.clear_up()
+        del self._to_clear[-_CLEARED_AT_ONCE:]
+
+    def _sweep(self, now: int) -> None:
+        """Drops pairs without sessions for a day: agents' names may change with each version."""
+        for key, pair in list(self.pairs.items()):
+            if pair.active or pair.sessions:
+                pair.idle_since = None
+            elif pair.idle_since is None:
+                pair.idle_since = now
+            elif now - pair.idle_since >= FORGET_NS:
+                del self.pairs[key]
+                self._agents[pair.agent] -= 1
+                if not self._agents[pair.agent]:
+                    del self._agents[pair.agent]
+
+
+def _badness(share: Share) -> tuple[int, int]:
+    return share.harm_rate, share.harmful

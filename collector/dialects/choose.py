@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from collector.decode.span import Span
@@ -98,12 +99,19 @@ DIALECTS: tuple[Dialect, ...] = (
 )
 """In order of preference, for spans that speak several: the more specific first."""
 
+PENDING = "pending_span"
 PENDING_KEY = "logfire.span_type"
 PENDING_PARENT_KEY = "logfire.pending_parent_id"
 ERROR_KEY = "error.type"
 
 SHAPES_MAX = 4_096
 """A handful of shapes make up an agent's traffic; hostile ones may only empty the cache."""
+
+VARIANTS_MAX = 64
+"""Plans of one shape; spans with other guarded values are settled each time anew."""
+
+MARK_MAX = 512
+"""Longer guarded values are an attack, or a mistake: they are not remembered."""
 
 KEYS_MAX = 4_096
 """Spans with more attributes than this are not looked at: no agent writes so many."""
@@ -162,22 +170,44 @@ class WrapperAt(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How spans of one shape are read. All numbers are places of attributes."""
+    """How spans of one shape are read. All numbers are places of attributes.
+
+    Its guards are settled: the plan is for the spans whose guarded values are the ones it was
+    made for (`Plans.of`), so nothing is left to check but names.
+    """
 
     calls: tuple[Fields, ...]
     session: tuple[tuple[int, str, int], ...]
     """(place, key, rung of the ladder), best first."""
     agents: tuple[AgentAt, ...]
-    stops: tuple[Guard, ...]
+    stop: bool
+    """True for a span of a model or an agent, which no single call reaches through."""
     wrappers: tuple[WrapperAt, ...]
     outputs: Outputs | None
-    pending: int | None
+    pending: bool
+    """True for a span that Logfire sends when the real one starts."""
     pending_parent: int | None
     extras: tuple[tuple[int, str], ...]
     """Attributes that specs bind on."""
     error: int | None
     silent: bool
     """True where such a span can tell nothing but who its parent is."""
+
+
+class _Sieve(NamedTuple):
+    """What is known of one shape: where its guarded values are, and the plan for each set."""
+
+    guarded: tuple[int, ...]
+    open: _Open
+    plans: dict[Any, Plan]
+
+
+class _Open(NamedTuple):
+    """The parts of a plan whose guards are not settled yet."""
+
+    plan: Plan
+    stops: tuple[Guard, ...]
+    pending: int | None
 
 
 class Plans:
@@ -198,24 +228,38 @@ class Plans:
         self._session_keys = tuple(session_keys)
         self._agent_keys = tuple(agent_keys)
         self._extra_keys = frozenset(extra_keys)
-        self._plans: dict[tuple[str, tuple[Any, ...], int], Plan] = {}
+        self._sieves: dict[tuple[str, tuple[Any, ...], int], _Sieve] = {}
 
     def of(self, span: Span) -> Plan:
-        """The plan for a span's shape."""
-        key = (span.scope, span.shape, span.kind)
-        found = self._plans.get(key)
+        """The plan for a span: by its shape, and by the values that decide what it is.
+
+        These are few (an operation's name, a kind), so they are compared as they came, undecoded.
+        """
+        shape = (span.scope, span.shape, span.kind)
+        sieve = self._sieves.get(shape)
+        if sieve is None:
+            if len(self._sieves) >= SHAPES_MAX:
+                self._sieves.clear()
+            sieve = self._sieves[shape] = self._make(span)
+        values = span.values
+        mark: Any = tuple([values[at] for at in sieve.guarded])
+        try:
+            found = sieve.plans.get(mark)
+        except TypeError:  # values that came as JSON
+            mark = tuple([_hashable(span.codec.value(raw)) for raw in mark])
+            found = sieve.plans.get(mark)
         if found is None:
-            if len(self._plans) >= SHAPES_MAX:
-                self._plans.clear()
-            found = self._plans[key] = self._make(span)
+            found = _settled(sieve.open, span)
+            if len(sieve.plans) < VARIANTS_MAX and _is_short(mark):
+                sieve.plans[mark] = found
         return found
 
     def bind_on(self, extra_keys: Iterable[str]) -> None:
         """Other specs are loaded: their match rules ask for these keys."""
         self._extra_keys = frozenset(extra_keys)
-        self._plans.clear()
+        self._sieves.clear()
 
-    def _make(self, span: Span) -> Plan:
+    def _make(self, span: Span) -> _Sieve:
         # The last of two equal keys wins, as in a dictionary.
         keys = span.codec.keys(span.shape)[:KEYS_MAX]
         place = {key: index for index, key in enumerate(keys)}
@@ -225,28 +269,96 @@ class Plans:
             if dialect.fits(span.scope, span.kind, place)
         )
         ladder = enumerate(self._session_keys)
-        session = tuple((place[key], key, rung) for rung, key in ladder if key in place)
-        agents = tuple(_agents(span.scope, place, self._agent_keys))
-        extras = tuple((index, key) for key, index in place.items() if key in self._extra_keys)
-        wrappers = tuple(_wrappers(span.scope, place))
+        plan = Plan(
+            calls=calls,
+            session=tuple((place[key], key, rung) for rung, key in ladder if key in place),
+            agents=tuple(_agents(span.scope, place, self._agent_keys)),
+            stop=False,
+            wrappers=tuple(_wrappers(span.scope, place)),
+            outputs=outputs_of(place),
+            pending=False,
+            pending_parent=place.get(PENDING_PARENT_KEY),
+            extras=tuple(
+                (index, key) for key, index in place.items() if key in self._extra_keys
+            ),
+            error=place.get(ERROR_KEY),
+            silent=False,
+        )
         stops = tuple(
             Guard(place[key], values) for key, values in STOPS.items() if key in place
         )
-        outputs = outputs_of(place)
-        told = calls or session or agents or extras or wrappers or stops or outputs
-        return Plan(
-            calls=calls,
-            session=session,
-            agents=agents,
-            stops=stops,
-            wrappers=wrappers,
-            outputs=outputs,
-            pending=place.get(PENDING_KEY),
-            pending_parent=place.get(PENDING_PARENT_KEY),
-            extras=extras,
-            error=place.get(ERROR_KEY),
-            silent=not told,
-        )
+        parts = _Open(plan, stops, place.get(PENDING_KEY))
+        return _Sieve(_guarded(parts), parts, {})
+
+
+def _guarded(parts: _Open) -> tuple[int, ...]:
+    """Places of the values that decide what a span of this shape is."""
+    plan = parts.plan
+    guards = [
+        *parts.stops,
+        *(guard for call in plan.calls for guard in call.guards),
+        *(guard for agent in plan.agents for guard in agent.guards),
+        *(guard for wrapper in plan.wrappers for guard in wrapper.guards),
+    ]
+    places = {guard.at for guard in guards}
+    if parts.pending is not None:
+        places.add(parts.pending)
+    if plan.outputs is not None and plan.outputs.guard is not None:
+        places.add(plan.outputs.guard[0])
+    return tuple(sorted(places))
+
+
+def _settled(parts: _Open, span: Span) -> Plan:
+    """The plan for spans whose guarded values are this one's."""
+    plan, outputs = parts.plan, parts.plan.outputs
+    calls = tuple(each._replace(guards=()) for each in plan.calls if _pass(span, each.guards))
+    agents = tuple(each._replace(guards=()) for each in plan.agents if _fit(span, each.guards))
+    wrappers = tuple(
+        each._replace(guards=()) for each in plan.wrappers if _fit(span, each.guards)
+    )
+    stop = any(_fits(span, guard) for guard in parts.stops)
+    if outputs is not None and outputs.guard is not None:
+        at, allowed = outputs.guard
+        fits = _fits(span, Guard(at, allowed))
+        outputs = replace(outputs, guard=None) if fits else None
+    pending = parts.pending is not None and span.attribute(parts.pending) == PENDING
+    told = calls or plan.session or agents or plan.extras or wrappers or stop or outputs
+    return plan._replace(
+        calls=calls,
+        agents=agents,
+        stop=stop,
+        wrappers=wrappers,
+        outputs=outputs,
+        pending=pending,
+        silent=not (told or pending),
+    )
+
+
+def _pass(span: Span, guards: Iterable[Guard]) -> bool:
+    """True where a call's guards hold: a value that is no text is none of the forbidden ones."""
+    for at, allowed, forbidden in guards:
+        value = span.attribute(at)
+        if (isinstance(value, str) and value in allowed) is forbidden:
+            return False
+    return True
+
+
+def _fit(span: Span, guards: Iterable[Guard]) -> bool:
+    return all(_fits(span, guard) for guard in guards)
+
+
+def _fits(span: Span, guard: Guard) -> bool:
+    value = span.attribute(guard.at)
+    return isinstance(value, str) and (value in guard.values) is not guard.forbidden
+
+
+def _hashable(value: Any) -> Any:
+    """Stands for a decoded value: texts for themselves, all others by their type."""
+    return value if isinstance(value, str) else type(value)
+
+
+def _is_short(mark: tuple[Any, ...]) -> bool:
+    return sum(len(part) for part in mark if isinstance(part, str | bytes)) <= MARK_MAX
 
 
 def _first(keys: Iterable[str], place: Mapping[str, int]) -> int | None:

@@ -84,10 +84,6 @@ def _flat(place: Mapping[str, int]) -> Iterator[tuple[int | None, int, int | Non
 
 def requested(span: Span, outputs: Outputs) -> list[Requested]:
     """The tool calls that the model asked for in this span."""
-    if outputs.guard is not None:
-        value = span.attribute(outputs.guard[0])
-        if not isinstance(value, str) or value not in outputs.guard[1]:
-            return []
     found = [
         _request(
             span.attribute(name),

@@ -15,7 +15,6 @@ __all__ = [
     "NAME_MAX",
     "Reading",
     "agent_of",
-    "is_stop",
     "read",
     "text",
     "unpended",
@@ -26,7 +25,6 @@ _new: Any = tuple.__new__
 """NamedTuple's own constructor costs twice as much."""
 
 STATUS_ERROR = 2
-PENDING = "pending_span"
 
 NAME_MAX = 1_024
 """Longer names of tools, agents and calls are cut: the text is the agent's, so it is hostile."""
@@ -68,10 +66,6 @@ def read(span: Span, plan: Plan) -> Reading | None:
 def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     """The hot path: each attribute is decoded once, and only if it is asked for."""
     values, decode = span.values, span.codec.value
-    for at, allowed, forbidden in fields.guards:
-        value = decode(values[at])
-        if (type(value) is str and value in allowed) is forbidden:
-            return None
     tool = _named(span, fields) if fields.name is not None else ""
     if tool is None:
         return None
@@ -192,8 +186,6 @@ def agent_of(span: Span, plan: Plan) -> str:
     """The agent a span names; "" where it names none."""
     for place in plan.agents:
         if place.name is not None:
-            if not all(_fits(span, guard) for guard in place.guards):
-                continue
             match = place.name.fullmatch(span.name)
             name = match[match.lastindex or 0] if match else ""
         elif place.metadata:
@@ -213,15 +205,10 @@ def _metadata_agent(value: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def is_stop(span: Span, plan: Plan) -> bool:
-    """True for a span of a model or an agent, which no single call reaches through."""
-    return any(_fits(span, guard) for guard in plan.stops)
-
-
 def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
     """The calls a span around tool spans lists; None where the span is no such thing."""
     for at in plan.wrappers:
-        if all(_fits(span, guard) for guard in at.guards) and at.name.fullmatch(span.name):
+        if at.name.fullmatch(span.name):
             if at.source is None:
                 return ()
             calls = listed_calls(span.attribute(at.source))
@@ -236,9 +223,7 @@ def unpended(span: Span, plan: Plan) -> Span | None:
     A pending span is sent when the real one starts, as its child: the parent id is the real
     span's id, and the real parent's id is an attribute.
     """
-    if plan.pending is None or span.attribute(plan.pending) != PENDING:
-        return None
-    if not span.parent_span_id:
+    if not plan.pending or not span.parent_span_id:
         return None
     parent = _parent(text(span, plan.pending_parent))
     return span._replace(span_id=span.parent_span_id, parent_span_id=parent)

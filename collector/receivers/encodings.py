@@ -5,17 +5,24 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+import zstandard
+
 from collector.receivers.status import Outcome, Refusal
 
 __all__ = ["ACCEPTED", "inflate"]
 
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """RFC 9110 8.4.1: deflate is the zlib format; x-gzip is equivalent to gzip."""
-ACCEPTED: Final = "gzip, deflate, identity"
+_CODINGS: Final = {*_WINDOW_BITS, "zstd"}
+ACCEPTED: Final = "gzip, deflate, zstd, identity"
 """For Accept-Encoding in an answer (RFC 9110 12.5.3)."""
 PIECE_BYTES: Final = 64 << 10
 MEMBERS_MAX: Final = 4096
 """Members of one gzip body. Real ones have one; each costs a copy of the piece it ends in."""
+ZSTD_PIECE_BYTES: Final = 512
+"""Four bytes can stand for a block of 128 KiB, and a piece is inflated as a whole: 16 MiB."""
+ZSTD_WINDOW_BYTES_MAX: Final = 8 << 20
+"""RFC 8878 3.1.1.1.2: what a decoder should support, and need not exceed."""
 
 
 def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
@@ -28,12 +35,14 @@ def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
     names = [name for name in names if name not in {"", "identity"}]
     if not names:
         return body
-    if len(names) > 1 or names[0] not in _WINDOW_BITS:
+    if len(names) > 1 or names[0] not in _CODINGS:
         message = f"Content-Encoding {coding[:80]!r} is not supported; use {ACCEPTED}"
         raise Refusal(Outcome.UNSUPPORTED_MEDIA, message)
     try:
+        if names[0] == "zstd":
+            return _inflate_zstd(body, bytes_max)
         return _inflate(body, names[0], bytes_max)
-    except zlib.error as error:
+    except (zlib.error, zstandard.ZstdError) as error:
         raise Refusal(Outcome.MALFORMED, f"the body is not {names[0]}: {error}") from error
 
 
@@ -58,10 +67,40 @@ def _inflate(body: bytes, name: str, bytes_max: int) -> bytes:
             piece = stream.decompress(rest, room + 1)
             room -= len(piece)
             if room < 0:
-                message = f"the body has more than {bytes_max} bytes when decompressed"
-                raise Refusal(Outcome.TOO_LARGE, message)
+                raise _too_large(bytes_max)
             pieces.append(piece)
             rest = stream.unused_data if stream.eof else b""
     if not stream.eof:
         raise Refusal(Outcome.MALFORMED, f"the {name} body is cut off")
     return b"".join(pieces)
+
+
+def _inflate_zstd(body: bytes, bytes_max: int) -> bytes:
+    """Inflate frame after frame (RFC 8878 3.1: they may follow each other)."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    pieces: list[bytes] = []
+    room = bytes_max
+    stream = decompressor.decompressobj()
+    frames = 1
+    for at in range(0, len(body), ZSTD_PIECE_BYTES):
+        rest = body[at : at + ZSTD_PIECE_BYTES]
+        while rest:
+            if stream.eof:
+                frames += 1
+                if frames > MEMBERS_MAX:
+                    raise Refusal(Outcome.MALFORMED, "too many zstd frames")
+                stream = decompressor.decompressobj()
+            piece = stream.decompress(rest)
+            room -= len(piece)
+            if room < 0:
+                raise _too_large(bytes_max)
+            pieces.append(piece)
+            rest = stream.unused_data if stream.eof else b""
+    if not stream.eof:
+        raise Refusal(Outcome.MALFORMED, "the zstd body is cut off")
+    return b"".join(pieces)
+
+
+def _too_large(bytes_max: int) -> Refusal:
+    message = f"the body has more than {bytes_max} bytes when decompressed"
+    return Refusal(Outcome.TOO_LARGE, message)

@@ -19,10 +19,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from collector.decode import otlp_json, otlp_proto
 from collector.decode.span import Malformed, Span
+from collector.receivers.senders import Stamps
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
 
-__all__ = ["Answer", "Consume", "Encoding", "Export", "Limits", "Signal", "proto_answer"]
+__all__ = [
+    "Answer",
+    "Consume",
+    "Encoding",
+    "Export",
+    "Limits",
+    "Record",
+    "Signal",
+    "proto_answer",
+]
 
 Encoding = Literal["proto", "json"]
 Signal = Literal["traces", "metrics", "logs"]
@@ -30,6 +40,8 @@ Signal = Literal["traces", "metrics", "logs"]
 Consume = Callable[[list[Span], int, str], None]
 """Takes (spans, receipt in Unix nanoseconds, transport), at least one span. It may raise
 `Refusal` before it has judged any."""
+
+Record = Callable[[bytes, Encoding], None]
 
 _DECODE: Final = {"proto": otlp_proto.decode, "json": otlp_json.decode}
 SECOND_NS: Final = 1_000_000_000
@@ -60,6 +72,7 @@ class Export:
         stats: requests are counted by the transports, bytes and spans here.
         clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
         limits: bounds on one request.
+        record: takes the bodies of accepted trace requests; it must return at once.
     """
 
     def __init__(
@@ -68,22 +81,40 @@ class Export:
         stats: Stats,
         clock: Callable[[], int],
         limits: Limits | None = None,
+        record: Record | None = None,
     ) -> None:
         self.stats = stats
         self.limits = limits or Limits()
         self._consume = consume
+        self._record = record
         self._clock = clock
         self._log = structlog.get_logger("collector.receivers.export")
         self._logged_ns: dict[str, int] = {}
+        self._stamps = Stamps()
 
-    def take(self, signal: Signal, body: bytes, encoding: Encoding, transport: str) -> Answer:
+    def take(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None = None,
+    ) -> Answer:
         """Take a body of any signal; see `traces`, `metrics` and `logs`."""
         if signal == "traces":
-            return self.traces(body, encoding, transport)
+            return self.traces(body, encoding, transport, sender)
         return self._accept(signal, body, encoding, transport)
 
-    def traces(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
+    def traces(
+        self, body: bytes, encoding: Encoding, transport: str, sender: str | None = None
+    ) -> Answer:
         """Decode the spans of a body and hand them on.
+
+        Args:
+            body: after decompression.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the token they came with; None where no token is asked for.
 
         Raises:
             Refusal: malformed, too large, refused by the pipeline, or an error in it (INTERNAL).
@@ -95,11 +126,14 @@ class Export:
         except Malformed as error:
             raise Refusal(Outcome.MALFORMED, str(error)) from error
         if batch.spans:
-            self._hand_on(batch.spans, now_ns, transport)
+            spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
+            self._hand_on(spans, now_ns, transport)
             latency = self.stats.verdict_latency.get(transport)
             if latency is not None:
                 latency.observe((self._clock() - now_ns) / SECOND_NS)
             self.stats.span(transport, "accepted", len(batch.spans))
+            if self._record is not None:
+                self._record(body, encoding)
         if batch.rejected:
             self.stats.span(transport, "rejected", batch.rejected)
         return Answer(batch.rejected, batch.message)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from collector.receivers.address import Address, bind, parse_address
+from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
+from collector.receivers.tls import Certificates
+from collector.stats import Stats
 
-__all__ = ["Listener"]
+__all__ = ["Bounds", "Listener"]
 
 BACKLOG: Final = 1024
 """Connections waiting to be accepted; a burst of senders that start together must fit."""
@@ -20,11 +27,48 @@ IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
 """Of one request. Generous: one read of the socket may bring that much at once."""
-HEADERS_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: application/json\r\nconnection: close\r\ncontent-length: 47\r\n\r\n"
-    b'{"code": 8, "message": "headers are too large"}'
+SWEEP_SECONDS: Final = 1.0
+"""How often slow clients are looked for."""
+GREETINGS: Final = {
+    b"PRI * HTTP/2": ("http2", "HTTP/2 or gRPC was spoken on the HTTP port"),
+    b"\x16\x03": ("tls", "TLS was spoken on a port without TLS"),
+}
+"""How other protocols begin, their names in the counter, and the sentence in the log."""
+NO_HTTP: Final = ("other", "something that is not HTTP was spoken on the HTTP port")
+
+
+def _last_words(status: str, code: int, message: str, *headers: str) -> bytes:
+    """A whole answer before the connection closes; the body is a google.rpc.Status in JSON."""
+    body = f'{{"code": {code}, "message": "{message}"}}'
+    lines = (
+        f"HTTP/1.1 {status}",
+        "content-type: application/json",
+        "connection: close",
+        f"content-length: {len(body)}",
+        *headers,
+    )
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+HEADERS_TOO_LARGE: Final = _last_words(
+    "431 Request Header Fields Too Large", 8, "headers are too large"
 )
+TOO_SLOW: Final = _last_words("408 Request Timeout", 4, "the request did not arrive in time")
+NOT_HTTP: Final = _last_words("400 Bad Request", 3, "not an HTTP/1.1 request")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """On the connections of one listener; times in seconds."""
+
+    connections: int = 16_384
+    """Open at once. Beyond it, the one that has kept us waiting longest goes."""
+    head: float = HEAD_SECONDS
+    """From the first byte of a request, or the connection's start, to the end of its headers."""
+    body: float = BODY_SECONDS
+    """From the end of the headers to the end of the body."""
+    age: float | None = None
+    """After it a connection is closed with its next answer, so that load spreads anew."""
 
 
 class Listener:
@@ -33,11 +77,25 @@ class Listener:
     Args:
         app: the application; its lifespan events are not sent.
         address: as `parse_address` reads it.
+        certificates: with them TLS is spoken, and nothing else.
+        bounds: on connections.
+        stats: where what is not served is counted.
     """
 
-    def __init__(self, app: Any, address: str) -> None:
+    def __init__(
+        self,
+        app: Any,
+        address: str,
+        *,
+        certificates: Certificates | None = None,
+        bounds: Bounds | None = None,
+        stats: Stats | None = None,
+    ) -> None:
         self._app = app
         self._address = parse_address(address)
+        self._certificates = certificates
+        self._crowd = _Crowd(bounds or Bounds(), stats or Stats())
+        self._sweeper: asyncio.Task[None] | None = None
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
 
@@ -46,23 +104,26 @@ class Listener:
 
         Raises:
             AddressInUse: another process listens there.
-            OSError: the address cannot be bound.
+            OSError: the address cannot be bound, or the certificates cannot be used.
         """
+        tls = self._certificates.context() if self._certificates else None
         self._socket = bind(self._address)
         if not self._address.path:
             host, port = self._socket.getsockname()[:2]
             self._address = Address(host=host, port=port)
         self._server = self._build()
+        self._server.config.ssl = tls
         # startup and shutdown without serve(): its main loop wakes ten times a second for what
         # we do not use, and it takes over the process' signals.
         await self._server.startup(sockets=[self._socket])
+        self._sweeper = asyncio.create_task(self._crowd.sweep())
         return str(self._address)
 
     def _build(self) -> uvicorn.Server:
         config = uvicorn.Config(
             self._app,
             loop="none",
-            http=_Protocol,
+            http=type("_Bounded", (_Protocol,), {"crowd": self._crowd}),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -97,6 +158,10 @@ class Listener:
             task.cancel()
         for connection in list(server.server_state.connections):
             connection.transport.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
         self._release()
 
     def _release(self) -> None:
@@ -106,13 +171,92 @@ class Listener:
             Path(self._address.path).unlink(missing_ok=True)
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 protocol with a bound on the request head, which it leaves open."""
+class _Crowd:
+    """The connections of one listener, and whom we wait for.
 
+    We wait for a client while it is idle or in the middle of a request; the rest of the time it
+    waits for us. `waiting` is in order of since when.
+    """
+
+    def __init__(self, bounds: Bounds, stats: Stats) -> None:
+        self.bounds = bounds
+        self.waiting: OrderedDict[_Protocol, None] = OrderedDict()
+        self._stats = stats
+        self._told: set[str] = set()
+        self._log = structlog.get_logger("collector.receivers.listener")
+
+    def make_room(self, connections: int) -> None:
+        """One more has come: where that is too many, who kept us waiting longest goes."""
+        if connections > self.bounds.connections and self.waiting:
+            first = next(iter(self.waiting))
+            self._stats.count("connections_closed", "crowded")
+            first.end()
+
+    def await_(self, connection: _Protocol) -> None:
+        """From now on we wait for this client."""
+        self.waiting[connection] = None
+        self.waiting.move_to_end(connection)
+
+    def leave(self, connection: _Protocol) -> None:
+        self.waiting.pop(connection, None)
+
+    async def sweep(self) -> None:
+        """Closes the connections of clients that are too slow, once a second."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = loop.time()
+            for connection in [each for each in self.waiting if each.is_late(now)]:
+                self._stats.count("connections_closed", "slow")
+                connection.end(TOO_SLOW)
+
+    def no_http(self, greeting: bytes) -> None:
+        """Counts another protocol on our port; each is told of once, not once a connection."""
+        found = (named for begins, named in GREETINGS.items() if greeting.startswith(begins))
+        name, sentence = next(found, NO_HTTP)
+        self._stats.count("foreign_protocol", name)
+        if name not in self._told:
+            self._told.add(name)
+            self._log.warning("foreign_protocol", protocol=name, reason=sentence)
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 protocol, with bounds on size and time of what a client sends."""
+
+    crowd: ClassVar[_Crowd]
     _head_bytes = 0
     _in_head = False
+    _requests = 0
+    _greeting = b""
+    _born = 0.0
+    _late = float("inf")
+    """When we have waited too long, on the loop's clock."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._born = self.loop.time()
+        self._late = self._born + self.crowd.bounds.head
+        self.crowd.make_room(len(self.connections))
+        self.crowd.await_(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.crowd.leave(self)
+        super().connection_lost(exc)
+
+    def is_late(self, now: float) -> bool:
+        return now >= self._late
+
+    def end(self, words: bytes = b"") -> None:
+        """Closes the connection, with an answer unless there was one."""
+        self.crowd.leave(self)
+        begun = self._in_head or (self.cycle is not None and not self.cycle.response_started)
+        if words and begun and not self.transport.is_closing():
+            self.transport.write(words)
+        self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if not self._requests:
+            self._greeting = data[:24]
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
@@ -120,11 +264,41 @@ class _Protocol(HttpToolsProtocol):
                 self.transport.write(HEADERS_TOO_LARGE)
                 self.transport.close()
 
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says it as a Status
+        if not self._requests:
+            self.crowd.no_http(self._greeting)
+        self.transport.write(NOT_HTTP)
+        self.transport.close()
+
     def on_message_begin(self) -> None:
         self._in_head = True
         self._head_bytes = 0
+        self._late = self.loop.time() + self.crowd.bounds.head
+        self.crowd.await_(self)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._requests += 1
+        now = self.loop.time()
+        self._late = now + self.crowd.bounds.body
         super().on_headers_complete()
+        age = self.crowd.bounds.age
+        if age is not None and now - self._born >= age:
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            # It was answered before its end; uvicorn has forgotten to bound its idleness.
+            self._late = self.loop.time() + IDLE_SECONDS_MAX
+            self.crowd.await_(self)
+        else:
+            # The client waits for us until its answer; then uvicorn bounds its idleness.
+            self._late = float("inf")
+            self.crowd.leave(self)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._late == float("inf") and not self.transport.is_closing():
+            self.crowd.await_(self)

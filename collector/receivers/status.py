@@ -42,6 +42,8 @@ class Outcome(Enum):
     # OTLP/gRPC Throttling: retryable only with RetryInfo; OTLP/HTTP Throttling: 429 with
     # Retry-After.
     THROTTLED = Code(8, 429, retryable=True)
+    # RFC 9110 15.5.9: the request did not arrive in time.
+    TIMEOUT = Code(4, 408, retryable=False)
     # The same sections: UNAVAILABLE / 503.
     UNAVAILABLE = Code(14, 503, retryable=True)
     # A fault of ours: the same bytes would meet it again.
@@ -51,6 +53,7 @@ class Outcome(Enum):
 GRPC_NAMES: Final = {
     0: "OK",
     3: "INVALID_ARGUMENT",
+    4: "DEADLINE_EXCEEDED",
     5: "NOT_FOUND",
     7: "PERMISSION_DENIED",
     8: "RESOURCE_EXHAUSTED",

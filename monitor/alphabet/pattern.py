@@ -86,6 +86,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, _NUMBER) and not isinstance(value, bool)
 
 
+def _is_nan(value: Any) -> bool:
+    return bool(value != value)
+
+
 def _is_integer(value: Any) -> bool:
     if isinstance(value, float):
         return value.is_integer()
@@ -119,11 +123,19 @@ def _exactly(wanted: Any) -> Matcher:
 
 def _among(wanted: list[Any]) -> Matcher:
     strings = frozenset(item for item in wanted if isinstance(item, str))
-    others = tuple(_exactly(item) for item in wanted if not isinstance(item, str))
+    numbers = frozenset(item for item in wanted if _is_number(item) and not _is_nan(item))
+    looked_up = (str, *_NUMBER)
+    others = tuple(
+        _exactly(item)
+        for item in wanted
+        if isinstance(item, bool) or not isinstance(item, looked_up)
+    )
 
     def among(value: Any) -> bool:
         if isinstance(value, str):
             return value in strings
+        if _is_number(value):
+            return value in numbers
         return any(matches(value) for matches in others)
 
     return among
@@ -199,7 +211,7 @@ def _shown(raw: Any) -> str:
 
 
 def _parse_exact(operand: Any) -> Pattern:
-    if _is_number(operand) and math.isnan(operand):
+    if _is_number(operand) and _is_nan(operand):
         raise PatternError("pattern_matches_nothing", "nothing equals .nan")
     return Pattern("exact", operand, _exactly(operand))
 
@@ -228,7 +240,7 @@ def _parse_not_in(operand: Any) -> Pattern:
 
 def _parse_range(operand: dict[str, Any]) -> Pattern:
     for name, bound in operand.items():
-        if not _is_number(bound) or math.isnan(bound):
+        if not _is_number(bound) or _is_nan(bound):
             raise PatternError("invalid_pattern", f"{name} takes a number, not {_shown(bound)}")
     low, high = operand.get("min", -math.inf), operand.get("max", math.inf)
     if low > high:
@@ -315,7 +327,9 @@ def _infinite_overlap(low: Pattern, high: Pattern) -> bool | None:
 
 
 def _holds_integer(low: float, high: float) -> bool:
-    return math.isinf(low) or math.isinf(high) or math.ceil(low) <= math.floor(high)
+    if low == -math.inf or high == math.inf:
+        return True
+    return low < math.inf and high > -math.inf and math.ceil(low) <= math.floor(high)
 
 
 def covers(general: Pattern, special: Pattern) -> bool:

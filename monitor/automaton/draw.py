@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from monitor.automaton.dfa import Machine
 
-__all__ = ["dot", "mermaid"]
+__all__ = ["dot", "machine_edges", "machine_states", "mermaid", "visible"]
 
 
 def mermaid(machine: Machine, title: str = "") -> str:
@@ -19,7 +19,7 @@ def mermaid(machine: Machine, title: str = "") -> str:
     Raises:
         ValueError: the machine has too many states to list.
     """
-    states = _states(machine)
+    states = machine_states(machine)
     accepting = [state for state in states if machine.accepts(state)]
     lines = ["---", f'title: "{_mermaid_text(title)}"', "---"] if title else []
     lines += ["stateDiagram-v2", "    direction LR"]
@@ -42,7 +42,7 @@ def dot(machine: Machine, title: str = "") -> str:
     Raises:
         ValueError: the machine has too many states to list.
     """
-    states = _states(machine)
+    states = machine_states(machine)
     lines = ["digraph spec {", "    rankdir=LR;", "    node [shape=circle];"]
     if title:
         lines.append(f"    label={_dot_text(title)};")
@@ -57,25 +57,40 @@ def dot(machine: Machine, title: str = "") -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _states(machine: Machine) -> tuple[int, ...]:
+def machine_states(machine: Machine) -> tuple[int, ...]:
+    """The states that can be reached.
+
+    Raises:
+        ValueError: there are too many of them.
+    """
     states = machine.everywhere()
     if not states:
         raise ValueError("too many states to draw")
     return states
 
 
-def _edges(machine: Machine, states: tuple[int, ...]) -> list[tuple[int, int, str]]:
-    """(source, target, label), one for each pair of states, progress before the reads' loop."""
-    edges: list[tuple[int, int, str]] = []
+def machine_edges(
+    machine: Machine, states: tuple[int, ...]
+) -> list[tuple[int, int, list[str]]]:
+    """(source, target, symbols), one for each pair of states, progress before the reads' loop."""
+    edges: list[tuple[int, int, list[str]]] = []
     for source in states:
         labels: dict[int, list[str]] = {}
         for symbol in machine.defined(source):
             labels.setdefault(machine.step(source, symbol), []).append(machine.symbols[symbol])
         reads = labels.pop(source, [])
-        edges += [(source, target, ", ".join(names)) for target, names in labels.items()]
+        edges += [(source, target, names) for target, names in labels.items()]
         if reads:
-            edges.append((source, source, f"reads: {', '.join(reads)}"))
+            edges.append((source, source, reads))
     return edges
+
+
+def _edges(machine: Machine, states: tuple[int, ...]) -> list[tuple[int, int, str]]:
+    """The same with one text for each edge."""
+    return [
+        (source, target, ("reads: " if source == target else "") + ", ".join(names))
+        for source, target, names in machine_edges(machine, states)
+    ]
 
 
 _PLAIN = frozenset(" _-.,'()/=*+[]")
@@ -84,16 +99,15 @@ _PLAIN = frozenset(" _-.,'()/=*+[]")
 def _mermaid_text(text: str) -> str:
     """Mermaid has entity codes (`#35;`) for everything that is not plain in a label."""
     return "".join(
-        char if char.isalnum() or char in _PLAIN else f"#{ord(char)};"
-        for char in _visible(text)
+        char if char.isalnum() or char in _PLAIN else f"#{ord(char)};" for char in visible(text)
     )
 
 
 def _dot_text(text: str) -> str:
-    escaped = _visible(text).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """The text on one line: control and other unprintable characters become spaces."""
     return "".join(char if char.isprintable() else " " for char in text)

@@ -5,12 +5,14 @@ A judge holds no session: everything here is shared by all sessions of one versi
 
 from __future__ import annotations
 
-from monitor.automaton.dfa import UNDEFINED
+from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import Position, Stepper, likely
 from monitor.records import Kind, Reason
+from monitor.reference.watch import Watch
 from monitor.scores.paper import OTHER
-from monitor.scores.running import Goldens
+from monitor.scores.running import Goldens, HarmTally
+from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.siblings import Order, order
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
@@ -25,6 +27,7 @@ __all__ = [
     "SELF_LOOP",
     "Judge",
     "code_of",
+    "count_code",
 ]
 
 CODES: tuple[tuple[Kind, Reason | None], ...] = (
@@ -51,34 +54,60 @@ def code_of(reason: Reason) -> int:
     return _CODE_OF[reason]
 
 
+def count_code(tally: HarmTally, code: int) -> None:
+    """Counts a call by its code."""
+    if code >= HARMFUL:
+        tally.harmful()
+    elif code == PROGRESS:
+        tally.progress()
+    elif code != CONTROL:
+        tally.self_loop()
+
+
 class Judge:
     """Steps and explanations of one spec."""
 
     __slots__ = (
         "_allowed",
         "_reasons",
+        "anywhere",
         "goldens",
+        "machine",
+        "once",
         "parted",
         "plain",
         "score_tokens",
         "scored",
         "severities",
+        "skewed",
         "spec",
         "stepper",
+        "watch",
     )
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self.watch = Watch(spec.learnt) if spec.learnt is not None else None
+        """What compares sessions with the reference, where the spec is a learnt one."""
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
+        machine = spec.machine
+        self.once: Automaton | None = None
+        """The machine of one episode, where an accepting state may start another."""
+        if spec.again and spec.kind == "task" and isinstance(machine, Automaton):
+            self.once, machine = machine, looped(machine)
+        self.machine: Machine = machine
+        """What sessions step."""
         self.stepper = Stepper(
-            spec.machine,
+            machine,
             [token.symbols for token in tokens],
             [token.effect for token in tokens],
             [token.exact for token in tokens],
             open_world=spec.kind != "task",
         )
+        self.anywhere = self.stepper.anywhere()
+        """Position of a session whose earlier calls are not known."""
         self.score_tokens = tuple(
             token.symbols[0] if token.effect and len(token.symbols) == 1 else OTHER
             for token in tokens
@@ -88,6 +117,8 @@ class Judge:
         self.severities = spec.severity.levels
         self.parted = spec.scope != "session"
         """True where a session has a judgement for each agent or turn."""
+        self.skewed = 0
+        """Calls that by their clocks began before the call they are a part of."""
         self.scored = spec.kind == "task"
         """True where the paper's scores are defined."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
@@ -102,6 +133,28 @@ class Judge:
         """The order overlapping siblings are judged in (`monitor.session.siblings`)."""
         strict = self.spec.concurrent == "strict"
         return order(self.stepper, before, tokens, times, strict=strict)
+
+    def tally(self) -> HarmTally:
+        """The tally of a session under this spec, at its start."""
+        beta = self.spec.conventions.beta
+        return HarmTally(beta) if self.once is None else EpisodesTally(beta)
+
+    def opens(self, before: Position, token: int) -> bool:
+        """True where a call starts a new episode: only the initial state allows it.
+
+        A failed call that has no effect starts none. While several states are possible none is
+        noticed, and the session goes on as one episode.
+        """
+        once = self.once
+        if once is None or not isinstance(before, int) or token == CONTROL_TOKEN:
+            return False
+        meaning = self.spec.alphabet.tokens[token]
+        if not meaning.effect or not once.accepts(before):
+            return False
+        initial = once.initial
+        return all(
+            once.step(before, symbol) == UNDEFINED for symbol in meaning.symbols
+        ) and any(once.step(initial, symbol) != UNDEFINED for symbol in meaning.symbols)
 
     def reason(self, before: Position, token: int, progressed: int) -> Reason:
         """The first reason of design order that applies to a harmful call.
@@ -126,7 +179,7 @@ class Judge:
         meaning = self.spec.alphabet.tokens[token]
         if meaning.reason is not None:
             return meaning.reason
-        machine = self.spec.machine
+        machine = self.machine
         if isinstance(machine, SideBySide):
             return machine.reason(likely(before)[0], meaning.symbols[0])
         states = likely(before)
@@ -139,14 +192,14 @@ class Judge:
 
     def _is_end(self, state: int) -> bool:
         """True for an accepting state without progress edges."""
-        machine = self.spec.machine
+        machine = self.machine
         return machine.accepts(state) and all(
             machine.step(state, symbol) == state for symbol in machine.defined(state)
         )
 
     def skipped(self, before: Position, token: int) -> tuple[str, ...]:
         """Symbols of the shortest legal way to a state where the call would be defined."""
-        machine, symbols = self.spec.machine, self.spec.alphabet.tokens[token].symbols
+        machine, symbols = self.machine, self.spec.alphabet.tokens[token].symbols
         states = likely(before)
         if isinstance(machine, SideBySide):
             ways = [machine.skipped(states[0], symbol) for symbol in symbols if states]
@@ -162,7 +215,7 @@ class Judge:
         if found is None:
             if len(self._allowed) >= _CACHE_MAX:
                 self._allowed.clear()
-            machine = self.spec.machine
+            machine = self.machine
             defined = {
                 symbol for state in likely(position) for symbol in machine.defined(state)
             }
@@ -182,7 +235,7 @@ class Judge:
 
     def symbol(self, token: int) -> str | None:
         """What tool and arguments match, also where the call failed; None where nothing does."""
-        if token == CONTROL_TOKEN:
+        if token == CONTROL_TOKEN or self.watch is not None:
             return None
         symbol = self.spec.alphabet.tokens[token].symbol
         return None if symbol is None else self.spec.machine.symbols[symbol]

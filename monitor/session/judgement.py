@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from monitor.automaton.position import Outcome, Position
 from monitor.records import ToolCall
-from monitor.scores.running import HarmTally, PathRows
+from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
-from monitor.session.judge import CONTROL_TOKEN, HARMFUL, PROGRESS, Judge
+from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
+from monitor.session.judge import CONTROL_TOKEN, HARMFUL, PROGRESS, Judge, count_code
 from monitor.session.log import Log
 from monitor.session.run import Run
+from monitor.session.scoring import episode
 from monitor.session.siblings import SIBLINGS_MAX
 from monitor.totals import NO_SHARE, Pair
 
@@ -79,7 +81,16 @@ def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> 
 class Checkpoint:
     """All that remains of the folded steps."""
 
-    __slots__ = ("at", "compensations", "condensed", "count", "rows", "run")
+    __slots__ = (
+        "at",
+        "compensations",
+        "condensed",
+        "count",
+        "episodes",
+        "rows",
+        "run",
+        "tally",
+    )
 
     def __init__(self, run: Run, judge: Judge) -> None:
         self.run = run
@@ -90,11 +101,20 @@ class Checkpoint:
         """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
         self.count = 0
         self.at = 0
+        self.tally = judge.tally() if judge.once is not None else None
+        """Of the folded steps, where they may be of several episodes."""
+        self.episodes: tuple[Episode, ...] = ()
+        """The folded episodes that are over, the latest of them."""
 
-    def take(self, judge: Judge, token: int, code: int, at: int) -> None:
+    def take(self, judge: Judge, token: int, step: Step, at: int) -> None:
         """Takes over a step that `run` has just made."""
         self.count += 1
         self.at = max(self.at, at)
+        code = step.code
+        if isinstance(self.tally, EpisodesTally):
+            if judge.opens(step.before, token):
+                self._start_episode(judge, self.tally)
+            count_code(self.tally, code)
         if self.compensations is not None:
             self.compensations.take(self.count, token, code)
         if code != PROGRESS and code < HARMFUL:
@@ -106,6 +126,15 @@ class Checkpoint:
             if len(self.condensed) > CONDENSED_MAX:
                 self.condensed = None
 
+    def _start_episode(self, judge: Judge, tally: EpisodesTally) -> None:
+        done = episode(judge, tally.current, self.rows, self.condensed, exact=self.run.exact)
+        self.episodes = (*self.episodes, done)[-EPISODES_MAX:]
+        tally.start_episode()
+        self.rows = PathRows(judge.goldens) if judge.goldens else None
+        self.condensed = array("H")
+        if self.compensations is not None:
+            self.compensations.start_episode()
+
 
 class Judgement:
     """The calls of one session (of one agent, or turn, where the spec's scope says so)."""
@@ -115,7 +144,9 @@ class Judgement:
         "_rival",
         "_swapped",
         "base",
+        "blind_ns",
         "counted",
+        "finished",
         "head",
         "judge",
         "late",
@@ -125,19 +156,37 @@ class Judgement:
         "share",
     )
 
-    def __init__(self, judge: Judge, part: str, *, joined: bool, doubtful: bool) -> None:
-        """`joined`: its first calls were not seen. `doubtful`: they may not have been."""
+    def __init__(
+        self, judge: Judge, part: str, *, joined: bool, doubtful: bool, blind_ns: int = 0
+    ) -> None:
+        """A judgement of no call yet.
+
+        Args:
+            judge: of the spec.
+            part: the agent or turn, where the spec's scope is one of these; else "".
+            joined: its first calls were not seen.
+            doubtful: they may not have been.
+            blind_ns: where it was joined, calls that began before this moment may be missing
+                between those that were seen, so nothing follows from one to the next.
+        """
+        self.blind_ns = blind_ns
         self.judge = judge
         self.part = part
         self.log = Log()
         self.base: Checkpoint | None = None
         self._joined = joined
         self.head = self._fresh(joined=joined)
-        self._rival = self._fresh(joined=True) if doubtful and not joined else None
+        self._rival = (
+            self._fresh(joined=True)
+            if doubtful and not joined and judge.watch is None
+            else None
+        )
         """The other reading of a doubtful session; `head` is the one with fewer harms."""
         self._swapped = False
         """True while the head reads the session as joined in the middle, and may be wrong."""
         self.late = 0
+        self.finished = False
+        """True once the metrics have its final scores: a session that goes on gives no others."""
         self.counted = False
         """True once the metrics have counted it as a session."""
         self.pair: Pair | None = None
@@ -145,9 +194,11 @@ class Judgement:
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
-        position: Position = stepper.anywhere() if joined else stepper.start()
-        tally = HarmTally(self.judge.spec.conventions.beta)
-        return Run(position, tally, exact=not joined)
+        position: Position = self.judge.anywhere if joined else stepper.start()
+        tally = self.judge.tally()
+        watch = self.judge.watch
+        watched = watch.start() if watch is not None else None
+        return Run(position, tally, exact=not joined, watched=watched)
 
     @property
     def joined(self) -> bool:
@@ -167,6 +218,8 @@ class Judgement:
         judge, rival = self.judge, self._rival
         if rival is not None and self._contested(token):
             return None
+        if self._joined and at < self.blind_ns:
+            return None
         if not self.log.append(call, tool, token, at, now):
             return None
         code = self.head.step(judge, token)
@@ -177,7 +230,7 @@ class Judgement:
 
     def _contested(self, token: int) -> bool:
         """True where the call would be harmful, so that the session may have been joined."""
-        if token == CONTROL_TOKEN:
+        if token == CONTROL_TOKEN or self.judge.watch is not None:
             return False
         _, outcome = self.judge.stepper.step(self.head.position, token)
         return outcome is Outcome.HARMFUL
@@ -187,8 +240,29 @@ class Judgement:
         if self.base is not None and at < self.base.at:
             self.late += 1
             at = 1 + (self.log.at(len(self.log) - 1) if len(self.log) else self.base.at)
+        at = self._behind_parent(call, at)
         place = self.log.insert(call, tool, token, at, now)
+        if self._lead_children(call):
+            place = self.log.find(call.span_id) or 0
         return self._replay(place)
+
+    def _behind_parent(self, call: ToolCall, at: int) -> int:
+        """A call stands behind the call it is a part of, whatever their hosts' clocks say."""
+        begun = self.log.begun(call.trace_id, call.parent_span_id)
+        if begun is None or begun < at:
+            return at
+        self.judge.skewed += 1
+        return begun + 1
+
+    def _lead_children(self, call: ToolCall) -> bool:
+        """Calls that are parts of this one, and stand before it, go behind it."""
+        log = self.log
+        if not log.may_have_children(call.span_id):
+            return False
+        begun = log.begun(call.trace_id, call.span_id)
+        moved = log.move_children(call.trace_id, call.span_id, begun) if begun else 0
+        self.judge.skewed += moved
+        return moved > 0
 
     def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
         """The step at `place` is read anew, from a fuller span of the same call."""
@@ -197,7 +271,9 @@ class Judgement:
         log.remove(place)
         if self.base is not None:
             at = max(at, self.base.at)
+        at = self._behind_parent(call, at)
         log.set_mark(log.insert(call, tool, token, at, receipt), mark)
+        self._lead_children(call)
         return self._replay(None)
 
     def retract(self, place: int) -> list[Change]:
@@ -244,9 +320,15 @@ class Judgement:
         return steps
 
     def _walk_group(self, run: Run, first: int, end: int, steps: list[Step]) -> None:
+        """Steps one group; where calls may be missing after it, it may have led anywhere."""
+        self._step_group(run, first, end, steps)
+        if self._joined and self.log.at(first) < self.blind_ns:
+            run.position = self.judge.anywhere
+
+    def _step_group(self, run: Run, first: int, end: int, steps: list[Step]) -> None:
         """Steps one group; of overlapping siblings in the order that `siblings` chooses."""
         judge, token_of = self.judge, self.log.token
-        if end - first == 1 or end - first > SIBLINGS_MAX:
+        if end - first == 1 or end - first > SIBLINGS_MAX or judge.watch is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
             return
@@ -343,6 +425,7 @@ class Judgement:
         for first, end in self.log.groups():
             if first < count:
                 self._walk_group(self.base.run, first, min(end, count), steps)
-        for place, code, _, _ in steps:
-            self.base.take(self.judge, self.log.token(place), code, self.log.at(place))
+        for step in steps:
+            place = step.place
+            self.base.take(self.judge, self.log.token(place), step, self.log.at(place))
         self.log.forget(count)

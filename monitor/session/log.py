@@ -108,8 +108,11 @@ class Log:
     def append(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> bool:
         """Adds a call after all others, its mark 0 until judged.
 
-        False, and nothing done, where it belongs earlier or overlaps a sibling.
+        False, and nothing done, where it belongs earlier, overlaps a sibling, or may be what
+        earlier steps are a part of.
         """
+        if call.span_id in self._contexts:
+            return False
         rows = self._rows
         row = self._pack(call, tool, token, at, receipt)
         if rows:
@@ -197,6 +200,42 @@ class Log:
         for aside in (self._texts, self._starts):
             if aside:
                 aside.pop(span, None)
+
+    # --- parents and children ---------------------------------------------------------------------
+
+    def begun(self, trace_id: bytes, span_id: bytes) -> int | None:
+        """Where a step of the log stands; None where it is not there, or not by its start."""
+        place = self.find(span_id) if span_id else None
+        if place is None:
+            return None
+        meta = self._rows[place * _WIDTH + _META]
+        if meta >> _MOVED_SHIFT & 1 or self._context(meta)[:16] != trace_id:
+            return None
+        return self.at(place)
+
+    def may_have_children(self, span_id: bytes) -> bool:
+        """False where no step in the log has this span for its parent: a quick look."""
+        return span_id in self._contexts
+
+    def move_children(self, trace_id: bytes, span_id: bytes, at: int) -> int:
+        """Steps with this span for their parent that stand up to `at` go behind it.
+
+        Returns:
+            How many there were.
+        """
+        context = trace_id + span_id
+        for place in range(len(self)):
+            row = self._raw(place)
+            if row[_AT] > at or self._context(row[_META]) != context:
+                continue
+            if not row[_META] >> _MOVED_SHIFT & 1:
+                self._starts = self._starts or {}
+                self._starts[row[_SPAN]] = row[_AT]
+            del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
+            meta = row[_META] | 1 << _MOVED_SHIFT
+            self._insert((at + 1, row[_END], row[_RECEIPT], row[_SPAN], meta))
+            return 1 + self.move_children(trace_id, span_id, at)
+        return 0
 
     # --- who a step belongs to -------------------------------------------------------------------
 

@@ -2,118 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from monitor.automaton.dfa import Automaton
-from monitor.automaton.paths import golden_paths
-from monitor.automaton.position import Outcome
 from monitor.records import Kind, Reason
-from monitor.scores.many import path_scores
-from monitor.scores.refine import pc_hlr
-from monitor.scores.running import PathRows, efficiency
+from monitor.scores.running import HarmTally, PathRows
+from monitor.session.comparison import compared, risks
 from monitor.session.compensation import Compensations, compensations
-from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
+from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
+from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, Judge, count_code
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names, Row
+from monitor.session.scoring import NO_SCORES, Scores, episode, score
 from monitor.session.session import Session
-from monitor.spec.spec import GOLDEN_MAX
 
 __all__ = ["Scores", "compensated", "judgement_object", "scores"]
 
 
-class Scores(NamedTuple):
-    """CORE's scores of one judgement; None where undefined, not exact, or not a task's."""
-
-    harm_rate: float | None = None
-    prefix_crit: float | None = None
-    pc: float | None = None
-    pc_ktc: float | None = None
-    pc_hlr: float | None = None
-    efficiency: float | None = None
-
-
-NO_SCORES = Scores()
-
-
 def scores(judgement: Judgement) -> Scores:
-    """The paper's formulas on the calls seen so far (papers/000 sections 3 and 4)."""
+    """The paper's formulas on the calls seen so far, of the current episode."""
     judge, run = judgement.judge, judgement.head
     if judge.spec.kind != "task" or not run.exact:
         return NO_SCORES
-    tally, rules = run.tally, judge.spec.conventions
-    pc, pc_ktc = _path_scores(judgement) or (None, None)
-    return Scores(
-        harm_rate=tally.harm_rate,
-        prefix_crit=tally.prefix_crit,
-        pc=pc,
-        pc_ktc=pc_ktc,
-        pc_hlr=_pc_hlr(judgement),
-        efficiency=efficiency(
-            tally.calls, judge.spec.golden_lengths, rules.undefined_efficiency
-        ),
-    )
+    tally = run.tally.current if isinstance(run.tally, EpisodesTally) else run.tally
+    part = _parts(judgement)[-1]
+    return score(judge, tally, part.rows, part.path)
 
 
-def _path_scores(judgement: Judgement) -> tuple[float, float] | None:
-    """PC and PC-KTC: from the checkpoint's rows, or from the whole condensed path.
+class _Part(NamedTuple):
+    """What is known of one episode: the folded part of it, and its steps in the log."""
 
-    None where there are more golden paths than rows are kept for, and the first part of the
-    condensed path is no longer kept.
-    """
-    judge, rules = judgement.judge, judgement.judge.spec.conventions
-    if judge.goldens is None:
-        path = _condensed(judgement)
-        if path is None:
-            return None
-        symbols = [judge.score_tokens[token] for token in path]
-        return path_scores(symbols, _all_goldens(judge), rules.lambda_, rules.tau_below_two)
-    base = judgement.base
-    rows = base.rows.copy() if base and base.rows else PathRows(judge.goldens)
-    for token in _substantive(judgement):
-        rows.add(judge.score_tokens[token])
-    return rows.pc(), rows.pc_ktc(rules.lambda_, rules.tau_below_two)
+    rows: PathRows | None
+    path: list[int] | None
+    codes: list[int]
 
 
-def _all_goldens(judge: Judge) -> tuple[tuple[int, ...], ...]:
-    """The golden paths, also where they are too many to be kept for each session."""
-    if judge.spec.golden is not None:
-        return judge.spec.golden
-    return golden_paths(judge.spec.machine, GOLDEN_MAX)
-
-
-def _substantive(judgement: Judgement) -> Iterator[int]:
-    """Tokens of the log's progress and harmful steps, in the order taken."""
+def _parts(judgement: Judgement) -> list[_Part]:
+    """The current episode, after those that ended in the log."""
+    judge, base, log = judgement.judge, judgement.base, judgement.log
+    folded = base.rows.copy() if base and base.rows else None
+    kept = base.condensed if base else ()
+    parts = [_part(judge, folded, None if kept is None else list(kept))]
     for step in judgement.walk():
+        token, (rows, path, codes) = log.token(step.place), parts[-1]
+        if judge.once is not None and judge.opens(step.before, token):
+            parts.append(_part(judge, None, []))
+            rows, path, codes = parts[-1]
+        codes.append(step.code)
         if step.code == PROGRESS or step.code >= HARMFUL:
-            yield judgement.log.token(step.place)
+            if rows is not None:
+                rows.add(judge.score_tokens[token])
+            if path is not None:
+                path.append(token)
+    return parts
 
 
-def _condensed(judgement: Judgement) -> list[int] | None:
-    """Tokens of the condensed path; None where its first part is no longer kept."""
-    base = judgement.base
-    if base is None:
-        return list(_substantive(judgement))
-    if base.condensed is None:
-        return None
-    return [*base.condensed, *_substantive(judgement)]
+def _part(judge: Judge, rows: PathRows | None, path: list[int] | None) -> _Part:
+    if rows is None and judge.goldens is not None:
+        rows = PathRows(judge.goldens)
+    return _Part(rows, path, [])
 
 
-def _pc_hlr(judgement: Judgement) -> float | None:
-    """PC+HLR of the condensed path; None beyond CONDENSED_MAX steps."""
-    path, judge = _condensed(judgement), judgement.judge
-    machine = judge.spec.machine
-    if path is None or not isinstance(machine, Automaton):
-        return None
-    position, before, harm = judge.stepper.start(), [], []
-    for token in path:
-        assert isinstance(position, int)
-        before.append(position)
-        position, outcome = judge.stepper.step(position, token)
-        harm.append(outcome is Outcome.HARMFUL)
-    assert isinstance(position, int)
-    symbols = [judge.score_tokens[token] for token in path]
-    return pc_hlr(machine, _all_goldens(judge), symbols, before, harm, position)
+def _episodes(judgement: Judgement) -> list[Episode]:
+    """The finished episodes, the latest `EPISODES_MAX` of them."""
+    judge, base = judgement.judge, judgement.base
+    if judge.once is None:
+        return []
+    found = list(base.episodes) if base else []
+    tally = judge.tally() if base is None or base.tally is None else base.tally.copy()
+    current = tally.current if isinstance(tally, EpisodesTally) else tally
+    for part in _parts(judgement)[:-1]:
+        for code in part.codes:
+            count_code(current, code)
+        exact = judgement.head.exact
+        found.append(episode(judge, current, part.rows, part.path, exact=exact))
+        current = HarmTally(judge.spec.conventions.beta)
+    return found[-EPISODES_MAX:]
 
 
 def judgement_object(
@@ -153,6 +117,8 @@ def judgement_object(
         "ended": session.ended,
         "late_calls": judgement.late,
         "coverage": {"judged": session.judged, "not_judged": dict(session.not_judged or {})},
+        **compared(judgement, ended=session.ended is not None),
+        "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
         "steps": _steps(judgement, names, arguments=arguments),
     }
@@ -164,10 +130,13 @@ def compensated(judgement: Judgement) -> Compensations | None:
     if not undo:
         return None
     log, first = judgement.log, judgement.folded + 1
-    steps = (
-        (first + step.place, log.token(step.place), step.code) for step in judgement.walk()
-    )
-    return compensations(steps, undo, base.compensations if base else None)
+    found = compensations((), undo, base.compensations if base else None)
+    for step in judgement.walk():
+        token = log.token(step.place)
+        if judgement.judge.opens(step.before, token):
+            found.start_episode()
+        found.take(first + step.place, token, step.code)
+    return found
 
 
 def _compensations(judgement: Judgement) -> list[dict[str, Any]]:
@@ -198,12 +167,13 @@ def _conventions(judge: Judge) -> dict[str, Any]:
 
 def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
     shown = []
+    found_risks = risks(judgement)
     for place, code, before, after in sorted(judgement.walk()):
         row = judgement.log.row(place)
         judge, token = judgement.judge, judgement.log.token(place)
         step = _facts(row, names.text(row.tool), arguments=arguments)
         if judge.spec.kind == "reference":
-            step |= _verdict(None, None)
+            step |= _verdict(Kind.CONTROL if code == CONTROL else None, None)
         else:
             kind, reason = CODES[code]
             step |= _verdict(kind, reason)
@@ -212,6 +182,8 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
+        if found_risks is not None:
+            step["risk"] = found_risks[place]
         step["index"] = judgement.folded + place + 1
         step["final"] = judgement.is_final(place)
         shown.append(step)

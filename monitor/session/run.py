@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from monitor.automaton.position import Outcome, Position
+from monitor.reference.watch import Watched
 from monitor.scores.running import HarmTally
+from monitor.session.episodes import EpisodesTally
 from monitor.session.judge import (
     CONTROL,
     CONTROL_TOKEN,
@@ -20,23 +22,39 @@ __all__ = ["Run"]
 class Run:
     """Position, tally and progressed symbols after some prefix of the calls."""
 
-    __slots__ = ("exact", "position", "progressed", "tally")
+    __slots__ = ("exact", "position", "progressed", "tally", "watched")
 
     def __init__(
-        self, position: Position, tally: HarmTally, progressed: int = 0, *, exact: bool = True
+        self,
+        position: Position,
+        tally: HarmTally,
+        progressed: int = 0,
+        *,
+        exact: bool = True,
+        watched: Watched | None = None,
     ) -> None:
         self.position = position
         self.tally = tally
         self.progressed = progressed
         self.exact = exact
+        self.watched = watched
+        """Where the session stands in a learnt reference."""
 
     def copy(self) -> Run:
-        return Run(self.position, self.tally.copy(), self.progressed, exact=self.exact)
+        watched = self.watched.copy() if self.watched is not None else None
+        tally = self.tally.copy()
+        return Run(self.position, tally, self.progressed, exact=self.exact, watched=watched)
 
     def step(self, judge: Judge, token: int) -> int:
         """Takes one call and returns its code (`monitor.session.judge.CODES`)."""
         if token == CONTROL_TOKEN:
             return CONTROL
+        if self.watched is not None and judge.watch is not None:
+            judge.watch.step(self.watched, token)
+            self.tally.self_loop()
+            return SELF_LOOP
+        if judge.once is not None and judge.opens(self.position, token):
+            self._start_episode(judge.once.initial)
         before = self.position
         self.position, outcome = judge.stepper.step(before, token)
         if token >= judge.plain and not judge.spec.alphabet.tokens[token].exact:
@@ -51,3 +69,8 @@ class Run:
             return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
         self.tally.harmful()
         return code_of(judge.reason(before, token, self.progressed))
+
+    def _start_episode(self, initial: int) -> None:
+        assert isinstance(self.tally, EpisodesTally)
+        self.tally.start_episode()
+        self.position, self.progressed = initial, 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
 
 from monitor.records import SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 
-__all__ = ["FROM_TRACE", "UNKNOWN_AGENT", "Ended", "Session"]
+__all__ = ["FROM_TRACE", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
 
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
@@ -23,6 +23,16 @@ LOOKED_THROUGH_MAX = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
 
 
+class Binds(Protocol):
+    """One set of loaded specs."""
+
+    def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
+        """The judges of a session with these attributes, under this agent."""
+
+    def may_bind_more(self, attributes: Mapping[str, Any], agent: str) -> bool:
+        """True where a spec is not bound only because a fact it asks for is not known yet."""
+
+
 class Session:
     """What is known of a session beside its judgements. Times are Unix nanoseconds."""
 
@@ -30,6 +40,7 @@ class Session:
         "_agent_from",
         "_index",
         "agent",
+        "binder",
         "bound_as",
         "bound_late",
         "bound_on",
@@ -41,8 +52,10 @@ class Session:
         "judges",
         "key",
         "last_ns",
+        "late",
         "not_judged",
         "queued",
+        "seen",
         "session_from",
         "sources",
         "started_ns",
@@ -58,6 +71,8 @@ class Session:
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
         self.touched_ns = now
+        self.binder: Binds | None = None
+        """Who chose its specs; the same for as long as the session lives."""
         self.judges: tuple[Judge, ...] = ()
         self.judgements: tuple[Judgement, ...] = ()
         self._index: dict[tuple[Judge, str], Judgement] | None = None
@@ -67,7 +82,11 @@ class Session:
         """What the specs were last bound on: the attributes (by identity), and the agent."""
         self.bound_late = False
         self.held: list[ToolCall] | None = None
-        """Calls of a session no spec matches yet, kept while one may still come."""
+        """The calls so far, kept with their arguments while another spec may still bind."""
+        self.seen = 0
+        """How many calls there were; as many as are held where none was let go."""
+        self.late: dict[Judge, int] | None = None
+        """Specs that were bound after calls had been let go, and when."""
         self.judged = 0
         self.not_judged: Counter[str] | None = None
         self.joined = False
@@ -138,6 +157,10 @@ class Session:
             self.name(other.agent, *other._agent_from)
         self.told_by(other.session_from)
         self.judged += other.judged
+        self.seen += other.seen
+        for judge, now in (other.late or {}).items():
+            self.bind_late((judge,), now)
+        self.bound_late = self.bound_late or other.bound_late
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
         self.joined = self.joined or other.joined
@@ -146,6 +169,12 @@ class Session:
     def known_agent(self) -> str:
         """The agent's name as spans give it; "" while none has."""
         return self.agent if self._agent_from else ""
+
+    def bind_late(self, judges: Iterable[Judge], now: int) -> None:
+        """These specs were bound when calls had been let go, which they will not see."""
+        self.late = self.late or {}
+        for judge in judges:
+            self.late[judge] = max(now, self.late.get(judge, 0))
 
     def miss(self, reason: str, count: int = 1) -> None:
         """Counts calls that were not judged."""

@@ -36,6 +36,10 @@ class Table:
         yield from list(reversed(self._live.values()))
         yield from list(reversed(self._ended.values()))
 
+    def latest(self) -> Iterator[Session]:
+        """Live sessions, most recently active first, without a copy: do not await in between."""
+        return reversed(self._live.values())
+
     def named(self, id_: str) -> Iterator[Session]:
         """Sessions with this id, whatever their namespace."""
         return (session for session in self if session.key.id == id_)

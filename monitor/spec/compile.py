@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,6 +24,7 @@ from monitor.spec.findings import Finding
 from monitor.spec.graph import can_finish, check_graph, states_max
 from monitor.spec.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.notes import Notes
+from monitor.spec.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.schema import (
     ConventionsDocument,
     SeverityDocument,
@@ -34,6 +35,8 @@ from monitor.spec.spec import GOLDEN_LISTED_MAX, GOLDEN_MAX, MatchRules, Severit
 from monitor.spec.symbols import check_overlaps, read_pattern, read_symbols
 
 __all__ = ["compile_text"]
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]]:
@@ -47,6 +50,9 @@ def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]
     if read is None:
         return None, tuple(found)
     notes = Notes(file, read, found)
+    sha256_8 = hashlib.sha256(text.encode()).hexdigest()[:8]
+    if is_learnt(read.data):
+        return _reference(read, notes, sha256_8), notes.sorted()
     model = _validate(read, notes)
     if model is None:
         return None, notes.sorted()
@@ -54,7 +60,6 @@ def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]
     found_all = notes.sorted()
     if parts is None or notes.refuse:
         return None, found_all
-    sha256_8 = hashlib.sha256(text.encode()).hexdigest()[:8]
     return _spec(model, parts, file, sha256_8, found_all), found_all
 
 
@@ -73,14 +78,48 @@ def _validate(read: Document, notes: Notes) -> SpecDocument | None:
         key: _as_written(value, (key,), read) if key in _NAMES else value
         for key, value in read.data.items()
     }
+    return _shaped(SpecDocument, data, read, notes)
+
+
+def _shaped(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
     try:
-        return SpecDocument.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=False)
         for error in errors[: document.FINDINGS_MAX]:
             path = _known_path(error["loc"], read)
             notes.add("invalid_document", _say(error, problem.title), *path)
         return None
+
+
+def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
+    """A learnt reference: it compares runs, and has no automaton that judges them."""
+    data = {
+        key: _as_written(value, (key,), read) if key in _NAMES else value
+        for key, value in read.data.items()
+    }
+    model = _shaped(ReferenceDocument, data, read, notes)
+    if model is None:
+        return None
+    rules = _rules(model, notes)
+    try:
+        learnt = learnt_of(model)
+    except ValueError as problem:
+        notes.add("invalid_document", str(problem), "tree")
+        return None
+    if notes.refuse:
+        return None
+    return replace(
+        Spec.observer(),
+        id=model.id,
+        version=model.version,
+        description=model.description,
+        mode=model.mode,
+        match=rules,
+        file=notes.file,
+        sha256_8=sha256_8,
+        learnt=learnt,
+    )
 
 
 def _as_written(value: Any, path: Path, read: Document) -> Any:
@@ -116,7 +155,13 @@ def _say(error: Any, title: str) -> str:
 
 _KEYS: Final = sorted(
     field.alias or name
-    for model in (SpecDocument, SeverityDocument, SymbolDocument, ConventionsDocument)
+    for model in (
+        SpecDocument,
+        SeverityDocument,
+        SymbolDocument,
+        ConventionsDocument,
+        ReferenceDocument,
+    )
     for name, field in model.model_fields.items()
 )
 
@@ -232,7 +277,7 @@ def _conventions(model: SpecDocument) -> Conventions:
     )
 
 
-def _rules(model: SpecDocument, notes: Notes) -> MatchRules:
+def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:
     rules: list[tuple[str, Callable[[Any], bool]]] = []
     for name, wanted in model.match.items():
         raw: Any = wanted

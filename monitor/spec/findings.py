@@ -69,6 +69,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "error",
         "The constraint cannot be understood, so it guards nothing.",
     ),
+    "impossible_call": (
+        "warning",
+        "The constraints together forbid the call, so it is harmful whenever it is made.",
+    ),
     "unsatisfiable": ("error", "No session can ever satisfy the constraint."),
 }
 """Code -> (severity, what it means for whoever relies on the spec)."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from monitor.automaton import paths
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
-from monitor.spec.constraints import SideBySide
+from monitor.spec.constraints import Constraint, SideBySide, side_by_side
 from monitor.spec.document import Path
 from monitor.spec.machine import form_of
 from monitor.spec.notes import Notes
@@ -17,6 +17,10 @@ __all__ = ["can_finish", "check_graph", "states_max"]
 
 WORK_MAX: Final = 500_000
 """Steps a search of constraints side by side may take: a quarter of a second."""
+
+
+CORE_WORK_MAX: Final = 1_000_000
+"""Steps that may be taken to say which constraints contradict each other."""
 
 
 def states_max(machine: Machine) -> int:
@@ -34,14 +38,51 @@ def can_finish(machine: Machine, notes: Notes) -> bool:
     key = "constraints" if isinstance(machine, SideBySide) else "accepting"
     said = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
     if isinstance(machine, SideBySide):
-        said = "the constraints contradict each other: no session can satisfy all of them"
+        texts = " and ".join(repr(each.text) for each in _core(machine))
+        said = f"no session can satisfy {texts}: the constraints contradict each other"
     notes.add("no_accepting_state_reachable", said, key)
     return False
+
+
+def _core(machine: SideBySide) -> tuple[Constraint, ...]:
+    """A few of the constraints that contradict each other already without the rest.
+
+    Each is left out in turn, and stays out where the others still contradict each other. The work
+    is bounded, so more than the fewest may be left.
+    """
+    kept = list(machine.constraints)
+    budget = CORE_WORK_MAX
+    for constraint in machine.constraints:
+        fewer = [each for each in kept if each is not constraint]
+        if not fewer or budget <= 0:
+            break
+        part = side_by_side(machine.symbols, fewer)
+        states = paths.reachable(part, (part.initial,), states_max(part))
+        budget -= part.width * (len(states) if states is not None else states_max(part))
+        if states is not None and not any(part.accepts(state) for state in states):
+            kept = fewer
+    return tuple(kept)
+
+
+def _check_impossible(machine: SideBySide, notes: Notes) -> None:
+    """Finds calls that each constraint allows somewhere, and all of them together nowhere."""
+    states = paths.reachable(machine, (machine.initial,), states_max(machine))
+    if states is None:
+        return
+    possible = {symbol for state in states for symbol in machine.defined(state)}
+    for symbol, name in enumerate(machine.symbols):
+        if symbol in possible or any(each.forbids(symbol) for each in machine.constraints):
+            continue
+        rules = [each for each in machine.constraints if each.letter(symbol) != UNDEFINED]
+        texts = " and ".join(repr(each.text) for each in rules)
+        notes.add("impossible_call", f"{texts} leave no place for {name!r}", "constraints")
 
 
 def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
     """Finds states and symbols without use, traps, and progress cycles of tasks."""
     _check_unused(machine, notes)
+    if isinstance(machine, SideBySide):
+        _check_impossible(machine, notes)
     _check_traps(model, machine, notes)
     if not isinstance(machine, Automaton):
         return

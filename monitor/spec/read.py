@@ -12,7 +12,7 @@ from monitor.spec.document import SIZE_MAX
 from monitor.spec.findings import Finding, finding, has_errors
 from monitor.spec.spec import Spec
 
-__all__ = ["Loaded", "load_spec", "load_specs"]
+__all__ = ["Loaded", "load_spec", "load_specs", "spec_files"]
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 
@@ -62,6 +62,11 @@ def load_spec(path: Path | str) -> Spec:
     if spec is None:
         raise SpecError([each for each in found if each.severity == "error"])
     return spec
+
+
+def spec_files(paths: Iterable[Path | str]) -> list[Path]:
+    """The files that `load_specs` would read."""
+    return _files(paths, [])
 
 
 def _files(paths: Iterable[Path | str], findings: list[Finding]) -> list[Path]:

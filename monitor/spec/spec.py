@@ -13,6 +13,7 @@ from monitor.automaton.dfa import build as build_automaton
 from monitor.records import Conventions, Reason
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
+from monitor.spec.learnt import Learnt
 
 __all__ = ["GOLDEN_LISTED_MAX", "GOLDEN_MAX", "MatchRules", "SeverityRules", "Spec"]
 
@@ -104,6 +105,8 @@ class Spec:
     """First 8 hexadecimal digits of the SHA-256 of the document's text."""
     findings: tuple[Finding, ...] = ()
     """Warnings."""
+    learnt: Learnt | None = None
+    """Of a reference learnt from runs: what sessions are compared with."""
 
     @classmethod
     def observer(cls) -> Spec:

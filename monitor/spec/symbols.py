@@ -18,6 +18,8 @@ SYMBOLS_MAX: Final = 1_000
 REGEXES_MAX: Final = 256
 PAIRS_MAX: Final = 20_000
 """Pairs of one tool's symbols that are looked at for overlap."""
+WORK_MAX: Final = 2_000_000
+"""Values that are tried on patterns in looking."""
 
 
 def read_symbols(model: SpecDocument, notes: Notes) -> dict[str, SymbolPatterns]:
@@ -63,11 +65,13 @@ def check_overlaps(symbols: Mapping[str, SymbolPatterns], notes: Notes) -> None:
     tools: dict[str, list[str]] = {}
     for name, (tool, _) in symbols.items():
         tools.setdefault(tool, []).append(name)
-    pairs = 0
+    weights = {name: _weight(patterns) for name, (_, patterns) in symbols.items()}
+    pairs = work = 0
     for names in tools.values():
         for first, second in combinations(names, 2):
             pairs += 1
-            if pairs > PAIRS_MAX:
+            work += _work(weights[first], weights[second])
+            if pairs > PAIRS_MAX or work > WORK_MAX:
                 return
             said = _overlap(symbols[first][1], symbols[second][1])
             if said:
@@ -80,6 +84,24 @@ def check_overlaps(symbols: Mapping[str, SymbolPatterns], notes: Notes) -> None:
 
 
 _Patterns = Mapping[str, Pattern] | None
+
+
+def _weight(patterns: _Patterns) -> tuple[int, int]:
+    """How many values the patterns list, and how many of them are lists or mappings.
+
+    Texts and numbers are looked up; lists and mappings are compared one by one.
+    """
+    listed = [
+        value
+        for each in (patterns or {}).values()
+        if each.kind in ("one_of", "not_in")
+        for value in each.operand
+    ]
+    return len(listed), sum(isinstance(value, list | dict) for value in listed)
+
+
+def _work(one: tuple[int, int], other: tuple[int, int]) -> int:
+    return one[0] + other[0] + one[1] * other[1]
 
 
 def _overlap(first: _Patterns, second: _Patterns) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import NamedTuple
 
@@ -114,7 +115,15 @@ def _chat(trace: bytes, conversation: str, begin: int, chance: random.Random) ->
             "gen_ai.usage.input_tokens": 512,
             "gen_ai.usage.output_tokens": 64,
             "gen_ai.input.messages": "m" * (SPAN_BYTES - 700),
-            "gen_ai.output.messages": "o" * 300,
+            "gen_ai.output.messages": json.dumps(
+                [
+                    {
+                        "role": "assistant",
+                        "parts": [{"type": "text", "content": "o" * 200}],
+                        "finish_reason": "tool_call",
+                    }
+                ]
+            ),
         },
         chance,
     )

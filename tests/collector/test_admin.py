@@ -10,6 +10,7 @@ import pytest
 
 from collector.admin import Admin
 from collector.health import Health
+from collector.seen import SeenAgents
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -63,7 +64,7 @@ def ask(
         "query_string": query,
         "headers": [],
     }
-    asyncio.run(Admin(monitor, health)(scope, receive, send))
+    asyncio.run(Admin(monitor, SeenAgents(), health)(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in sent)
     return Answer(sent[0]["status"], dict(sent[0]["headers"]), body)
 

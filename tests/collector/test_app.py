@@ -68,7 +68,7 @@ async def http(address: str, method: str, path: str, sent: bytes = b"") -> tuple
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = (
-        f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+        f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
         f"content-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n"
     )
     writer.write(head.encode() + sent)

@@ -281,3 +281,17 @@ def test_stop_is_harmless_twice_and_refuses_new_calls() -> None:
     server.run(server.receiver.stop(1))
     assert server.refused(body()).code() is grpc.StatusCode.UNAVAILABLE
     server.close()
+
+
+def test_clients_that_leave_do_not_fill_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Messages over the limit, and calls that are cancelled, are counted and not logged."""
+    with connect(server.address) as channel:
+        call = channel.unary_unary(TRACES)
+        for _ in range(5):
+            assert call.future(bytes(LIMIT + 1)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            call.future(body(50)).cancel()
+        call(body(), timeout=20)
+    assert [record.getMessage() for record in caplog.records] == []
+    assert ("unread_messages", "grpc") in server.stats.counts

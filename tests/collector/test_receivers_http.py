@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+import zstandard
 from google.protobuf import json_format
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -204,6 +205,8 @@ def test_metrics_and_logs_are_accepted(
         ("gzip", gzip.compress(BODY[:5]) + gzip.compress(BODY[5:]) + b"\0" * 7),
         ("deflate", zlib.compress(BODY)),
         ("Deflate", zlib.compress(BODY)),
+        ("zstd", zstandard.compress(BODY)),
+        ("ZStd", zstandard.compress(BODY[:5]) + zstandard.compress(BODY[5:])),
         ("identity", BODY),
         ("Identity", BODY),
         ("", BODY),
@@ -233,6 +236,11 @@ def test_content_codings(
         (gzip.compress(BODY) + b"rest", JSON, "gzip"),
         (gzip.compress(b"") * 4097, PROTO, "gzip"),
         (zlib.compress(BODY) + b"rest", PROTO, "deflate"),
+        (BODY, PROTO, "zstd"),
+        (b"", PROTO, "zstd"),
+        (zstandard.compress(BODY)[:-1], PROTO, "zstd"),
+        (zstandard.compress(BODY) + b"rest", PROTO, "zstd"),
+        (zstandard.compress(b"") * 4097, PROTO, "zstd"),
     ],
 )
 def test_bad_data_is_400_with_a_status(
@@ -268,10 +276,10 @@ def test_errors_of_routing_carry_a_status(
         reply = post(client, BODY, content_type)
         assert (reply.code, reply.status()[0]) == (415, 3)
         assert "use application/x-protobuf or application/json" in reply.status()[1]
-    for coding in ("br", "gzip, gzip", "zstd"):
+    for coding in ("br", "gzip, gzip", "snappy"):
         reply = post(client, BODY, JSON, Content_Encoding=coding)
         assert (reply.code, reply.headers["content-type"]) == (415, JSON)
-        assert reply.headers["accept-encoding"] == "gzip, deflate, identity"
+        assert reply.headers["accept-encoding"] == "gzip, deflate, zstd, identity"
     assert post(client, b"?", "text/plain", Content_Encoding="br").code == 415
     assert post(client, BODY).code == 200
     assert server.stats.requests[("http_proto", "other", "404")] == 1

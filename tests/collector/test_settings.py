@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from collector.settings import ENVIRONMENT, Settings, SettingsError, load
+from collector.settings import ENVIRONMENT, Settings, SettingsError, as_yaml, load
 
 
 @pytest.fixture
@@ -65,9 +65,27 @@ def test_every_setting_has_a_variable() -> None:
     """OFFRAILS_ and the setting's path; the listeners also by the names of their options."""
     values = {
         "OFFRAILS_SPECS": f"a{os.pathsep}b",
+        "OFFRAILS_RELOAD_WATCH": "false",
         "OFFRAILS_RECEIVER_GRPC": "off",
         "OFFRAILS_RECEIVER_HTTP": "off",
         "OFFRAILS_RECEIVER_MAX_REQUEST_BYTES": "2048",
+        "OFFRAILS_RECEIVER_MAX_INFLIGHT_BYTES": "2048",
+        "OFFRAILS_RECEIVER_MAX_INFLIGHT_REQUESTS": "7",
+        "OFFRAILS_RECEIVER_MAX_CONNECTIONS": "7",
+        "OFFRAILS_RECEIVER_HEAD_SECONDS": "1",
+        "OFFRAILS_RECEIVER_BODY_SECONDS": "1",
+        "OFFRAILS_RECEIVER_TLS_CERT": "cert.pem",
+        "OFFRAILS_RECEIVER_TLS_KEY": "key.pem",
+        "OFFRAILS_RECEIVER_TLS_CLIENT_CA": "ca.pem",
+        "OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE": "tokens",
+        "OFFRAILS_RECEIVER_CORS_ORIGINS": "https://a.example,https://b.example",
+        "OFFRAILS_RECEIVER_KEEPALIVE_PING_SECONDS": "1",
+        "OFFRAILS_RECEIVER_KEEPALIVE_PING_TIMEOUT_SECONDS": "1",
+        "OFFRAILS_RECEIVER_KEEPALIVE_PING_MIN_SECONDS": "1",
+        "OFFRAILS_RECEIVER_KEEPALIVE_MAX_IDLE_SECONDS": "1",
+        "OFFRAILS_RECEIVER_KEEPALIVE_MAX_AGE_SECONDS": "1",
+        "OFFRAILS_RECEIVER_KEEPALIVE_MAX_AGE_GRACE_SECONDS": "1",
+        "OFFRAILS_RECEIVER_REFLECTION": "true",
         "OFFRAILS_METRICS": "off",
         "OFFRAILS_ADMIN": "off",
         "OFFRAILS_SESSIONS_MAX": "7",
@@ -76,7 +94,28 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SESSIONS_HOLD_SECONDS": "1",
         "OFFRAILS_SESSIONS_ID_ATTRIBUTES": "my.id,session.id",
         "OFFRAILS_SESSIONS_NAMESPACE_ATTRIBUTES": "team",
+        "OFFRAILS_SESSIONS_AGENT_ATTRIBUTES": "my.agent",
+        "OFFRAILS_SESSIONS_REQUESTED": "never",
         "OFFRAILS_HISTORY": "complete",
+        "OFFRAILS_ADMIN_NAMES": "monitor.example",
+        "OFFRAILS_TRACE_URL": "https://traces.example/{trace_id}",
+        "OFFRAILS_ALERTS_ALERTMANAGER": "http://a:9093,http://b:9093",
+        "OFFRAILS_ALERTS_WEBHOOK_URL": "https://hook.example/x",
+        "OFFRAILS_ALERTS_WEBHOOK_SECRET": "key",
+        "OFFRAILS_ALERTS_JSONL": "verdicts.jsonl",
+        "OFFRAILS_ALERTS_OTLP_ENDPOINT": "http://c:4318",
+        "OFFRAILS_ALERTS_SETTLE_SECONDS": "1",
+        "OFFRAILS_ALERTS_REPEAT_SECONDS": "1",
+        "OFFRAILS_ALERTS_PAGES_PER_MINUTE": "7",
+        "OFFRAILS_ALERTS_QUEUE": "7",
+        "OFFRAILS_ALERTS_TIMEOUT_SECONDS": "1",
+        "OFFRAILS_ALERTS_SESSION_URL": "https://a.example/{session}",
+        "OFFRAILS_ALERTS_RUNBOOK_URL": "https://a.example/{alert}",
+        "OFFRAILS_RECORD_FOLDER": "spans",
+        "OFFRAILS_RECORD_FILE_BYTES": "7",
+        "OFFRAILS_RECORD_AGE_SECONDS": "7",
+        "OFFRAILS_RECORD_TOTAL_BYTES": "7",
+        "OFFRAILS_RECORD_REDACT": "a,b",
         "OFFRAILS_SHOW_ARGUMENTS": "true",
         "OFFRAILS_DRAIN_SECONDS": "1",
         "OFFRAILS_LOG_LEVEL": "debug",
@@ -123,6 +162,8 @@ def test_off_is_off(written: Any, word: str) -> None:
         ("sessions: {idle_seconds: .inf}\n", "sessions.idle_seconds: "),
         ("sessions: {idle_seconds: .nan}\n", "sessions.idle_seconds: "),
         ("receiver:\n", ":1:1: receiver: "),
+        ("receiver: {tls: {cert: a}}\n", "receiver.tls: expected both cert and key"),
+        ("receiver: {tls: {client_ca: a}}\n", "receiver.tls: client_ca needs cert and key"),
         ("metrics: 9464\n", ":1:1: metrics: expected HOST:PORT"),
         ("admin: here\n", ":1:1: admin: expected HOST:PORT"),
         ("- a\n", ":1:1: expected a mapping of settings"),
@@ -169,7 +210,28 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_every_setting_says_what_it_is() -> None:
     """Descriptions are what a reference of the settings is made of."""
     settings = Settings()
-    sections: tuple[BaseModel, ...] = (settings, settings.receiver, settings.sessions)
+    sections: tuple[BaseModel, ...] = (
+        settings,
+        settings.reload,
+        settings.receiver,
+        settings.sessions,
+    )
     for section in sections:
         for name, field in type(section).model_fields.items():
-            assert field.description or name in ("receiver", "sessions"), name
+            assert field.description or name in ("alerts", "reload", "receiver", "sessions"), (
+                name
+            )
+
+
+def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
+    """What `serve --print-config` prints reads back as the same settings."""
+    settings = load(None, {"OFFRAILS_TRACE_URL": "https://a/{trace_id}"}, {("metrics",): "off"})
+    file = tmp_path / "settings.yaml"
+    file.write_text(as_yaml(settings))
+    assert load(file, {}, {}) == settings
+
+
+def test_a_trace_link_is_a_link(tmp_path: Path) -> None:
+    """A link that a browser would run is refused."""
+    with pytest.raises(SettingsError, match="expected a link"):
+        load(None, {"OFFRAILS_TRACE_URL": "javascript:alert(1)"}, {})

@@ -1,7 +1,7 @@
 """A small real agent: a farm rover whose every tool call becomes a span and leaves by OTLP.
 
 `instrument` and `call_tool` are all an agent needs to be watched: ten lines, and nothing in them
-is ours. The rest plays five jobs, good and bad. Where the spans go is not said here, but by the
+is ours. The rest plays jobs, good and bad. Where the spans go is not said here, but by the
 variables any OTLP exporter knows:
 
     OTEL_SERVICE_NAME=farm-rover            which specs apply
@@ -16,12 +16,17 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
+
+from monitor import load_spec
+from monitor.testing.made import Mode
+from monitor.testing.runs import make
 
 # --- what makes an agent observable ------------------------------------------------------------
 
@@ -59,7 +64,7 @@ class Stuck(Exception):  # noqa: N818 - said by a rover
 def run(tool: str, **arguments: Any) -> str:
     """The tools themselves: they take a moment, and one of them may fail."""
     time.sleep(SECONDS_A_CALL)
-    if tool == "move" and (arguments["x"], arguments["y"]) == MUD:
+    if tool == "move" and (arguments.get("x"), arguments.get("y")) == MUD:
         raise Stuck("mud")
     return "ok"
 
@@ -92,11 +97,27 @@ JOBS: dict[str, Plan] = {
 }
 
 
+MADE_UP = {
+    "6 made up: early harm": Mode.EARLY_HARM,
+    "7 made up: redundant reads": Mode.REDUNDANT_READS,
+}
+"""Runs that `monitor.testing` makes from any spec, one for each way to fail."""
+
+
+def made_up() -> dict[str, Plan]:
+    """Two more jobs, made from the rover's own spec."""
+    spec = load_spec(Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml")
+    return {
+        job: [(call.tool, dict(call.arguments)) for call in make(spec, mode, seed=7).calls]
+        for job, mode in MADE_UP.items()
+    }
+
+
 def main() -> int:
     """Plays all jobs, then sends what is still waiting."""
     provider = TracerProvider()
     tracer = instrument(provider)
-    for job, plan in JOBS.items():
+    for job, plan in {**JOBS, **made_up()}.items():
         with tracer.start_as_current_span("invoke_agent rover"):
             for tool, arguments in plan:
                 with suppress(Stuck):  # the next step of its plan is to try another way

@@ -47,13 +47,13 @@ def test_harm_is_known_within_a_second(told: tuple[int, str, str, float]) -> Non
     """Each harmful call says why, and how soon after its span it was known."""
     _, out, _, _ = told
 
-    assert out.count("HARMFUL") == 4
+    assert out.count("HARMFUL") == 5
     for reason in ("out of order", "repeated", "unknown tool", "failed call"):
         assert reason in out
     assert "skipped: open_valve" in out
     assert "policy:  precedence: [open_valve, water]" in out
     milliseconds = [int(found) for found in re.findall(r"known (\d+) ms after", out)]
-    assert len(milliseconds) == 4
+    assert len(milliseconds) == 5
     assert max(milliseconds) < 1_000
 
 
@@ -71,6 +71,8 @@ def test_it_closes_with_scores_and_gauges(told: tuple[int, str, str, float]) -> 
         ("8", "2"),
         ("7", "1"),
         ("7", "0"),
+        ("7", "1"),
+        ("9", "0"),
     ]
     gauges = dict(re.findall(r"^  (offrails_\w+)\{.*\} (\S+)$", table, re.MULTILINE))
     for gauge, column in (("offrails_harm_rate", 3), ("offrails_prefix_crit", 4)):

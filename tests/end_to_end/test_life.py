@@ -107,7 +107,7 @@ def test_every_option_is_a_variable_too(serve: Serve, tmp_path: Path) -> None:
     """Options, variables and a file set the same things; options win, then variables."""
     file = tmp_path / "offrails.yaml"
     file.write_text(
-        f"specs: [{ROOT / 'dfa_specs'}]\nshow_arguments: true\nhistory: complete\n"
+        f"specs: [{ROOT / 'dfa_specs' / 'farm_rover.yaml'}]\nshow_arguments: true\nhistory: complete\n"
         "receiver: {grpc: off, http: off}\nmetrics: off\nadmin: off\n"
     )
     http, admin = tmp_path / "http", tmp_path / "admin"
@@ -125,7 +125,7 @@ def test_every_option_is_a_variable_too(serve: Serve, tmp_path: Path) -> None:
     send(service, session.spans)
 
     assert service.out[0] == (
-        f"offrails ready grpc=off http=unix:{http} metrics=off admin=unix:{admin} specs=2"
+        f"offrails ready grpc=off http=unix:{http} metrics=off admin=unix:{admin} specs=1"
     )
     assert service.judgement("s")["steps"][0]["arguments"] == {"n": 1}
 
@@ -234,14 +234,14 @@ def test_old_spans_are_joined_sessions(serve: Serve) -> None:
         ("water", None),
         ("fly", "unknown_tool"),
         ("log", None),
-        ("water", "after_final"),
+        ("water", None),  # calls between those that were seen may be missing too
     ]
-    assert (found["calls"], found["harmful"]) == (4, 2)
+    assert (found["calls"], found["harmful"]) == (4, 1)
     scores = ("harm_rate", "prefix_crit", "pc", "pc_ktc", "pc_hlr", "efficiency")
     assert {found[score] for score in scores} == {None}
     assert service.metric("offrails_session_score_window_sessions", spec="farm_rover") == 0
     assert not any(name == "offrails_harm_rate" for name, _ in service.metrics())
-    assert service.metric("offrails_calls_total", verdict="harmful") == 2
+    assert service.metric("offrails_calls_total", verdict="harmful") == 1
     assert eventually(lambda: service.metric("offrails_sessions_joined_total")) == 1
 
 

@@ -171,6 +171,39 @@ def test_a_bad_clock_is_placed_by_receipt() -> None:
     assert only(judge.observe(broken, NOW)).kind is Kind.PROGRESS
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
+def test_a_call_is_never_before_the_call_it_is_a_part_of(order: tuple[int, ...]) -> None:
+    """Another host's clock is behind: the child is placed behind its parent, and counted."""
+    parent = call(5, "unlock", end_ns=START + 9 * SECOND)
+    child = call(2, "open", parent_span_id=parent.span_id)
+    judge = monitor(ROVER)
+    made = (parent, child, water(6))
+    for index in order:
+        judge.observe(made[index], NOW)
+    (found,) = judge.find("s")
+
+    assert [step["tool"] for step in found["steps"]] == ["unlock", "open", "water"]
+    assert [step["start_ns"] - START for step in found["steps"]] == [
+        5 * SECOND,
+        2 * SECOND,
+        6 * SECOND,
+    ]
+    assert (found["harmful"], judge.skewed) == (0, 1)
+
+
+def test_a_wrapper_that_is_ordered_by_its_end_stays_behind_its_children() -> None:
+    """An agent as a tool is done when it returns: its own calls come first."""
+    judge = monitor(ROVER + "order: {water: end}\n")
+    wrapper = water(1, end_ns=START + 9 * SECOND)
+    for number, tool in ((2, "unlock"), (3, "open")):
+        judge.observe(call(number, tool, parent_span_id=wrapper.span_id), NOW)
+    judge.observe(wrapper, NOW)
+    (found,) = judge.find("s")
+
+    assert [step["tool"] for step in found["steps"]] == ["unlock", "open", "water"]
+    assert (found["harmful"], judge.skewed) == (0, 0)
+
+
 # --- missing knowledge ---------------------------------------------------------------------------
 
 
@@ -362,6 +395,93 @@ def test_a_returning_session_goes_on_where_it_was() -> None:
 
     assert (verdict.kind, verdict.step) == (Kind.PROGRESS, 2)
     assert judge.find("s")[0]["ended"] is None
+
+
+def test_what_comes_after_the_end_changes_no_final_counter() -> None:
+    """A late span corrects the object of an ended session; its final scores were counted once."""
+    judge = monitor(ROVER, idle_ns=60 * SECOND)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(water(3), NOW)
+    pair = judge.totals.pairs["rover", "rover"]
+    judge.tick(NOW + 61 * SECOND)
+    before = (pair.finished, pair.final.total(), dict(pair.outcomes))
+    judge.observe(call(2, "open"), NOW + 62 * SECOND)
+    judge.tick(NOW + 125 * SECOND)
+    (found,) = judge.find("s")
+
+    assert before == (pair.finished, pair.final.total(), dict(pair.outcomes))
+    assert before[:2] == (1, 1)
+    assert (found["harmful"], found["state"], found["ended"]) == (0, "G3", "idle")
+
+
+def test_a_harmful_verdict_that_became_final_is_told_once() -> None:
+    """Whoever asks hears of each final harmful verdict, and of none that was revised before."""
+    judge, told = monitor(ROVER), list[Verdict]()
+    judge.on_final(told.append)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(water(3), NOW)
+    judge.observe(call(2, "open"), NOW + SECOND)
+    judge.observe(call(4, "dance"), NOW)
+    judge.tick(NOW + 9 * SECOND)
+    assert told == []
+    judge.tick(NOW + 11 * SECOND)
+    judge.close(NOW + 12 * SECOND)
+
+    assert [(verdict.tool, verdict.final, verdict.step) for verdict in told] == [
+        ("dance", True, 4)
+    ]
+
+
+def test_sessions_without_a_call_are_counted() -> None:
+    """A conversation that is heard of and never calls a tool is counted when it is idle."""
+    judge = monitor(ROVER, idle_ns=60 * SECOND)
+    for name in ("quiet", "s"):
+        key = SessionKey("", name)
+        judge.learn(key, NOW, attributes=ATTRIBUTES, start_ns=START)
+    judge.observe(call(1, "unlock"), NOW + SECOND)
+    judge.tick(NOW + 59 * SECOND)
+    assert judge.without_calls == 0
+    judge.tick(NOW + 100 * SECOND)
+
+    assert judge.without_calls == 1
+
+
+def test_a_spec_bound_late_beside_another_has_missed_nothing() -> None:
+    """A policy judges at once; the task that waits for the agent's name judges from the start."""
+    judge = monitor(BY_AGENT, POLICY)
+    judge.observe(water(1), NOW)
+    judge.observe(call(2, "dig"), NOW)
+    key, named = SessionKey("", "s"), (START, b"root", "gardener")
+    judge.learn(key, NOW, attributes=ATTRIBUTES, start_ns=START, named=named)
+    found = {each["spec"]: each for each in judge.find("s")}
+
+    assert (found["named"]["calls"], found["named"]["exact"]) == (2, True)
+    assert found["policy"]["calls"] == 1
+
+
+def test_a_spec_bound_after_the_window_has_missed_calls() -> None:
+    """What was not kept was not judged: the session is joined for that spec, and says so."""
+    judge = monitor(BY_AGENT, POLICY)
+    judge.observe(water(1), NOW)
+    judge.tick(NOW + 11 * SECOND)
+    key, named = SessionKey("", "s"), (START, b"root", "gardener")
+    judge.learn(key, NOW + 12 * SECOND, attributes=ATTRIBUTES, start_ns=START, named=named)
+    judge.observe(call(80, "dig"), NOW + 30 * SECOND)
+    found = {each["spec"]: each for each in judge.find("s")}
+
+    assert (found["named"]["joined"], found["named"]["harmful"]) == (True, 0)
+    assert found["named"]["coverage"]["not_judged"] == {"no_spec": 1}
+
+
+def test_calls_missed_between_seen_ones_are_no_harm() -> None:
+    """Before the start any call may have been received by the process that is gone."""
+    judge = Monitor(specs(ROVER), Limits(), started_ns=START + 10 * SECOND)
+    judge.observe(call(1, "unlock"), NOW)
+    judge.observe(water(9), NOW)
+    judge.observe(call(11, "dance"), NOW)
+    (found,) = judge.find("s")
+
+    assert [step["kind"] for step in found["steps"]] == ["progress", "progress", "harmful"]
 
 
 def test_a_control_tool_is_shown_and_not_judged() -> None:

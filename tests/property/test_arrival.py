@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.decode.span import Span
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.simulation.ends import Service, State
+from tests.simulation.world import SPECS as WORLD_SPECS
+from tests.simulation.world import World
 
 TASK = """
 id: task
@@ -195,6 +199,39 @@ def test_a_retracted_call_is_as_if_it_had_never_come(
             ]
             for o in objects
         ]
-        return sorted(each for each in told if each)
+        return sorted((each for each in told if each), key=str)
 
     assert steps(list(monitor.judgements())) == steps(judged(rest)[0])
+
+
+# --- through the pipeline ------------------------------------------------------------------------
+
+
+def ended(requests: Sequence[Sequence[Span]]) -> State:
+    """What a service has come to once every verdict is final."""
+    service, now = Service(WORLD_SPECS), START + 60 * SECOND
+    for number, request in enumerate(requests):
+        service.send(request, now + number)
+    service.monitor.tick(now + 11 * SECOND)
+    return service.state()
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 4), st.integers(1, 12))
+def test_any_requests_end_alike(chance: random.Random, sessions: int, most: int) -> None:
+    """Spans permuted, doubled, split and merged over requests, sessions interleaved: one truth."""
+    world = World(chance)
+    spans = [
+        span
+        for number in range(sessions)
+        for span in world.session(f"s{number}", START + chance.randrange(5 * SECOND)).spans
+    ]
+    shuffled = spans + chance.sample(spans, chance.randrange(len(spans) + 1))
+    chance.shuffle(shuffled)
+    requests = []
+    while shuffled:
+        size = chance.randint(1, most)
+        requests.append(shuffled[:size])
+        del shuffled[:size]
+
+    assert ended(requests) == ended([sorted(spans, key=lambda span: span.start_ns)])

@@ -1,0 +1,37 @@
+"""The PrometheusRule resource for Kubernetes, made from the plain rule file.
+
+python -m collector.prometheusrule > deploy/prometheus/prometheusrule.yaml
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+__all__ = ["RULES", "resource"]
+
+RULES = Path(__file__).parents[1] / "deploy" / "prometheus" / "rules" / "offrails.yml"
+
+_HEAD = """\
+# Generated from rules/offrails.yml: python -m collector.prometheusrule
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: offrails
+  labels:
+    app.kubernetes.io/name: offrails
+spec:
+"""
+
+
+def resource(rules: str) -> str:
+    """The resource around the groups of a rule file, which must be one mapping `groups`."""
+    groups = yaml.safe_load(rules)["groups"]
+    text: str = yaml.safe_dump({"groups": groups}, sort_keys=False, width=1_000)
+    return _HEAD + "".join(f"  {line}\n" for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(resource(RULES.read_text()))

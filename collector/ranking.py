@@ -1,0 +1,100 @@
+"""The worst sessions first, from however many there are, without holding up the process."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from monitor.engine import Monitor
+from monitor.session.judgement import Judgement
+from monitor.session.session import Session
+from monitor.session.summary import SORTS, agent_of, summary
+
+__all__ = ["LISTED_MAX", "Wanted", "ranked"]
+
+LISTED_MAX = 1_000
+"""Rows of one list."""
+
+_LUMP = 500
+"""Sessions looked at before other tasks get their turn: half a millisecond."""
+
+
+class Wanted(NamedTuple):
+    """What a list is asked for; "" asks for anything."""
+
+    sort: str
+    limit: int
+    agent: str = ""
+    spec: str = ""
+    namespace: str | None = None
+    text: str = ""
+    """Part of a session's id, its agent or its spec, in any case."""
+    only: str = ""
+    """`harmful` | `live` | `ended`"""
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Wanted:
+        """Reads a query string's values.
+
+        Raises:
+            ValueError: `sort` or `limit` is none that there is.
+        """
+        sort, limit = query.get("sort", "recent"), query.get("limit", "200")
+        if sort not in SORTS:
+            raise ValueError(f"sort must be one of {', '.join(SORTS)}")
+        if not (limit.isascii() and limit.isdecimal()):
+            raise ValueError("limit must be a whole number")
+        return cls(
+            sort,
+            min(int(limit[:9]), LISTED_MAX),
+            query.get("agent", ""),
+            query.get("spec", ""),
+            query.get("namespace"),
+            query.get("q", "").casefold(),
+            query.get("only", ""),
+        )
+
+    def takes(self, session: Session, judgement: Judgement) -> bool:
+        """True where a row of the list is about this judgement."""
+        spec, agent = judgement.judge.spec.id, agent_of(session, judgement)
+        return (
+            (not self.agent or agent == self.agent)
+            and (not self.spec or spec == self.spec)
+            and (self.namespace is None or session.key.namespace == self.namespace)
+            and self._has(session, judgement)
+            and (not self.text or self.text in f"{session.key.id}\n{agent}\n{spec}".casefold())
+        )
+
+    def _has(self, session: Session, judgement: Judgement) -> bool:
+        if self.only == "harmful":
+            judged = judgement.judge.spec.kind != "reference"
+            return judged and judgement.head.tally.harmful_steps > 0
+        if self.only in ("live", "ended"):
+            return (session.ended is None) == (self.only == "live")
+        return True
+
+
+async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+    """The first `limit` summaries, and how many judgements match in all.
+
+    Memory is bounded by the limit; other tasks run between lumps.
+    """
+    key = SORTS[wanted.sort]
+    best: list[tuple[Any, int, Session, Judgement]] = []
+    matching = 0
+    for number, (session, judgement) in enumerate(monitor.open_judgements()):
+        if number % _LUMP == _LUMP - 1:
+            await asyncio.sleep(0)
+        if not wanted.takes(session, judgement):
+            continue
+        matching += 1
+        # The number breaks ties: the more recent first, and sessions are never compared.
+        entry = (key(session, judgement), -number, session, judgement)
+        if len(best) < wanted.limit:
+            heapq.heappush(best, entry)
+        elif best and entry > best[0]:
+            heapq.heapreplace(best, entry)
+    rows = [summary(session, judgement) for _, _, session, judgement in sorted(best)[::-1]]
+    return {"sessions": rows, "matching": matching, "live": monitor.sessions}

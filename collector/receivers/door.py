@@ -1,0 +1,110 @@
+"""Who is let in: senders with a token, and as many at once as there is room for.
+
+Both transports ask here before they read a body. What is refused here was not read, or is thrown
+away unread; what is let in is answered, so a sender never loses what it was told is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from collector.receivers.status import Outcome, Refusal
+from collector.receivers.tokens import Tokens
+
+__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "Door", "Ticket"]
+
+RETRY_SECONDS: Final = 1
+"""Room is made as fast as bodies arrive."""
+
+
+HEAD_SECONDS: Final = 10.0
+"""From the first byte of a request, or the connection's start, to the end of its headers."""
+BODY_SECONDS: Final = 60.0
+"""From the end of the headers to the end of the body."""
+
+
+class Door:
+    """Lets requests in.
+
+    Args:
+        bytes_max: of all bodies that are being read.
+        requests_max: that are being read.
+        tokens: who may send; None: anyone.
+        body_seconds: for one body.
+    """
+
+    def __init__(
+        self,
+        bytes_max: int = 256 << 20,
+        requests_max: int = 16_384,
+        tokens: Tokens | None = None,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
+        self.bytes = 0
+        """Of bodies that are being read now."""
+        self.requests = 0
+        """That are being read now."""
+        self.body_seconds = body_seconds
+        self._bytes_max = bytes_max
+        self._requests_max = requests_max
+        self._tokens = tokens
+
+    def sender(self, authorization: str) -> str | None:
+        """Return the name of the sender's token; None where no token is asked for.
+
+        Raises:
+            Refusal: UNAUTHENTICATED.
+        """
+        return None if self._tokens is None else self._tokens.sender(authorization)
+
+    @contextmanager
+    def enter(self) -> Iterator[Ticket]:
+        """Take part in what is in flight until the block ends.
+
+        Raises:
+            Refusal: UNAVAILABLE, with the time after which to try again.
+        """
+        if self.requests >= self._requests_max:
+            raise _full(f"{self.requests} requests are being read")
+        self.requests += 1
+        ticket = Ticket(self)
+        try:
+            yield ticket
+        finally:
+            self.requests -= 1
+            self.bytes -= ticket.bytes
+
+    def has_room(self, count: int) -> bool:
+        return self.bytes + count <= self._bytes_max
+
+
+class Ticket:
+    """One request that was let in, and the bytes it holds."""
+
+    __slots__ = ("_door", "bytes")
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self.bytes = 0
+
+    def grow(self, count: int) -> None:
+        """Hold so many bytes more.
+
+        Raises:
+            Refusal: UNAVAILABLE; there is no room for them.
+        """
+        if not self._door.has_room(count):
+            raise _full(f"{self._door.bytes} bytes are being read")
+        self.bytes += count
+        self._door.bytes += count
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self._door.bytes -= self.bytes
+        self.bytes = 0
+
+
+def _full(what: str) -> Refusal:
+    return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)

@@ -1,0 +1,63 @@
+"""Files that may be replaced while the process runs: certificates and tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Watched", "read_file"]
+
+LOOK_SECONDS: Final = 1.0
+"""How often files are looked at, at most; and how late a change is noticed."""
+
+
+class Watched:
+    """Says when one of some files has changed since it was last asked.
+
+    Args:
+        files: looked at together.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, *files: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._files = files
+        self._clock = clock
+        self._next = clock() + LOOK_SECONDS
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        """True once for each change; costs a clock reading but for once a second."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + LOOK_SECONDS
+        seen = self._look()
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        return True
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_signature(file) for file in self._files]
+
+
+def _signature(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_file(file: Path, setting: str) -> bytes:
+    """Return what is in a file that a setting names.
+
+    Raises:
+        OSError: a sentence that names the setting and the file.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise OSError(error.errno, f"{setting}: {file}: {error.strerror}") from error

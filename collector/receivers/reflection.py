@@ -1,0 +1,111 @@
+"""gRPC server reflection, by which tools such as grpcurl learn what may be called.
+
+grpc.reflection.v1 and v1alpha, which are the same on the wire; off unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+
+from collector.decode.slim import BYTES, INT32, STRING, build
+
+__all__ = ["Reflection"]
+
+if TYPE_CHECKING:
+    _Handler = grpc.GenericRpcHandler[Any, Any]
+else:
+    _Handler = grpc.GenericRpcHandler
+
+METHODS: Final = frozenset(
+    f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    for version in ("v1", "v1alpha")
+)
+FILES: Final = (
+    trace_service_pb2.DESCRIPTOR,
+    metrics_service_pb2.DESCRIPTOR,
+    logs_service_pb2.DESCRIPTOR,
+)
+NOT_FOUND: Final = grpc.StatusCode.NOT_FOUND.value[0]
+
+_MESSAGES: Final = build(
+    "offrails.reflection",
+    {
+        "Request": [("file", 3, STRING, False), ("symbol", 4, STRING, False)],
+        "Response": [
+            ("request", 2, BYTES, False),
+            ("files", 4, "Files", False),
+            ("services", 6, "Services", False),
+            ("error", 7, "Error", False),
+        ],
+        "Files": [("protos", 1, BYTES, True)],
+        "Services": [("services", 1, "Service", True)],
+        "Service": [("name", 1, STRING, False)],
+        "Error": [("code", 1, INT32, False), ("message", 2, STRING, False)],
+    },
+)
+
+
+class Reflection(_Handler):
+    """Lists the services, and gives the descriptors of their files."""
+
+    def __init__(self) -> None:
+        self._handler = grpc.stream_stream_rpc_method_handler(_serve)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._handler if handler_call_details.method in METHODS else None
+
+
+async def _serve(requests: Any, context: Any) -> Any:
+    async for raw in requests:
+        try:
+            yield _answer(raw)
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a reflection request")
+
+
+def _answer(raw: bytes) -> bytes:
+    request = _MESSAGES["Request"].FromString(raw)
+    response = _MESSAGES["Response"](request=raw)
+    wanted = request.file or request.symbol
+    if not wanted:  # what is left of the choices: list_services
+        names = sorted(name for file in FILES for name in _services(file))
+        response.services.services.extend(_MESSAGES["Service"](name=name) for name in names)
+    elif (file := _find(request.file, request.symbol)) is not None:
+        response.files.protos.extend(_with_imports(file).values())
+    else:
+        response.error.code = NOT_FOUND
+        response.error.message = f"not found: {wanted[:200]}"
+    serialised: bytes = response.SerializeToString()
+    return serialised
+
+
+def _services(file: FileDescriptor) -> Iterator[str]:
+    return (service.full_name for service in file.services_by_name.values())
+
+
+def _find(file_name: str, symbol: str) -> FileDescriptor | None:
+    for file in FILES:
+        try:
+            if file_name:
+                return file.pool.FindFileByName(file_name)
+            return file.pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            continue
+    return None
+
+
+def _with_imports(file: FileDescriptor) -> dict[str, bytes]:
+    """A file and all it imports, by name."""
+    found = {file.name: file.serialized_pb}
+    for other in file.dependencies:
+        found |= _with_imports(other)
+    return found

@@ -1,0 +1,157 @@
+"""The OTLP listeners of a service, by its settings."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from collector.receivers.address import parse_address
+from collector.receivers.door import Door
+from collector.receivers.export import Export
+from collector.receivers.http import HttpApp
+from collector.receivers.listener import Bounds, Listener
+from collector.receivers.senders import SENDER_KEY
+from collector.receivers.tls import Certificates
+from collector.receivers.tokens import Tokens
+from collector.settings import OFF, Receiver, Settings
+
+__all__ = ["Server", "allow_connections", "build_receivers", "namespace_keys", "warn_if_open"]
+
+RESERVED_FILES = 64
+"""Descriptors for everything that is no connection of a sender."""
+
+
+class Server(Protocol):
+    """A listener."""
+
+    async def start(self) -> str: ...
+    async def stop(self, grace_seconds: float) -> None: ...
+
+
+def build_receivers(settings: Receiver, export: Export) -> dict[str, Server]:
+    """Return the listeners that are not off, by name.
+
+    Raises:
+        OSError: a sentence; the tokens or certificates cannot be used.
+    """
+    tokens_file = settings.auth.bearer.tokens_file
+    door = Door(
+        max(settings.max_inflight_bytes, settings.max_request_bytes),
+        settings.max_inflight_requests,
+        Tokens(tokens_file) if tokens_file else None,
+        settings.body_seconds,
+    )
+    receivers: dict[str, Server] = {}
+    if settings.grpc != OFF:
+        receivers["grpc"] = _grpc(settings, export, door)
+    if settings.http != OFF:
+        receivers["http"] = _http(settings, export, door)
+    return receivers
+
+
+def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
+    # grpc costs 20 MB of memory: it is imported only where it is wanted.
+    from collector.receivers.grpc import Connections, GrpcReceiver
+
+    keepalive = settings.keepalive
+    return GrpcReceiver(
+        export,
+        settings.grpc,
+        settings.max_request_bytes,
+        door=door,
+        certificates=_certificates(settings),
+        connections=Connections(
+            most=settings.max_connections,
+            handshake=settings.head_seconds,
+            ping_interval=keepalive.ping_seconds,
+            ping_timeout=keepalive.ping_timeout_seconds,
+            ping_interval_min=keepalive.ping_min_seconds,
+            idle_max=keepalive.max_idle_seconds,
+            age_max=keepalive.max_age_seconds,
+            age_grace=keepalive.max_age_grace_seconds,
+        ),
+        reflection=settings.reflection,
+    )
+
+
+def _http(settings: Receiver, export: Export, door: Door) -> Server:
+    app = HttpApp(export, settings.max_request_bytes, door=door, origins=settings.cors.origins)
+    bounds = Bounds(
+        settings.max_connections,
+        settings.head_seconds,
+        settings.body_seconds,
+        settings.keepalive.max_age_seconds,
+    )
+    return Listener(
+        app,
+        settings.http,
+        certificates=_certificates(settings),
+        bounds=bounds,
+        stats=export.stats,
+    )
+
+
+def _certificates(settings: Receiver) -> Certificates | None:
+    """Each listener looks at the files by itself: they run on different threads."""
+    tls = settings.tls
+    if tls.cert is None or tls.key is None:
+        return None
+    return Certificates(tls.cert, tls.key, tls.client_ca)
+
+
+def namespace_keys(settings: Settings) -> Sequence[str]:
+    """Where tokens are asked for, the name of the sender's comes first in the namespace."""
+    given = settings.sessions.namespace_attributes
+    return (SENDER_KEY, *given) if settings.receiver.auth.bearer.tokens_file else given
+
+
+def warn_if_open(settings: Receiver, addresses: Mapping[str, str]) -> None:
+    """Log a warning for each listener that others can reach and nothing protects."""
+    encrypted = settings.tls.cert is not None
+    known = settings.tls.client_ca is not None or settings.auth.bearer.tokens_file is not None
+    for name in ("grpc", "http"):
+        if name not in addresses or not _is_public(addresses[name]):
+            continue
+        missing = [
+            setting
+            for setting, there in (
+                ("receiver.tls", encrypted),
+                ("receiver.auth or receiver.tls.client_ca", known),
+            )
+            if not there
+        ]
+        if missing:
+            structlog.get_logger("offrails").warning(
+                "open_to_others",
+                listener=name,
+                address=addresses[name],
+                missing=missing,
+                consequence="who reaches this port can "
+                + ("read what agents send" if known else "send what it likes"),
+            )
+
+
+def _is_public(address: str) -> bool:
+    parsed = parse_address(address)
+    if parsed.path or parsed.host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(parsed.host or "::").is_loopback
+    except ValueError:  # a name
+        return True
+
+
+def allow_connections(settings: Receiver) -> None:
+    """Raise the process' bound on open files, as far as it may, to hold the connections."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        wanted = 2 * settings.max_connections + RESERVED_FILES
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,0 +1,243 @@
+"""Recording: accepted trace requests as OTLP/JSON lines, for `learn` and `replay`.
+
+Ingest never waits: bodies go into a bounded queue, and a thread of its own turns them into lines
+and writes them. What does not fit is counted, never waited for. A file is named when it is begun
+and ends in `.open` until it is whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import re2
+import structlog
+
+from collector.settings import Record
+
+__all__ = ["Recorder", "line", "recorder_of"]
+
+Encoding = Literal["proto", "json"]
+
+REDACTED: Final = "[redacted]"
+SECOND_NS: Final = 1_000_000_000
+OPEN: Final = ".open"
+_IDS: Final = ("traceId", "spanId", "parentSpanId")
+_TEXTS: Final = ("stringValue", "string_value")
+_PATTERN: Final = "offrails-*.jsonl.gz"
+_WAIT_SECONDS: Final = 1.0
+
+
+def line(body: bytes, encoding: Encoding, redact: Sequence[Any] = ()) -> bytes:
+    """One request as a line of OTLP/JSON.
+
+    Args:
+        body: an ExportTraceServiceRequest.
+        encoding: of the body.
+        redact: compiled expressions; what they match in a text value is replaced.
+    """
+    found = json.loads(body) if encoding == "json" else _from_proto(body)
+    if redact:
+        _redact(found, redact)
+    text = json.dumps(found, ensure_ascii=True, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def _from_proto(body: bytes) -> Any:
+    """OTLP/JSON is protobuf's JSON, but for ids, which are hexadecimal, and enums, numbers."""
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        ExportTraceServiceRequest,
+    )
+
+    found = MessageToDict(
+        ExportTraceServiceRequest.FromString(body), use_integers_for_enums=True
+    )
+    for resource in found.get("resourceSpans", ()):
+        for scope in resource.get("scopeSpans", ()):
+            for span in scope.get("spans", ()):
+                for each in (span, *span.get("links", ())):
+                    _to_hex(each)
+    return found
+
+
+def _to_hex(holder: dict[str, Any]) -> None:
+    for key in _IDS:
+        if key in holder:
+            holder[key] = base64.b64decode(holder[key]).hex()
+
+
+def _redact(value: Any, redact: Sequence[Any]) -> None:
+    """Replaces what matches in every text value, wherever it is."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            for key in _TEXTS:
+                text = each.get(key)
+                if isinstance(text, str):
+                    for pattern in redact:
+                        text = pattern.sub(REDACTED, text)
+                    each[key] = text
+            waiting += each.values()
+
+
+class Recorder:
+    """Writes lines to files of bounded size and age, and drops the oldest files.
+
+    Args:
+        folder: for the files; made if need be.
+        clock: Unix nanoseconds.
+        file_bytes: a file is closed when it holds so much, before compression.
+        age_seconds: or when it is so old.
+        total_bytes: of all whole files, compressed; beyond it the oldest go.
+        queue_bytes: of bodies that wait.
+        redact: RE2 expressions; what they match in a text value is replaced.
+
+    Raises:
+        ValueError: an expression is none.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Callable[[], int],
+        *,
+        file_bytes: int = 64 << 20,
+        age_seconds: float = 3600,
+        total_bytes: int = 1 << 30,
+        queue_bytes: int = 64 << 20,
+        redact: Sequence[str] = (),
+    ) -> None:
+        self.dropped = 0
+        """Requests that were not recorded: the queue was full, or the disk refused them."""
+        self._folder = folder
+        self._clock = clock
+        self._file_bytes, self._age_ns = file_bytes, int(age_seconds * SECOND_NS)
+        self._total_bytes, self._queue_bytes = total_bytes, queue_bytes
+        self._redact = [_compiled(pattern) for pattern in redact]
+        self._log = structlog.get_logger("collector.record")
+        self._queue: queue.SimpleQueue[tuple[bytes, Encoding] | None] = queue.SimpleQueue()
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._file: gzip.GzipFile | None = None
+        self._path = folder
+        self._written = 0
+        self._begun_ns = 0
+
+    def start(self) -> None:
+        """Begins to write.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._thread = threading.Thread(target=self._run, name="record", daemon=True)
+        self._thread.start()
+
+    def take(self, body: bytes, encoding: Encoding) -> None:
+        """Takes a request; returns at once."""
+        with self._lock:
+            if self._waiting + len(body) > self._queue_bytes:
+                self.dropped += 1
+                return
+            self._waiting += len(body)
+        self._queue.put((body, encoding))
+
+    def stop(self) -> None:
+        """Writes what waits and closes the file."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while True:
+            try:
+                found = self._queue.get(timeout=_WAIT_SECONDS)
+            except queue.Empty:
+                self._close_old()
+                continue
+            if found is None:
+                break
+            with self._lock:
+                self._waiting -= len(found[0])
+            try:
+                self._write(line(*found, self._redact))
+            except Exception as error:  # noqa: BLE001
+                # A request that cannot be written must not end the recording of the next.
+                self._refuse(error)
+        self._close_old(now=True)
+
+    def _refuse(self, error: Exception) -> None:
+        if not self.dropped:
+            self._log.error("a request could not be recorded", error=str(error))
+        self.dropped += 1
+
+    def _write(self, text: bytes) -> None:
+        self._close_old()
+        if self._file is None:
+            self._open()
+        assert self._file is not None
+        self._file.write(text)
+        self._written += len(text)
+        if self._written >= self._file_bytes:
+            self._close_old(now=True)
+
+    def _open(self) -> None:
+        self._begun_ns, self._written = self._clock(), 0
+        self._path = self._folder / f"offrails-{self._begun_ns:020d}.jsonl.gz"
+        self._file = gzip.open(f"{self._path}{OPEN}", "wb", compresslevel=3)  # noqa: SIM115
+
+    def _close_old(self, *, now: bool = False) -> None:
+        """Closes the file where it is old enough, or now; then there may be too many."""
+        file = self._file
+        if file is None or not (now or self._clock() - self._begun_ns >= self._age_ns):
+            return
+        self._file = None
+        try:
+            file.close()
+            Path(f"{self._path}{OPEN}").rename(self._path)
+            self._prune()
+        except OSError as error:
+            self._refuse(error)
+
+    def _prune(self) -> None:
+        files = sorted(self._folder.glob(_PATTERN))
+        sizes = {file: file.stat().st_size for file in files}
+        total = sum(sizes.values())
+        for file in files[:-1]:
+            if total <= self._total_bytes:
+                return
+            file.unlink()
+            total -= sizes[file]
+
+
+def recorder_of(settings: Record, clock: Callable[[], int]) -> Recorder | None:
+    """The recorder that is set up; None where nothing is to be recorded."""
+    if settings.folder is None:
+        return None
+    return Recorder(
+        settings.folder,
+        clock,
+        file_bytes=settings.file_bytes,
+        age_seconds=settings.age_seconds,
+        total_bytes=settings.total_bytes,
+        redact=settings.redact,
+    )
+
+
+def _compiled(pattern: str) -> Any:
+    try:
+        return re2.compile(pattern)
+    except re2.error as problem:
+        raise ValueError(f"{pattern!r} is no RE2 expression: {problem}") from None

@@ -1,0 +1,34 @@
+"""Pages to Alertmanager's API v2, which keeps its silences, inhibition and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from collector.asgi import as_json
+from collector.sinks.http import post
+
+__all__ = ["Alertmanager"]
+
+
+class Alertmanager:
+    """One Alertmanager.
+
+    Args:
+        url: its base, such as http://127.0.0.1:9093.
+        timeout_seconds: for a whole request.
+    """
+
+    name = "alertmanager"
+
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self._url = url.rstrip("/") + "/api/v2/alerts"
+        self._timeout_seconds = timeout_seconds
+
+    async def send(self, messages: Sequence[Sequence[dict[str, Any]]]) -> None:
+        """Each message is a list of alerts; one request carries them all."""
+        # Of one alert told twice only the last counts.
+        alerts = {str(alert["labels"]): alert for told in messages for alert in told}
+        body = as_json(list(alerts.values()))
+        headers = {"content-type": "application/json"}
+        await post(self._url, body, headers, self._timeout_seconds)

@@ -1,0 +1,189 @@
+"""All that leaves the process when a call is harmful: pages, lines and events, each by its queue.
+
+`deliver` is what the pipeline calls: it decides and puts in, and never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from collector.settings import Alerts as AlertSettings
+from collector.sinks.alertmanager import Alertmanager
+from collector.sinks.event import as_event
+from collector.sinks.jsonl import JsonLines
+from collector.sinks.otlp_logs import OtlpLogs, of_session, of_verdict
+from collector.sinks.page import Links, Page, as_alert
+from collector.sinks.pager import Pager, Rules
+from collector.sinks.queue import Queue
+from collector.sinks.webhook import Webhook
+from monitor.exposition import Family, family, histogram
+from monitor.records import Kind, Verdict
+from monitor.totals import SessionFinished
+
+__all__ = ["Alerts"]
+
+SECOND = 1_000_000_000
+TICK_SECONDS = 0.05
+"""How late a settled call may page."""
+
+KEPT_FOR = 4
+"""An Alertmanager that hears nothing of an alert for so many repeats takes it as over."""
+
+NO_END = "0001-01-01T00:00:00Z"
+"""How Alertmanager's webhook says that an alert has not ended."""
+
+
+class Alerts:
+    """The sinks of one process.
+
+    Args:
+        settings: the section `alerts`.
+        trace_url: where a trace is shown.
+        quiet_ns: a page is over when its session did no more such harm for so long.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(
+        self, settings: AlertSettings, trace_url: str, quiet_ns: int, clock: Callable[[], int]
+    ) -> None:
+        self._clock = clock
+        self._repeat_ns = int(settings.repeat_seconds * SECOND)
+        self._links = Links(trace_url, settings.session_url, settings.runbook_url)
+        timeout, room = settings.timeout_seconds, settings.queue
+        self._managers = [
+            Queue(Alertmanager(url, timeout), room) for url in settings.alertmanager
+        ]
+        hook = settings.webhook
+        self._hooks = (
+            [Queue(Webhook(hook.url, hook.secret, timeout), room, lump=1)] if hook.url else []
+        )
+        self._lines = [Queue(JsonLines(settings.jsonl), room)] if settings.jsonl else []
+        self._logs = (
+            [Queue(OtlpLogs(settings.otlp_endpoint, timeout), room)]
+            if settings.otlp_endpoint
+            else []
+        )
+        rules = Rules(
+            settle_ns=int(settings.settle_seconds * SECOND),
+            repeat_ns=self._repeat_ns,
+            quiet_ns=quiet_ns,
+            per_minute=settings.pages_per_minute,
+        )
+        self.pager = Pager(rules, self._tell)
+        self._ticker: asyncio.Task[None] | None = None
+
+    @property
+    def queues(self) -> list[Queue]:
+        return [*self._managers, *self._hooks, *self._lines, *self._logs]
+
+    # --- what comes in -------------------------------------------------------------------------
+
+    def deliver(self, verdicts: Sequence[Verdict]) -> None:
+        """New verdicts and revisions, as they are given."""
+        if not self.queues:
+            return
+        now = self._clock()
+        news = [
+            verdict
+            for verdict in verdicts
+            if verdict.kind is Kind.HARMFUL or verdict.revised_from is Kind.HARMFUL
+        ]
+        if self._managers or self._hooks:
+            self.pager.take(news, now)
+        for verdict in news:
+            for queue in self._lines:
+                queue.put(as_event(verdict))
+            for queue in self._logs:
+                queue.put(of_verdict(verdict, now))
+
+    def ended(self, events: Sequence[SessionFinished]) -> None:
+        """Sessions that are over."""
+        now = self._clock()
+        self.pager.ended(events, now)
+        for queue in self._logs:
+            for event in events:
+                for score in of_session(event, now):
+                    queue.put(score)
+
+    # --- what goes out -------------------------------------------------------------------------
+
+    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+        ends = now + KEPT_FOR * self._repeat_ns
+        alerts = [as_alert(page, self._links, ends) for page in pages]
+        for queue in self._managers:
+            queue.put(alerts)
+        if news:
+            for page, alert in zip(pages, alerts, strict=True):
+                for queue in self._hooks:
+                    queue.put(_for_hook(page, alert))
+
+    # --- its life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to send, in the running loop."""
+        for queue in self.queues:
+            queue.start()
+        if self._managers or self._hooks:
+            self._ticker = asyncio.create_task(self._tick())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.pager.tick(self._clock())
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Sends what waits, as far as the time allows."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
+
+    # --- what the metrics say of it --------------------------------------------------------------
+
+    def families(self) -> Iterator[Family]:
+        """The metrics of alerts; those of several Alertmanagers are one."""
+        named: dict[str, list[Queue]] = {}
+        for queue in self.queues:
+            named.setdefault(queue.name, []).append(queue)
+        yield family(
+            "alerts_sent",
+            [
+                ((name, result), sum(queue.results[result] for queue in queues))
+                for name, queues in named.items()
+                for result in ("ok", "failed", "dropped")
+            ],
+        )
+        yield from _by_sink(named)
+        withheld = sorted(self.pager.withheld.items())
+        yield family("alerts_withheld", [((reason,), count) for reason, count in withheld])
+        yield family("alerts_firing", [((), len(self.pager.firing))])
+
+
+def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Family]:
+    rows = [((name,), queues) for name, queues in named.items()]
+    yield family("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
+    yield family("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
+    yield family(
+        "alert_queue_capacity", [(n, sum(q.capacity for q in each)) for n, each in rows]
+    )
+    yield histogram("alert_delivery_seconds", [_latency(n, each) for n, each in rows])
+
+
+def _latency(
+    labels: tuple[str, ...], queues: Sequence[Queue]
+) -> tuple[tuple[str, ...], list[tuple[str, float]], float]:
+    counts = [queue.latency.cumulative() for queue in queues]
+    bounds = [repr(bound) if bound != float("inf") else "+Inf" for bound, _ in counts[0]]
+    sums: list[float] = [sum(rows[place][1] for rows in counts) for place in range(len(bounds))]
+    total = sum(queue.latency.sum_seconds for queue in queues)
+    return labels, list(zip(bounds, sums, strict=True)), total
+
+
+def _for_hook(page: Page, alert: dict[str, Any]) -> dict[str, Any]:
+    ended = bool(page.ended_ns)
+    status = "resolved" if ended else "firing"
+    return {**alert, "status": status, "endsAt": alert["endsAt"] if ended else NO_END}

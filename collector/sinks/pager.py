@@ -1,0 +1,193 @@
+"""Decides which verdicts page, and until when. No sockets, no clock: `now` is an argument.
+
+Only specs in `mode: page` page. What does not depend on the order of arrival pages at once; the
+rest waits `settle`, because an earlier call that is still on its way may show that it was right.
+One page stands for all calls of one session that are harmful for one reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from collector.sinks.page import Page, PageKey
+from monitor.records import Kind, Reason, Verdict
+from monitor.totals import SessionFinished
+
+__all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
+
+Tell = Callable[[Sequence[Page], int, bool], None]
+"""Takes pages, the time, and whether they are news: just raised or resolved, not repeated."""
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+
+AT_ONCE = frozenset({Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN})
+"""Reasons that no call that arrives later can take away."""
+
+FIRING_MAX = 10_000
+"""Pages firing at once; beyond it the counters must do."""
+
+CALLS_MAX = 64
+"""Calls of one page that are remembered one by one; with more it is not revised to nothing."""
+
+
+class Rules(NamedTuple):
+    """How pages are raised and kept. Times in nanoseconds."""
+
+    settle_ns: int = SECOND // 2
+    repeat_ns: int = MINUTE
+    """A page that still fires is told again so often."""
+    quiet_ns: int = 30 * MINUTE
+    """A page is over when its session did no more such harm for so long."""
+    per_minute: int = 60
+    """New pages in a minute; more are withheld, and counted."""
+
+
+class _Waiting(NamedTuple):
+    due_ns: int
+    call: tuple[str, bytes]
+
+
+class Pager:
+    """All pages of the process.
+
+    Args:
+        rules: times and bounds.
+        tell: takes pages that were raised, repeated or resolved.
+    """
+
+    def __init__(self, rules: Rules, tell: Tell) -> None:
+        self.firing: dict[PageKey, Page] = {}
+        self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
+        self._rules = rules
+        self._tell = tell
+        self._of: dict[tuple[str, bytes], Page] = {}
+        """By spec and call, the page it is in."""
+        self._held: dict[tuple[str, bytes], Verdict] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._raised: deque[int] = deque()
+        self._repeat_ns = 0
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the first call that waits is to page."""
+        return self._waiting[0].due_ns if self._waiting else None
+
+    # --- verdicts ------------------------------------------------------------------------------
+
+    def take(self, verdicts: Iterable[Verdict], now: int) -> None:
+        """New verdicts and revisions of earlier ones."""
+        for verdict in verdicts:
+            if verdict.mode == "page":
+                self._take(verdict, now)
+
+    def _take(self, verdict: Verdict, now: int) -> None:
+        call = (verdict.spec, verdict.trace_id + verdict.span_id)
+        if verdict.kind is not Kind.HARMFUL or verdict.reason is None:
+            if self._held.pop(call, None) is not None:
+                self.withheld["revised"] += 1
+            self._revise(call, now)
+            return
+        page = self._of.get(call)
+        if page is not None and page.key.reason != verdict.reason.value:
+            self._revise(call, now)
+        if verdict.reason in AT_ONCE:
+            self._held.pop(call, None)
+            self._raise(call, verdict, now)
+        elif call in self._held:
+            self._held[call] = verdict
+        elif call not in self._of:
+            self._hold(call, verdict, now)
+
+    def _hold(self, call: tuple[str, bytes], verdict: Verdict, now: int) -> None:
+        """The call pages when it has settled, unless it is revised before."""
+        if len(self._held) >= FIRING_MAX:
+            self.withheld["full"] += 1
+            return
+        self._held[call] = verdict
+        self._waiting.append(_Waiting(now + self._rules.settle_ns, call))
+
+    def _raise(
+        self, call: tuple[str, bytes], verdict: Verdict, now: int, waited_ns: int = 0
+    ) -> None:
+        assert verdict.reason is not None
+        key = PageKey(verdict.session, verdict.spec, verdict.reason.value)
+        page = self.firing.get(key)
+        if page is not None:
+            self._add(page, call, now)
+        elif len(self.firing) >= FIRING_MAX:
+            self.withheld["full"] += 1
+        elif self._may(now):
+            page = self.firing[key] = Page(key, verdict, now - waited_ns, now, {call[1]})
+            self._of[call] = page
+            self._tell((page,), now, True)
+        else:
+            self.withheld["rate_limit"] += 1
+
+    def _add(self, page: Page, call: tuple[str, bytes], now: int) -> None:
+        """The page is known; it has one more call."""
+        if call[1] in page.calls:
+            return
+        self.withheld["known"] += 1
+        page.count += 1
+        page.last_ns = now
+        if len(page.calls) < CALLS_MAX:
+            page.calls.add(call[1])
+            self._of[call] = page
+
+    def _may(self, now: int) -> bool:
+        """False where too many pages have been raised in the last minute."""
+        raised = self._raised
+        while raised and raised[0] <= now - MINUTE:
+            raised.popleft()
+        if len(raised) >= self._rules.per_minute:
+            return False
+        raised.append(now)
+        return True
+
+    def _revise(self, call: tuple[str, bytes], now: int) -> None:
+        """The call turned out not to be harmful, or for another reason."""
+        page = self._of.pop(call, None)
+        if page is None:
+            return
+        page.calls.discard(call[1])
+        page.count -= 1
+        if not page.calls and page.count <= 0:
+            self._resolve([page], now)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> None:
+        """Raises what has settled, repeats what fires, ends what has been quiet for long."""
+        while self._waiting and self._waiting[0].due_ns <= now:
+            due_ns, call = self._waiting.popleft()
+            verdict = self._held.pop(call, None)
+            if verdict is not None:
+                self._raise(call, verdict, now, now - due_ns + self._rules.settle_ns)
+        if now < self._repeat_ns:
+            return
+        self._repeat_ns = now + self._rules.repeat_ns
+        quiet = now - self._rules.quiet_ns
+        self._resolve([page for page in self.firing.values() if page.last_ns <= quiet], now)
+        if self.firing:
+            self._tell(tuple(self.firing.values()), now, False)
+
+    def ended(self, events: Iterable[SessionFinished], now: int) -> None:
+        """Sessions are over: so are their pages."""
+        over = {(event.session, event.spec) for event in events}
+        if over and self.firing:
+            pages = self.firing.values()
+            self._resolve(
+                [page for page in pages if (page.key.session, page.key.spec) in over], now
+            )
+
+    def _resolve(self, pages: Sequence[Page], now: int) -> None:
+        for page in pages:
+            page.ended_ns = now
+            del self.firing[page.key]
+            for span in page.calls:
+                self._of.pop((page.key.spec, span), None)
+        if pages:
+            self._tell(tuple(pages), now, True)

@@ -1,0 +1,153 @@
+"""Between verdicts and the network: a bounded queue for each sink, and a task that empties it.
+
+Putting in never waits. A sink that hangs holds up its own queue only; beyond the bound the oldest
+message is dropped, counted: the newest say most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from collector.sinks.http import DeliveryError
+from collector.stats import Histogram
+
+__all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
+
+DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+
+
+class Sink(Protocol):
+    """Where messages go."""
+
+    @property
+    def name(self) -> str:
+        """As a label: alertmanager, webhook, jsonl, otlp."""
+        ...
+
+    async def send(self, messages: Sequence[Any]) -> None:
+        """Sends what was put in, oldest first.
+
+        Raises:
+            DeliveryError: none of it arrived.
+        """
+        ...
+
+
+class Backoff(NamedTuple):
+    """When a delivery is tried again, and until when."""
+
+    first_seconds: float = 0.25
+    most_seconds: float = 15.0
+    give_up_seconds: float = 300.0
+
+
+class _Entry(NamedTuple):
+    message: Any
+    at: float
+
+
+class Queue:
+    """The messages of one sink.
+
+    Args:
+        sink: where they go.
+        capacity: so many may wait.
+        backoff: how deliveries are tried again.
+        lump: so many are sent at once, at most.
+    """
+
+    def __init__(
+        self, sink: Sink, capacity: int, backoff: Backoff | None = None, lump: int = 64
+    ) -> None:
+        self.name = sink.name
+        self.capacity = capacity
+        self.results: Counter[str] = Counter(ok=0, failed=0, dropped=0)
+        self.retries = 0
+        self.latency = Histogram(DELIVERY_SECONDS)
+        self._sink = sink
+        self._backoff = backoff or Backoff()
+        self._lump = lump
+        self._entries: deque[_Entry] = deque()
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, message: Any) -> None:
+        """Takes a message; never waits."""
+        if len(self._entries) >= self.capacity:
+            self._entries.popleft()
+            self.results["dropped"] += 1
+        self._entries.append(_Entry(message, asyncio.get_running_loop().time()))
+        self._idle.clear()
+        self._news.set()
+
+    def start(self) -> None:
+        """Begins to send, in the running loop."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Sends what waits, as far as the time allows; the rest is counted as dropped."""
+        if self._task is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._idle.wait()
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self.results["dropped"] += len(self._entries)
+        self._entries.clear()
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            while self._entries:
+                await self._deliver()
+            self._news.clear()
+            self._idle.set()
+
+    async def _deliver(self) -> None:
+        """Sends the oldest messages, and tries until they arrive or are given up."""
+        loop = asyncio.get_running_loop()
+        pause = self._backoff.first_seconds
+        entries: list[_Entry] = []
+        while True:
+            # What waits is looked at anew each time: meanwhile the oldest may be dropped.
+            entries = [self._entries[n] for n in range(min(self._lump, len(self._entries)))]
+            if not entries:
+                return
+            try:
+                await self._sink.send([entry.message for entry in entries])
+            except DeliveryError as problem:
+                old = loop.time() - entries[0].at >= self._backoff.give_up_seconds
+                if not problem.again or old:
+                    self._settle(entries, "failed")
+                    return
+            except Exception:  # noqa: BLE001
+                # A fault of ours must not end the task: what follows may well arrive.
+                self._settle(entries, "failed")
+                return
+            else:
+                now = loop.time()
+                for entry in entries:
+                    self.latency.observe(now - entry.at)
+                self._settle(entries, "ok")
+                return
+            self.retries += 1
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._backoff.most_seconds)
+
+    def _settle(self, entries: Sequence[_Entry], result: str) -> None:
+        """The entries leave the queue, but for those that were dropped meanwhile."""
+        done = {id(entry) for entry in entries}
+        while self._entries and id(self._entries[0]) in done:
+            self._entries.popleft()
+            self.results[result] += 1

@@ -1,0 +1,135 @@
+"""`offrails tail`: the verdicts of a running service, in a terminal, as they are given.
+
+What an agent says is hostile: everything that is not printable is escaped before it is shown, so
+that no name can move the cursor, change colours, or begin a line of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from collector.sinks.page import printable
+
+__all__ = ["DEFAULT_URL", "Filters", "TailError", "lines", "tail", "worded"]
+
+DEFAULT_URL = "http://127.0.0.1:4319"
+PATH = "/api/v1/verdicts"
+SILENCE_SECONDS = 30.0
+"""The service says something each 10 s; after so long it is taken as gone."""
+
+_COLOURS = {"progress": "32", "self_loop": "2", "control": "2", "harmful": "1;31"}
+_WITHDRAWN = "33"
+_WIDTH = 9
+
+
+class TailError(Exception):
+    """The stream cannot be had, or has ended too soon; the message says why."""
+
+
+class Filters(NamedTuple):
+    """Which verdicts are shown; "" and an empty set let all pass."""
+
+    agent: str = ""
+    spec: str = ""
+    session: str = ""
+    kinds: frozenset[str] = frozenset()
+
+    def let(self, verdict: dict[str, Any]) -> bool:
+        """True for a verdict that is to be shown."""
+        return (
+            self.agent in ("", verdict.get("agent"))
+            and self.spec in ("", verdict.get("spec"))
+            and self.session in ("", verdict.get("session"))
+            and (not self.kinds or verdict.get("kind") in self.kinds)
+        )
+
+
+def tail(
+    url: str, filters: Filters, show: Callable[[str], None], *, colour: bool, raw: bool = False
+) -> None:
+    """Shows verdicts until the service stops.
+
+    Args:
+        url: the base of the admin listener.
+        filters: which verdicts.
+        show: takes each line.
+        colour: with the terminal's colours.
+        raw: the JSON as it came, hostile text escaped as JSON does it.
+
+    Raises:
+        TailError: no service there, or it went silent.
+    """
+    for verdict in lines(_stream(url)):
+        if "missed" in verdict and "kind" not in verdict:
+            show(f"... {int(verdict['missed'])} verdicts missed: this reader is too slow")
+        elif filters.let(verdict):
+            show(json.dumps(verdict) if raw else worded(verdict, colour=colour))
+
+
+def _stream(url: str) -> Iterator[bytes]:
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+    if parts.scheme not in kinds or not parts.hostname:
+        raise TailError(f"{printable(url)}: expected http://HOST:PORT")
+    try:
+        connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=SILENCE_SECONDS)
+        try:
+            connection.request("GET", parts.path.rstrip("/") + PATH)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise TailError(f"{printable(url)}: status {answer.status} for {PATH}")
+            yield from answer
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException) as problem:
+        raise TailError(f"{printable(url)}: {printable(str(problem))}") from None
+
+
+def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects of a stream of JSON lines; empty lines keep it alive."""
+    for line in stream:
+        if line.strip():
+            found = json.loads(line)
+            if isinstance(found, dict):
+                yield found
+
+
+def worded(verdict: dict[str, Any], *, colour: bool) -> str:
+    """One verdict as one line."""
+    kind = str(verdict.get("kind"))
+    harmful = kind == "harmful"
+    withdrawn = verdict.get("revised_from") == "harmful" and not harmful
+    word = kind.ljust(_WIDTH)
+    if colour:
+        code = _WITHDRAWN if withdrawn else _COLOURS.get(kind, "0")
+        word = f"\x1b[{code}m{word}\x1b[0m"
+    found = [
+        word,
+        _text(verdict, "agent"),
+        _text(verdict, "spec"),
+        f"{_text(verdict, 'session')}#{_text(verdict, 'step')}",
+        _text(verdict, "tool"),
+    ]
+    if harmful:
+        found += [f"{_text(verdict, 'reason')} ({_text(verdict, 'severity')})"]
+        found += [
+            f"{name}: {_listed(verdict[name])}"
+            for name in ("allowed", "skipped")
+            if verdict.get(name)
+        ]
+    if verdict.get("revised_from"):
+        found.append(f"(was {_text(verdict, 'revised_from')})")
+    return "  ".join(found)
+
+
+def _text(verdict: dict[str, Any], name: str) -> str:
+    value = verdict.get(name)
+    return "-" if value in (None, "") else printable(str(value), 80)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(printable(str(name), 64) for name in list(names)[:8])

@@ -1,0 +1,174 @@
+"""What people look at, in front of the API: the session page, and what it alone asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from collector.asgi import Receive, Scope, Send, send_json
+from collector.events import Events
+from collector.guard import Guard
+from collector.health import Health
+from collector.page import FILES, send_file
+from collector.ranking import Wanted, ranked
+from monitor.automaton.graph import graph
+from monitor.engine import Monitor
+from monitor.session.summary import agent_of, trail
+from monitor.spec.learnt import Learnt
+from monitor.spec.spec import Spec
+
+__all__ = ["Viewing"]
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
+
+_API = b"/api/v1/"
+_DRAWN_CONSTRAINTS_MAX = 40
+_TREE_MAX = 48
+
+
+class Viewing:
+    """An ASGI application around the API.
+
+    `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
+    harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
+    `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
+    `/api/v1/trails/{session}` its scores after each call, `/api/v1/events` a stream of
+    server-sent events that name the sessions that changed. Everything else is the API's.
+    """
+
+    def __init__(
+        self,
+        api: Application,
+        monitor: Monitor,
+        health: Health,
+        guard: Guard,
+        trace_url: str = "",
+    ) -> None:
+        self._api = api
+        self._monitor = monitor
+        self._guard = guard
+        self._events = Events(monitor, health)
+        self._about = {"version": version("offrails"), "trace_url": trace_url}
+        self._answers: dict[bytes, Answer] = {
+            b"about": self._send_about,
+            b"specs": self._send_specs,
+            b"trails": self._send_trails,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._guard.refuses(scope)
+        if refused is not None:
+            await send_json(send, 403, {"error": refused})
+            return
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        wanted = {name: values[-1] for name, values in query.items()}
+        first, _, rest = path.removeprefix(_API).partition(b"/")
+        answer = self._answers.get(first) if path.startswith(_API) else None
+        if path == _API + b"sessions" and wanted.get("steps") == "0":
+            answer = self._send_sessions
+        events = path == _API + b"events"
+        if answer is None and not events and path not in FILES:
+            await self._api(scope, receive, send)
+        elif scope["method"] != "GET" and (events or scope["method"] != "HEAD"):
+            allow = b"GET" if events else b"GET, HEAD"
+            await send_json(send, 405, {"error": "use GET"}, (b"allow", allow))
+        elif events:
+            await self._send_events(receive, send)
+        elif answer is None:
+            await send_file(send, path)
+        else:
+            name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
+            await answer(send, name, wanted)
+
+    async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
+        await send_json(send, 200, self._about)
+
+    async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
+        try:
+            wanted = Wanted.read(query)
+        except ValueError as problem:
+            await send_json(send, 400, {"error": str(problem)})
+            return
+        await send_json(send, 200, await ranked(self._monitor, wanted))
+
+    async def _send_events(self, receive: Receive, send: Send) -> None:
+        if self._events.full:
+            await send_json(send, 503, {"error": "too many open streams"})
+        else:
+            await self._events.serve(receive, send)
+
+    async def _send_specs(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
+        judges = self._monitor.binder.judges
+        if not name:
+            specs = [_head(judge.spec) for judge in judges.values()]
+            await send_json(send, 200, {"specs": specs})
+        elif name in judges:
+            await send_json(send, 200, _drawn(judges[name].spec))
+        else:
+            await send_json(send, 404, {"error": "no such spec", "spec": name})
+
+    async def _send_trails(self, send: Send, name: str, query: Mapping[str, str]) -> None:
+        found = [
+            {
+                "namespace": session.key.namespace,
+                "agent": agent_of(session, judgement),
+                "spec": judgement.judge.spec.id or None,
+                "turn": judgement.part if judgement.judge.spec.scope == "turn" else None,
+                "trail": trail(judgement),
+            }
+            for session, judgement in self._monitor.named(name)
+            if query.get("namespace", session.key.namespace) == session.key.namespace
+        ]
+        if found:
+            await send_json(send, 200, {"trails": found})
+        else:
+            await send_json(send, 404, {"error": "no such session", "session": name})
+
+
+def _head(spec: Spec) -> dict[str, Any]:
+    return {
+        "id": spec.id,
+        "version": spec.version,
+        "description": spec.description,
+        "kind": spec.kind,
+        "mode": spec.mode,
+        "scope": spec.scope,
+        "sha256_8": spec.sha256_8,
+    }
+
+
+def _drawn(spec: Spec) -> dict[str, Any]:
+    """The spec's head, and its machine, or those of its constraints, where they fit a picture."""
+    if spec.learnt is not None:
+        return {**_head(spec), "machines": [_tree(spec.learnt)], "golden": []}
+    machines: list[dict[str, Any]] = []
+    for title, machine in spec.diagrams()[:_DRAWN_CONSTRAINTS_MAX]:
+        try:
+            machines.append({"title": title, **graph(machine)})
+        except ValueError as problem:
+            machines.append({"title": title, "states": [], "edges": [], "why": str(problem)})
+    symbols = spec.machine.symbols
+    golden = [[symbols[symbol] for symbol in path] for path in (spec.golden or ())]
+    return {**_head(spec), "machines": machines, "golden": golden}
+
+
+def _tree(learnt: Learnt) -> dict[str, Any]:
+    """The prefix tree of the learnt runs, its most frequent nodes; a state is named by its runs."""
+    shown = learnt.nodes[:_TREE_MAX]
+    return {
+        "title": "learnt runs",
+        "more": len(learnt.nodes) - len(shown),
+        "states": [
+            {"name": str(node.runs), "initial": node.parent < 0, "accepting": node.ends > 0}
+            for node in shown
+        ],
+        "edges": [
+            {"source": node.parent, "target": place, "symbols": [learnt.tools[node.tool]]}
+            for place, node in enumerate(shown)
+            if node.parent >= 0
+        ],
+    }

@@ -1,0 +1,929 @@
+"""The four boards, panel by panel: each answers a question that lets somebody decide."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana.panels import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    Board,
+    Panel,
+    Row,
+    Steps,
+    Target,
+    Variable,
+)
+
+__all__ = ["BOARDS"]
+
+BUDGET: Final = 0.01
+"""Share of calls that may be harmful, as in deploy/prometheus/rules."""
+
+PROCESS: Final = 'job=~"$job",instance=~"$instance"'
+PAIR: Final = PROCESS + ',agent=~"$agent",spec=~"$spec"'
+JUDGED: Final = 'verdict!="control"'
+HARMFUL: Final = 'verdict="harmful"'
+NEWS: Final = 'reason!="duplicate"'
+RULE: Final = '{agent=~"$agent",spec=~"$spec"}'
+"""Recording rules sum over processes, so they have no job and no instance."""
+
+UP_IS_BAD: Final[Steps] = ((None, GREEN), (BUDGET, AMBER), (0.1, RED))
+DOWN_IS_BAD: Final[Steps] = ((None, RED), (0.7, AMBER), (0.9, GREEN))
+ANY_IS_BAD: Final[Steps] = ((None, GREEN), (1, RED))
+PLAIN: Final[Steps] = ((None, BLUE),)
+VERDICTS: Final = {"progress": GREEN, "self_loop": GREY, "harmful": RED, "control": AMBER}
+
+JOB = Variable("job", "Job", "label_values(offrails_build_info, job)")
+INSTANCE = Variable(
+    "instance", "Instance", 'label_values(offrails_build_info{job=~"$job"}, instance)'
+)
+AGENT = Variable(
+    "agent", "Agent", f"label_values(offrails_sessions_active{{{PROCESS}}}, agent)"
+)
+SPEC = Variable(
+    "spec", "Spec", f'label_values(offrails_sessions_active{{{PROCESS},agent=~"$agent"}}, spec)'
+)
+AGENTS = (JOB, INSTANCE, AGENT, SPEC)
+
+
+def _of(name: str, more: str = "") -> str:
+    """A metric of the chosen agents and specs."""
+    return f"offrails_{name}{{{PAIR}{',' + more if more else ''}}}"
+
+
+def _own(name: str, more: str = "") -> str:
+    """A metric of the chosen processes."""
+    return f"offrails_{name}{{{PROCESS}{',' + more if more else ''}}}"
+
+
+def _rate(selector: str) -> str:
+    return f"rate({selector}[$__rate_interval])"
+
+
+def _by_pair(function: str, selector: str) -> str:
+    return f"{function} by (agent, spec) ({selector})"
+
+
+NAMES = "{{agent}} / {{spec}}"
+
+
+# --- overview -----------------------------------------------------------------------------------
+
+
+def _overview_stats() -> Row:
+    judged = f"sum(increase({_of('calls_total', JUDGED)}[$__range]))"
+    return Row(
+        (
+            Panel(
+                "HarmRate",
+                "stat",
+                "Mean over sessions of harmful / substantive steps (CORE eq. 7). Act when it leaves green.",
+                "percentunit",
+                (Target(f"avg({_of('harm_rate')})"),),
+                4,
+                UP_IS_BAD,
+                decimals=1,
+            ),
+            Panel(
+                "PrefixCrit",
+                "stat",
+                "Mean over sessions (CORE eq. 6): 1 is no harm, and early harm weighs more.",
+                "none",
+                (Target(f"avg({_of('prefix_crit')})"),),
+                4,
+                DOWN_IS_BAD,
+                decimals=3,
+            ),
+            Panel(
+                "Harmful calls",
+                "stat",
+                "Final harmful verdicts in the time shown. One critical call is worth a look.",
+                "short",
+                (Target(f"sum(increase({_of('harmful_calls_total')}[$__range]))"),),
+                4,
+                ANY_IS_BAD,
+                decimals=0,
+            ),
+            Panel(
+                "Sessions without harm",
+                "stat",
+                "Share of the sessions in the window with no harmful call: is it one bad run or all?",
+                "percentunit",
+                (Target(f"avg({_of('sessions_without_harm_ratio')})"),),
+                4,
+                ((None, RED), (0.8, AMBER), (0.95, GREEN)),
+                decimals=1,
+            ),
+            Panel(
+                "Live sessions",
+                "stat",
+                "How much the other numbers rest on. None: look at the board of the monitor.",
+                "short",
+                (Target(f"sum({_of('sessions_active')})"),),
+                4,
+                PLAIN,
+            ),
+            Panel(
+                "Harm budget left",
+                "stat",
+                f"What is left of {BUDGET:.0%} harmful calls in the time shown. Below zero: stop changing things.",
+                "percentunit",
+                (
+                    Target(
+                        f"1 - sum(increase({_of('calls_total', HARMFUL)}[$__range]))"
+                        f" / ({judged} > 0) / {BUDGET}"
+                    ),
+                ),
+                4,
+                ((None, RED), (0, AMBER), (0.5, GREEN)),
+                decimals=0,
+                may_be_empty=True,
+            ),
+        ),
+        5,
+    )
+
+
+def _overview_lines() -> Row:
+    return Row(
+        (
+            Panel(
+                "HarmRate by agent",
+                "timeseries",
+                "Mean of sessions, not of calls: a long clean session cannot hide a short bad one. Which agent?",
+                "percentunit",
+                (Target(_by_pair("avg", _of("harm_rate")), NAMES),),
+                8,
+                ((None, "transparent"), (0.2, RED)),
+                low=0,
+            ),
+            Panel(
+                "PrefixCrit by agent",
+                "timeseries",
+                "Falls more when harm comes early. An alert fires below 0.8.",
+                "none",
+                (Target(_by_pair("avg", _of("prefix_crit")), NAMES),),
+                8,
+                ((None, RED), (0.8, "transparent")),
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Calls by verdict",
+                "timeseries",
+                "Judged calls a second. The dots are traces of harmful calls: click one.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (verdict) ({_rate(_of('calls_total'))})",
+                        "{{verdict}}",
+                        exemplar=True,
+                    ),
+                ),
+                8,
+                colours=VERDICTS,
+                stack=True,
+                low=0,
+            ),
+        ),
+        9,
+        "Is it getting worse?",
+    )
+
+
+def _burn() -> Panel:
+    windows = ("5m", "1h", "6h", "3d")
+    return Panel(
+        "Harm budget burn rate",
+        "timeseries",
+        "1: the budget lasts exactly. Short and long windows above a line together page: 14.4, 6, 3, 1.",
+        "none",
+        tuple(
+            Target(f"max(agent_spec:offrails_harm:ratio_rate{window}{RULE}) / {BUDGET}", window)
+            for window in windows
+        ),
+        8,
+        ((None, "transparent"), (1, AMBER), (6, "orange"), (14.4, RED)),
+        low=0,
+        may_be_empty=True,
+    )
+
+
+def _overview_where() -> Row:
+    return Row(
+        (
+            _burn(),
+            Panel(
+                "HarmRate of finished sessions",
+                "heatmap",
+                "Two bands: a few agents that go wrong badly, or all of them a little?",
+                "percentunit",
+                (
+                    Target(
+                        "sum by (le) (increase("
+                        f"{_of('session_harm_rate_ratio_bucket')}[$__rate_interval]))",
+                        "{{le}}",
+                        heat=True,
+                    ),
+                ),
+                8,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Tools with most harmful calls",
+                "bargauge",
+                "In the time shown. The tool to guard, or the spec to mend, first.",
+                "short",
+                (
+                    Target(
+                        "topk(10, sum by (spec, tool) (increase(offrails_harmful_calls_by_tool_total"
+                        f'{{{PROCESS},spec=~"$spec"}}[$__range])) > 0)',
+                        "{{tool}} ({{spec}})",
+                        instant=True,
+                    ),
+                ),
+                8,
+                ((None, AMBER), (10, RED)),
+                may_be_empty=True,
+            ),
+        ),
+        9,
+        "Where does it come from?",
+    )
+
+
+def _overview_table() -> Row:
+    found = (
+        ("harm_rate", "HarmRate", "percentunit", UP_IS_BAD),
+        ("prefix_crit", "PrefixCrit", "none", DOWN_IS_BAD),
+        ("harmful_calls_per_session", "Harmful a session", "none", PLAIN),
+        ("path_correctness", "PC", "none", PLAIN),
+        ("path_correctness_ktc", "PC-KTC", "none", PLAIN),
+        ("path_correctness_hlr", "PC+HLR", "none", PLAIN),
+        ("efficiency", "Efficiency", "none", PLAIN),
+        ("sessions_active", "Live", "short", PLAIN),
+    )
+    letters = "ABCDEFGH"
+    return Row(
+        (
+            Panel(
+                "Agents",
+                "table",
+                "Every agent under every spec. Click an agent for its sessions.",
+                "none",
+                tuple(Target(_by_pair("avg", _of(name)), instant=True) for name, *_ in found),
+                16,
+                PLAIN,
+                columns={
+                    f"Value #{letters[place]}": (title, unit, steps)
+                    for place, (_, title, unit, steps) in enumerate(found)
+                },
+                link="/d/offrails-sessions?var-agent=${__data.fields.agent}&var-spec=${__data.fields.spec}&${datasource:queryparam}&${__url_time_range}",
+            ),
+            Panel(
+                "Harmful calls by reason",
+                "bargauge",
+                "Unknown tools and mismatched arguments speak of the spec, the others of the agent.",
+                "short",
+                (
+                    Target(
+                        f"sum by (reason, severity) (increase({_of('harmful_calls_total')}[$__range])) > 0",
+                        "{{reason}} ({{severity}})",
+                        instant=True,
+                    ),
+                ),
+                8,
+                ((None, AMBER), (10, RED)),
+                may_be_empty=True,
+            ),
+        ),
+        9,
+    )
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def _worst() -> Row:
+    found = (
+        ("harm_rate", "HarmRate", "percentunit", UP_IS_BAD),
+        ("prefix_crit", "PrefixCrit", "none", DOWN_IS_BAD),
+        ("harmful_calls", "Harmful calls", "short", ANY_IS_BAD),
+    )
+    return Row(
+        (
+            Panel(
+                "Worst live sessions",
+                "table",
+                "By rank, 0 is the worst. Which they are: the session page of the monitor, or /api/v1/sessions?steps=0&sort=harm. Ids are never labels.",
+                "none",
+                tuple(
+                    Target(
+                        f"sum by (instance, rank) ({_own('worst_session_' + name)})",
+                        instant=True,
+                    )
+                    for name, *_ in found
+                ),
+                8,
+                PLAIN,
+                columns={
+                    f"Value #{'ABC'[place]}": (title, unit, steps)
+                    for place, (_, title, unit, steps) in enumerate(found)
+                },
+                may_be_empty=True,
+            ),
+            Panel(
+                "Worst session",
+                "timeseries",
+                "The highest HarmRate and the lowest PrefixCrit of any live session: what a mean would hide.",
+                "percentunit",
+                (
+                    Target(f"max({_of('harm_rate_max')})", "HarmRate"),
+                    Target(f"min({_of('prefix_crit_min')})", "PrefixCrit"),
+                ),
+                8,
+                ((None, "transparent"), (0.5, RED)),
+                {"HarmRate": RED, "PrefixCrit": BLUE},
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "How sessions end",
+                "timeseries",
+                "Sessions a second by outcome. More that are not accepted: the task is left half done.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (outcome) ({_rate(_of('sessions_finished_total'))})",
+                        "{{outcome}}",
+                    ),
+                ),
+                8,
+                colours={"accepted": GREEN, "not_accepted": AMBER, "evicted": RED},
+                stack=True,
+                low=0,
+                may_be_empty=True,
+            ),
+        ),
+        9,
+        "The worst, now",
+    )
+
+
+def _quantiles(metric: str, title: str, why: str, unit: str) -> Panel:
+    return Panel(
+        title,
+        "timeseries",
+        why,
+        unit,
+        tuple(
+            Target(
+                f"histogram_quantile({q}, sum by (le) ({_rate(_of(metric + '_bucket'))}))",
+                f"p{q * 100:g}",
+            )
+            for q in (0.5, 0.9, 0.99)
+        ),
+        8,
+        low=0,
+        may_be_empty=True,
+    )
+
+
+def _calls() -> Row:
+    return Row(
+        (
+            Panel(
+                "Harmful calls by reason",
+                "timeseries",
+                "The first raising of each, at once; dots are their traces. Out of order or repeated: the agent. Unknown or mismatched: perhaps the spec.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (reason) ({_rate(_of('harmful_calls_provisional_total'))})",
+                        "{{reason}}",
+                        exemplar=True,
+                    ),
+                ),
+                12,
+                stack=True,
+                low=0,
+            ),
+            Panel(
+                "Harmful calls by tool",
+                "timeseries",
+                "Which tool goes wrong, and since when. Compare with deployments of the agent.",
+                "cps",
+                (
+                    Target(
+                        "sum by (tool) (rate(offrails_harmful_calls_by_tool_total"
+                        f'{{{PROCESS},spec=~"$spec"}}[$__rate_interval]))',
+                        "{{tool}}",
+                    ),
+                ),
+                12,
+                stack=True,
+                low=0,
+                may_be_empty=True,
+            ),
+        ),
+        9,
+        "What goes wrong",
+    )
+
+
+def _shape() -> Row:
+    return Row(
+        (
+            _quantiles(
+                "session_length_calls",
+                "Length of sessions",
+                "Calls in a finished session. A growing tail: an agent goes in circles, and costs.",
+                "short",
+            ),
+            _quantiles(
+                "session_efficiency_ratio",
+                "Efficiency of sessions",
+                "Shortest golden path over calls made (CORE eq. 8), of finished sessions.",
+                "none",
+            ),
+            _quantiles(
+                "session_harm_rate_ratio",
+                "HarmRate of finished sessions",
+                "Is it the median session that is harmful, or the worst hundredth?",
+                "percentunit",
+            ),
+        ),
+        8,
+        "How sessions go",
+    )
+
+
+# --- drift --------------------------------------------------------------------------------------
+
+
+def _share(reason: str) -> str:
+    harmful = _rate(_of("harmful_calls_provisional_total", f'reason="{reason}"'))
+    calls = _rate(_of("calls_total", JUDGED))
+    return f"sum by (spec) ({harmful}) / (sum by (spec) ({calls}) > 0)"
+
+
+def _drift() -> Row:
+    return Row(
+        (
+            Panel(
+                "Unknown tools",
+                "timeseries",
+                "Share of calls of tools the spec does not know. A step up: the agent got a new tool, and the spec did not.",
+                "percentunit",
+                (Target(_share("unknown_tool"), "{{spec}}"),),
+                12,
+                ((None, "transparent"), (0.05, RED)),
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Mismatched arguments",
+                "timeseries",
+                "Share of calls of known tools with arguments no pattern takes. A step up: the tool's signature has changed.",
+                "percentunit",
+                (Target(_share("argument_mismatch"), "{{spec}}"),),
+                12,
+                ((None, "transparent"), (0.05, RED)),
+                low=0,
+                may_be_empty=True,
+            ),
+        ),
+        9,
+        "Does the spec still fit the agent?",
+    )
+
+
+def _then(name: str, title: str, why: str) -> Panel:
+    now = _by_pair("avg", _of(name))
+    return Panel(
+        title,
+        "timeseries",
+        why,
+        "none",
+        (
+            Target(now, NAMES),
+            Target(_by_pair("avg", f"{_of(name)} offset 1d"), f"{NAMES}, a day before"),
+            Target(_by_pair("avg", f"{_of(name)} offset 7d"), f"{NAMES}, a week before"),
+        ),
+        8,
+        low=0,
+        high=1,
+        may_be_empty=True,
+    )
+
+
+def _correctness() -> Row:
+    return Row(
+        (
+            _then(
+                "path_correctness",
+                "Path correctness",
+                "PC of finished sessions against a day and a week before: did the last change help?",
+            ),
+            _then(
+                "path_correctness_ktc",
+                "Order of the path",
+                "PC-KTC falls while PC stays: the same calls, in another order.",
+            ),
+            _then(
+                "efficiency",
+                "Efficiency",
+                "Falls while PC stays: the same way, with more looking around.",
+            ),
+        ),
+        8,
+        "Do the agents still go the same way?",
+    )
+
+
+def _shift() -> Row:
+    def share(offset: str) -> str:
+        buckets = f"increase({_of('session_harm_rate_ratio_bucket')}[1d]{offset})"
+        count = f"increase({_of('session_harm_rate_ratio_count')}[1d]{offset})"
+        return f"sum by (le) ({buckets}) / ignoring (le) group_left () (sum({count}) > 0)"
+
+    return Row(
+        (
+            Panel(
+                "Shift of the distribution",
+                "bargauge",
+                "Share of the sessions of a day at or below each HarmRate, less the same a day before. Left of zero: worse.",
+                "percentunit",
+                (Target(f"({share('')}) - ({share(' offset 1d')})", "{{le}}", instant=True),),
+                8,
+                ((None, RED), (-0.02, GREY), (0.02, GREEN)),
+                low=-1,
+                high=1,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Specs in use",
+                "table",
+                "Which version judges, and by which conventions: numbers of two versions do not compare.",
+                "none",
+                (
+                    Target(
+                        "count by (spec, version, kind, mode, conventions, sha256_8) "
+                        f'(offrails_spec_info{{{PROCESS},spec=~"$spec"}})',
+                        instant=True,
+                    ),
+                ),
+                16,
+                PLAIN,
+                columns={"Value": ("Processes", "short", PLAIN)},
+            ),
+        ),
+        9,
+    )
+
+
+# --- the monitor --------------------------------------------------------------------------------
+
+
+def _health_stats() -> Row:
+    lost = f"sum(increase({_own('spans_dropped_total', NEWS)}[$__range]))"
+    return Row(
+        (
+            Panel(
+                "Up",
+                "stat",
+                "Share of the chosen processes that answer. Below 1 calls go unseen.",
+                "percentunit",
+                (Target(f"avg(up{{{PROCESS}}})"),),
+                4,
+                ((None, RED), (1, GREEN)),
+            ),
+            Panel(
+                "Version",
+                "table",
+                "Two versions at once: a rollout is under way, or stuck.",
+                "none",
+                (Target(f"count by (version, python) ({_own('build_info')})", instant=True),),
+                4,
+                PLAIN,
+                columns={"Value": ("Processes", "short", PLAIN)},
+            ),
+            Panel(
+                "Spans not judged",
+                "stat",
+                "Dropped in the time shown. Each may hide a harmful call: see the reasons below.",
+                "short",
+                (Target(lost),),
+                4,
+                ANY_IS_BAD,
+                decimals=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Verdict latency p99",
+                "stat",
+                "From the receipt of a request to its last verdict.",
+                "s",
+                (
+                    Target(
+                        "histogram_quantile(0.99, sum by (le) ("
+                        f"{_rate(_own('verdict_latency_seconds_bucket'))}))"
+                    ),
+                ),
+                4,
+                ((None, GREEN), (0.01, AMBER), (0.1, RED)),
+            ),
+            Panel(
+                "Last spec load",
+                "stat",
+                "0: the last change of a spec was refused, and the version before it judges on.",
+                "bool_on_off",
+                (Target(f"min({_own('spec_last_reload_successful')})"),),
+                4,
+                ((None, RED), (1, GREEN)),
+            ),
+            Panel(
+                "Internal errors",
+                "stat",
+                "Faults of the monitor in the time shown. Report them.",
+                "short",
+                (Target(f"sum(increase({_own('internal_errors_total')}[$__range]))"),),
+                4,
+                ANY_IS_BAD,
+                decimals=0,
+                may_be_empty=True,
+            ),
+        ),
+        5,
+    )
+
+
+def _by(label: str, metric: str, *, title: str, why: str, unit: str, **more: bool) -> Panel:
+    return Panel(
+        title,
+        "timeseries",
+        why,
+        unit,
+        (Target(f"sum by ({label}) ({_rate(_own(metric))})", f"{{{{{label}}}}}"),),
+        8,
+        stack=more.get("stack", False),
+        low=0,
+        may_be_empty=more.get("may_be_empty", False),
+    )
+
+
+def _intake() -> Row:
+    codes = _rate(_own("ingest_requests_total", 'code!~"OK|2.."'))
+    return Row(
+        (
+            Panel(
+                "Spans received",
+                "timeseries",
+                "By transport and result. Nothing at all while agents work: their exporters point elsewhere.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (transport, result) ({_rate(_own('ingest_spans_total'))})",
+                        "{{transport}} {{result}}",
+                    ),
+                ),
+                8,
+                stack=True,
+                low=0,
+            ),
+            Panel(
+                "Refused requests",
+                "timeseries",
+                "By gRPC or HTTP code. Retryable ones come again; the others need the sender mended.",
+                "reqps",
+                (
+                    Target(
+                        f"sum by (transport, code) ({codes})",
+                        "{{transport}} {{code}}",
+                    ),
+                ),
+                8,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Dropped and not judged",
+                "timeseries",
+                "By reason: late, too many, seen before, no spec. Which limit, or which spec, is missing?",
+                "cps",
+                (
+                    Target(
+                        f"sum by (reason) ({_rate(_own('spans_dropped_total'))})",
+                        "dropped: {{reason}}",
+                    ),
+                    Target(
+                        f"sum by (reason) ({_rate(_own('calls_not_judged_total'))})",
+                        "not judged: {{reason}}",
+                    ),
+                ),
+                8,
+                low=0,
+                may_be_empty=True,
+            ),
+        ),
+        8,
+        "Is everything seen?",
+    )
+
+
+def _times() -> Row:
+    def quantiles(metric: str) -> tuple[Target, ...]:
+        return tuple(
+            Target(
+                f"histogram_quantile({q}, sum by (le) ({_rate(_own(metric + '_bucket'))}))",
+                f"p{q * 100:g}",
+            )
+            for q in (0.5, 0.99, 0.999)
+        )
+
+    return Row(
+        (
+            Panel(
+                "Verdict latency",
+                "timeseries",
+                "Our part of the way. Above 10 ms: the process lacks CPU.",
+                "s",
+                quantiles("verdict_latency_seconds"),
+                8,
+                ((None, "transparent"), (0.01, AMBER)),
+                low=0,
+            ),
+            Panel(
+                "Age of spans at receipt",
+                "timeseries",
+                "The senders' part: exporters wait up to 5 s for company (OTEL_BSP_SCHEDULE_DELAY).",
+                "s",
+                quantiles("span_lag_seconds"),
+                8,
+                low=0,
+            ),
+            _by(
+                "from",
+                "verdict_revisions_total",
+                title="Revised verdicts",
+                why="Spans overtake each other. Many revisions: senders batch too long, or clocks differ.",
+                unit="cps",
+                may_be_empty=True,
+            ),
+        ),
+        8,
+        "Is it in time?",
+    )
+
+
+def _alerts() -> Row:
+    return Row(
+        (
+            Panel(
+                "Alerts sent",
+                "timeseries",
+                "By sink and result. Failures: harm is seen and nobody hears of it.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (sink, result) ({_rate(_own('alerts_sent_total'))})",
+                        "{{sink}} {{result}}",
+                    ),
+                ),
+                8,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Alert delivery p99",
+                "timeseries",
+                "How long a sink takes to accept an alert.",
+                "s",
+                (
+                    Target(
+                        "histogram_quantile(0.99, sum by (le, sink) ("
+                        f"{_rate(_own('alert_delivery_seconds_bucket'))}))",
+                        "{{sink}}",
+                    ),
+                ),
+                8,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Alert queue",
+                "timeseries",
+                "How full each sink's queue is. Full: the oldest news are dropped, and counted.",
+                "percentunit",
+                (
+                    Target(
+                        f"max by (sink) ({_own('alert_queue_length')} / {_own('alert_queue_capacity')})",
+                        "{{sink}}",
+                    ),
+                ),
+                8,
+                ((None, "transparent"), (0.8, RED)),
+                low=0,
+                high=1,
+                may_be_empty=True,
+            ),
+        ),
+        8,
+        "Does it reach people?",
+    )
+
+
+def _means() -> Row:
+    return Row(
+        (
+            Panel(
+                "Memory",
+                "timeseries",
+                "Resident, by process. It follows live sessions, which are bounded.",
+                "bytes",
+                (Target(f"process_resident_memory_bytes{{{PROCESS}}}", "{{instance}}"),),
+                6,
+                low=0,
+            ),
+            Panel(
+                "CPU",
+                "timeseries",
+                "Cores. One process uses one: near 1 it is time for a second.",
+                "none",
+                (Target(_rate(f"process_cpu_seconds_total{{{PROCESS}}}"), "{{instance}}"),),
+                6,
+                ((None, "transparent"), (0.8, RED)),
+                low=0,
+            ),
+            Panel(
+                "Live and ended sessions",
+                "timeseries",
+                "Evictions mean that sessions.max is too small for the traffic.",
+                "short",
+                (
+                    Target(f"sum({_own('sessions_active')})", "live"),
+                    Target(
+                        f"sum by (cause) (increase({_own('sessions_ended_total')}[$__rate_interval]))",
+                        "ended: {{cause}}",
+                    ),
+                ),
+                6,
+                low=0,
+            ),
+            Panel(
+                "Series and folded labels",
+                "timeseries",
+                "Samples of a scrape, and label values folded into __overflow__: raise the bound, or name agents alike.",
+                "short",
+                (
+                    Target(f"scrape_samples_scraped{{{PROCESS}}}", "samples, {{instance}}"),
+                    Target(
+                        f"sum by (label) (increase({_own('label_overflow_total')}[$__rate_interval]))",
+                        "folded: {{label}}",
+                    ),
+                ),
+                6,
+                low=0,
+            ),
+        ),
+        8,
+        "What does it cost?",
+    )
+
+
+BOARDS: Final = (
+    Board(
+        "offrails-overview",
+        "offrails / Agents",
+        "How harmful the agents' calls are, whether it gets worse, and where it comes from.",
+        AGENTS,
+        (_overview_stats(), _overview_lines(), _overview_where(), _overview_table()),
+    ),
+    Board(
+        "offrails-sessions",
+        "offrails / Sessions",
+        "The sessions of one agent: the worst of them, what goes wrong, how they end.",
+        AGENTS,
+        (_worst(), _calls(), _shape()),
+    ),
+    Board(
+        "offrails-drift",
+        "offrails / Drift",
+        "Whether agents still do what they did, and whether specs still fit them.",
+        AGENTS,
+        (_drift(), _correctness(), _shift()),
+        since="now-2d",
+    ),
+    Board(
+        "offrails-monitor",
+        "offrails / Monitor",
+        "Whether the monitor itself sees everything, in time, and reaches people.",
+        (JOB, INSTANCE),
+        (_health_stats(), _intake(), _times(), _alerts(), _means()),
+        since="now-3h",
+    ),
+)

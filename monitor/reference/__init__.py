@@ -1,0 +1,1 @@
+"""References: what repeated runs of an agent look like, and how a session departs from it."""

@@ -1,0 +1,80 @@
+"""A reference as a document: YAML that a person can read, and the compiler reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from monitor.spec.learnt import Learnt
+from monitor.spec.reference import node_text
+from monitor.spec.write import flow, name
+
+__all__ = ["reference_text"]
+
+SOURCE: Final = ("runs", "failures", "labelled", "agents", "version", "settings")
+
+
+def reference_text(
+    learnt: Learnt, id_: str, version: str = "1", match: Mapping[str, Any] | None = None
+) -> str:
+    """The document's text.
+
+    Args:
+        learnt: the reference.
+        id_: its id.
+        version: its version.
+        match: which sessions it watches; none: those that name it.
+    """
+    return "\n".join(_lines(learnt, id_, version, match or {})) + "\n"
+
+
+def _lines(learnt: Learnt, id_: str, version: str, match: Mapping[str, Any]) -> Iterator[str]:
+    source = dict(learnt.source)
+    yield f"id: {flow(id_)}"
+    yield f"version: {flow(version)}"
+    yield "kind: reference"
+    if match:
+        yield "match:"
+        yield from (f"  {flow(key)}: {flow(value)}" for key, value in match.items())
+    yield "learnt:"
+    files = source.pop("files", [])
+    yield f"  files:{'' if files else ' []'}"
+    yield from (f"    - {flow(file)}" for file in files)
+    yield from (f"  {key}: {flow(source[key])}" for key in SOURCE if key in source)
+    guess = (
+        "  # inferred from the names: please review" if learnt.writes_from == "inferred" else ""
+    )
+    yield f"writes: {flow(sorted(learnt.writes))}{guess}"
+    yield f"writes_from: {learnt.writes_from}"
+    yield f"expected_writes: {flow(learnt.expected_writes)}"
+    yield f"medoid: {flow(learnt.medoid)}"
+    if learnt.consistency is not None:
+        yield f"consistency: {flow(_rounded(learnt.consistency))}"
+    yield "alarms:  # each run judged by the others"
+    for key, alarm in learnt.alarms.items():
+        yield f"  {name(key)}: {flow(_rounded(asdict(alarm)))}"
+    yield "risk:"
+    yield f"  successes: {learnt.successes}"
+    yield f"  failures: {learnt.failures}"
+    yield "  tools:" if learnt.called_by else "  tools: {}"
+    for tool, counts in sorted(learnt.called_by.items()):
+        yield f"    {flow(tool)}: {flow(list(counts))}"
+    yield from _listed("tools", learnt.tools)
+    yield "write_calls:" if learnt.write_calls else "write_calls: {}"
+    for tool, digests in sorted(learnt.write_calls.items()):
+        yield f"  {flow(tool)}: {flow(sorted(digests))}"
+    yield "tree:  # parent, tool, runs, runs that end here, digests of the arguments"
+    yield from (f"  - {flow(node_text(node))}" for node in learnt.nodes)
+
+
+def _listed(key: str, values: Sequence[str]) -> Iterator[str]:
+    yield f"{key}:" if values else f"{key}: []"
+    yield from (f"  - {flow(value)}" for value in values)
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: round(value, 6) if isinstance(value, float) else value
+        for key, value in values.items()
+    }

@@ -1,0 +1,229 @@
+"""Learning a reference from recorded runs: deterministic, whatever the order of the runs.
+
+Where outcomes are told the reference is made of the successes, and the failures serve the risk
+score and the figures of the alarms. Each alarm is judged on every run by what the others know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from monitor.reference.calls import seems_to_write
+from monitor.reference.medoid import Medoids
+from monitor.reference.risk import Risk
+from monitor.reference.runs import SeenRun
+from monitor.reference.settings import COMPARED_MAX, RISK_ALARM, WRITES_MAX
+from monitor.reference.tree import Tree
+from monitor.scores.consistency import Consistency, consistency
+from monitor.spec.learnt import Alarm, Learnt
+
+__all__ = ["ALARMS", "learn"]
+
+ALARMS = ("unexpected_write", "first_two", "divergence", "missing_write", "risk")
+"""What a reference warns of; `divergence` is any departure in the tools' names."""
+
+Pair = tuple[str, str]
+
+
+def learn(
+    runs: Sequence[SeenRun],
+    writes: Iterable[str] | None = None,
+    source: Mapping[str, Any] | None = None,
+) -> Learnt:
+    """A reference of some runs.
+
+    Args:
+        runs: recorded runs; where one has an outcome, those without are taken for failures.
+        writes: tools that change something; None: inferred from their names.
+        source: what the runs come from, for the document.
+
+    Raises:
+        ValueError: there are no runs.
+    """
+    if not runs:
+        raise ValueError("there are no runs to learn from")
+    found = _Learning(runs, None if writes is None else frozenset(writes))
+    return found.learnt(dict(source or {}))
+
+
+class _Counts(NamedTuple):
+    """In how many seen runs something occurs."""
+
+    writes: Counter[Pair]
+    wrote: Counter[str]
+    """Tools that wrote without failing."""
+    full: int
+    """Seen runs with calls."""
+
+
+class _Learning:
+    def __init__(self, runs: Sequence[SeenRun], writes: frozenset[str] | None) -> None:
+        self.labelled = any(run.success is not None for run in runs)
+        self.runs = runs
+        self.seen = [run for run in runs if self._is_seen(run)]
+        self.failures = len(runs) - len(self.seen)
+        self.tools = sorted({call.tool for run in runs for call in run.calls})
+        self.given = writes is not None
+        self.writes = writes if writes is not None else frozenset(
+            tool for tool in self.tools if seems_to_write(tool)
+        )  # fmt: skip
+        self.medoids = Medoids(run.names for run in self.seen)
+        self.tree = Tree(self.seen)
+        self.counts = self._count()
+        self.called_by = self._called_by()
+
+    def _is_seen(self, run: SeenRun) -> bool:
+        return bool(run.success) if self.labelled else True
+
+    def _count(self) -> _Counts:
+        writes, wrote = Counter[Pair](), Counter[str]()
+        for run in self.seen:
+            writes.update(self._write_calls(run))
+            wrote.update(self._wrote(run))
+        return _Counts(writes, wrote, sum(1 for run in self.seen if run.calls))
+
+    def _write_calls(self, run: SeenRun) -> set[Pair]:
+        return {(each.tool, each.digest) for each in run.calls if each.tool in self.writes}
+
+    def _wrote(self, run: SeenRun) -> set[str]:
+        return {each.tool for each in run.calls if each.tool in self.writes and not each.failed}
+
+    def _called_by(self) -> dict[str, tuple[int, int]]:
+        by_outcome = (Counter[str](), Counter[str]())
+        for run in self.runs:
+            by_outcome[not self._is_seen(run)].update(set(run.names))
+        return {tool: (by_outcome[0][tool], by_outcome[1][tool]) for tool in self.tools}
+
+    # --- the reference --------------------------------------------------------------------------
+
+    def learnt(self, source: dict[str, Any]) -> Learnt:
+        """All of it."""
+        # Calls of failed runs count for the risk, but the watch has not seen them.
+        numbers = {tool: number for number, tool in enumerate(self.tools)}
+        agents = sorted({run.agent for run in self.runs if run.agent})
+        source |= {
+            "runs": len(self.seen),
+            "failures": self.failures,
+            "labelled": self.labelled,
+            "agents": agents,
+        }
+        return Learnt(
+            tools=tuple(self.tools),
+            writes=self.writes,
+            medoid=self.medoids.of_all(),
+            expected_writes=self._expected(self.counts.wrote, self.counts.full),
+            nodes=self.tree.nodes(numbers),
+            write_calls=self._seen_writes(),
+            alarms=self._alarms(),
+            successes=len(self.seen),
+            failures=self.failures,
+            called_by=self.called_by,
+            runs=len(self.seen),
+            source=source,
+            consistency=self._consistency()._asdict(),
+            writes_from="given" if self.given else "inferred",
+        )
+
+    def _expected(self, wrote: Counter[str], full: int) -> tuple[str, ...]:
+        return tuple(sorted(tool for tool, count in wrote.items() if full and count == full))
+
+    def _seen_writes(self) -> dict[str, frozenset[str]]:
+        ranked = sorted(self.counts.writes, key=lambda pair: (-self.counts.writes[pair], pair))
+        found: dict[str, set[str]] = {}
+        for tool, digest in ranked[:WRITES_MAX]:
+            if digest:
+                found.setdefault(tool, set()).add(digest)
+        return {tool: frozenset(found[tool]) for tool in sorted(found)}
+
+    def _consistency(self) -> Consistency:
+        ranked = sorted(self.seen, key=_shuffle_key)
+        return consistency([call.call for call in run.calls] for run in ranked[:COMPARED_MAX])
+
+    # --- each run judged by the others ----------------------------------------------------------
+
+    def _alarms(self) -> dict[str, Alarm]:
+        tests: dict[str, Callable[[SeenRun], bool | None]] = {
+            "unexpected_write": self._writes_unexpected,
+            "first_two": self._first_two_differ,
+            "divergence": self._diverges,
+            "missing_write": self._misses_write,
+            "risk": self._is_risky,
+        }
+        return {name: self._alarm(tests[name]) for name in ALARMS}
+
+    def _alarm(self, test: Callable[[SeenRun], bool | None]) -> Alarm:
+        told = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
+        judged = [(raised, good) for raised, good in told if raised is not None]
+        raised = sum(1 for each, _ in judged if each)
+        false = sum(1 for each, good in judged if each and good)
+        good = sum(1 for _, each in judged if each)
+        bad = len(judged) - good
+        return Alarm(
+            precision=(raised - false) / raised if raised and self.labelled else None,
+            recall=(raised - false) / bad if bad and self.labelled else None,
+            false_per_1000=1000 * false / len(judged) if judged else 0.0,
+            raised=raised,
+            runs=len(judged),
+        )
+
+    def _others(self, run: SeenRun) -> int:
+        return len(self.seen) - self._is_seen(run)
+
+    def _writes_unexpected(self, run: SeenRun) -> bool | None:
+        own = self._is_seen(run)
+        if not self._others(run):
+            return None
+        return any(
+            digest and self.counts.writes[tool, digest] <= own
+            for tool, digest in self._write_calls(run)
+        )
+
+    def _first_two_differ(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        names = run.names
+        known = self.medoids.without(names) if self._is_seen(run) else self.medoids.of_all()
+        return known is not None and names[:2] != known[: min(2, len(names))]
+
+    def _diverges(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        return self.tree.leaves_others(run) if self._is_seen(run) else self.tree.leaves(run)
+
+    def _misses_write(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        wrote, full = self.counts.wrote, self.counts.full
+        if self._is_seen(run):
+            wrote, full = wrote - Counter(self._wrote(run)), full - 1
+        return not self._wrote(run).issuperset(self._expected(wrote, full))
+
+    def _is_risky(self, run: SeenRun) -> bool | None:
+        good = self._is_seen(run)
+        if len(self.runs) < 2:
+            return None
+        tools = sorted(set(run.names))
+        less = {
+            tool: (self.called_by[tool][0] - good, self.called_by[tool][1] - (not good))
+            for tool in tools
+        }
+        risk = Risk(
+            tools,
+            less,
+            len(self.seen) - good,
+            self.failures - (not good),
+            labelled=self.labelled,
+        )
+        known = [tool for tool in tools if any(less[tool])]
+        called = sum(2 << tools.index(tool) for tool in known) | (len(known) < len(tools))
+        unexpected = bool(self._writes_unexpected(run))
+        return risk.of(called, unexpected_write=unexpected) >= RISK_ALARM
+
+
+def _shuffle_key(run: SeenRun) -> tuple[bytes, str]:
+    """An order that has nothing to do with the runs' content or names, and is always the same."""
+    text = "\0".join(f"{call.tool}\1{call.digest}" for call in run.calls)
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest(), run.id

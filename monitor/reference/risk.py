@@ -1,0 +1,79 @@
+"""The risk that a run fails, from which tools it has called and whether it wrote the unexpected.
+
+A naive Bayes score over the set of tools called so far: simpler than the bigram model and the
+automata it was compared with, and not beaten by them (docs/references.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from monitor.reference.settings import PRIOR_RUNS_MAX, PSEUDO_RUNS, WRITE_WEIGHT
+
+__all__ = ["Risk"]
+
+
+class Risk:
+    """Log-odds of failure.
+
+    Args:
+        tools: whose presence counts, by number.
+        called_by: tool -> (successes, failures) that called it.
+        successes: runs that succeeded.
+        failures: runs that failed.
+        labelled: whether outcomes were told; if not, the share of failures says nothing.
+    """
+
+    __slots__ = ("_prior", "_unknown", "_weights")
+
+    def __init__(
+        self,
+        tools: Sequence[str],
+        called_by: Mapping[str, tuple[int, int]],
+        successes: int,
+        failures: int,
+        *,
+        labelled: bool,
+    ) -> None:
+        self._prior = prior(successes, failures) if labelled else 0.0
+        self._weights = tuple(
+            weight(*called_by.get(tool, (0, 0)), successes, failures) for tool in tools
+        )
+        self._unknown = weight(0, 0, successes, failures)
+
+    def of(self, called: int, *, unexpected_write: bool) -> float:
+        """Risk, 0 to 1.
+
+        Args:
+            called: bit mask of the tools called; the first bit is any unknown tool, then one
+                for each known.
+            unexpected_write: whether the run has written what no seen run wrote.
+        """
+        odds = self._prior + (self._unknown if called & 1 else 0.0)
+        rest, number = called >> 1, 0
+        while rest:
+            if rest & 1:
+                odds += self._weights[number]
+            rest >>= 1
+            number += 1
+        return sigmoid(odds + (WRITE_WEIGHT if unexpected_write else 0.0))
+
+
+def prior(successes: int, failures: int) -> float:
+    """Log-odds of failure before the first call; many runs count as few (`PRIOR_RUNS_MAX`)."""
+    runs = successes + failures
+    scale = min(runs, PRIOR_RUNS_MAX) / runs if runs else 0.0
+    return math.log((failures * scale + PSEUDO_RUNS) / (successes * scale + PSEUDO_RUNS))
+
+
+def weight(succeeded: int, failed: int, successes: int, failures: int) -> float:
+    """Log-odds a tool adds that `succeeded` of the successes and `failed` failures called."""
+    return math.log((failed + PSEUDO_RUNS) / (failures + 2 * PSEUDO_RUNS)) - math.log(
+        (succeeded + PSEUDO_RUNS) / (successes + 2 * PSEUDO_RUNS)
+    )
+
+
+def sigmoid(odds: float) -> float:
+    """The probability of log-odds."""
+    return 1 / (1 + math.exp(-odds)) if odds >= 0 else 1 - 1 / (1 + math.exp(odds))

@@ -1,0 +1,56 @@
+"""The settings of learning and of the risk score. Frozen: docs/references.md tells their choice."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "AHEAD_MAX",
+    "CANDIDATES_MAX",
+    "COMPARED_MAX",
+    "NODES_MAX",
+    "PRIOR_RUNS_MAX",
+    "PSEUDO_RUNS",
+    "RISK_ALARM",
+    "SAMPLE_MAX",
+    "VARIANTS_MAX",
+    "VERSION",
+    "WRITES_MAX",
+    "WRITE_WEIGHT",
+]
+
+VERSION: Final = "1"
+"""Of these settings; a document names the one it was learnt with."""
+
+PSEUDO_RUNS: Final = 4.0
+"""Runs of either outcome that are imagined before any is seen, for every rate of the risk."""
+
+PRIOR_RUNS_MAX: Final = 4
+"""The share of failures weighs as that of so many runs at most."""
+
+WRITE_WEIGHT: Final = 2.0
+"""Log-odds an unexpected write adds to the risk."""
+
+RISK_ALARM: Final = 0.6
+"""From here on the risk is worth telling."""
+
+AHEAD_MAX: Final = 3
+"""So many expected calls may be skipped before a call counts as another tool, not a later one."""
+
+NODES_MAX: Final = 5_000
+"""Nodes of a prefix tree that are kept, those of most runs first."""
+
+VARIANTS_MAX: Final = 8
+"""Different arguments at one node; beyond it they are said to vary."""
+
+WRITES_MAX: Final = 10_000
+"""Different writing calls that are kept."""
+
+CANDIDATES_MAX: Final = 128
+"""Sequences that may be the medoid, the most frequent first."""
+
+SAMPLE_MAX: Final = 512
+"""Sequences a candidate for the medoid is compared with."""
+
+COMPARED_MAX: Final = 128
+"""Runs the consistency is computed from, each pair of them."""

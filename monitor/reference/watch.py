@@ -1,0 +1,324 @@
+"""The watch: a session compared with a reference, call by call, in constant time.
+
+Where a call leaves the prefix tree the watch says how, and goes on from the nearest place: after
+a call that was skipped from behind it, after one that was put in from where it stood. A call in
+another's place can only be told from one put in by the next call, so that both are allowed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from monitor.reference.calls import digest, seems_to_write
+from monitor.reference.risk import Risk
+from monitor.reference.settings import AHEAD_MAX, RISK_ALARM
+from monitor.spec.learnt import Alarm, Learnt
+
+__all__ = ["Departure", "Divergence", "Watch", "Watched"]
+
+_UNKNOWN, _UNKNOWN_WRITE, _FIRST = 0, 1, 2
+"""Calls of tools no seen run called; behind them, three for each tool, then the seen calls."""
+_UNSEEN, _UNTOLD, _PER_TOOL = 0, 1, 2
+
+TOKENS_MAX: Final = 0xFFFE
+"""Tokens are 16 bits wide, and the last is taken."""
+
+_PENDING, _FIRST_TWO, _UNEXPECTED = 1, 2, 4
+_NONE: Final = -1
+_NOWHERE: Final = -2
+FIRST_STEPS: Final = 2
+
+
+class Departure(IntEnum):
+    """How a call differs from what seen runs did there."""
+
+    WRONG_TOOL = 0
+    WRONG_ARGUMENTS = 1
+    EXTRA = 2
+    MISSING = 3
+
+
+class Divergence(NamedTuple):
+    """One departure from the reference."""
+
+    step: int
+    """Number of the call, from 1; of the call that did not come, where the run ended early."""
+    kind: Departure
+    write: bool
+    node: int
+    """Of the tree, where the session stood."""
+
+
+class Watched:
+    """Where one session stands: a few small integers."""
+
+    __slots__ = ("called", "calls", "departures", "first", "flags", "node", "wrote")
+
+    def __init__(self) -> None:
+        self.node = 0
+        self.calls = 0
+        self.flags = 0
+        self.first = _NONE
+        """The first divergence, packed; its step, kind, write and node."""
+        self.departures = 0
+        self.called = 0
+        """Bit mask of tools called, as `Risk.of` reads it."""
+        self.wrote = 0
+        """The same of those that wrote, and did not fail."""
+
+    def copy(self) -> Watched:
+        twin = Watched()
+        for name in self.__slots__:
+            setattr(twin, name, getattr(self, name))
+        return twin
+
+    @property
+    def first_two_diverged(self) -> bool:
+        """Whether one of the first two calls is another tool than the medoid's."""
+        return bool(self.flags & _FIRST_TWO)
+
+    @property
+    def unexpected_write(self) -> bool:
+        """Whether a call wrote what no seen run has written."""
+        return bool(self.flags & _UNEXPECTED)
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """The first divergence."""
+        if self.first == _NONE:
+            return None
+        node, rest = self.first & 0xFFFFF, self.first >> 20
+        return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
+
+
+class Watch:
+    """One reference made ready to compare sessions with; it holds none of them."""
+
+    __slots__ = (
+        "_ahead",
+        "_base",
+        "_children",
+        "_medoid",
+        "_numbers",
+        "_pairs",
+        "_plain",
+        "_seen",
+        "_tool_of",
+        "_unexpected",
+        "learnt",
+        "risk",
+    )
+
+    def __init__(self, learnt: Learnt) -> None:
+        self.learnt = learnt
+        tools = dict.fromkeys((*learnt.tools, *sorted(learnt.writes)))
+        self._numbers = {tool: number for number, tool in enumerate(tools)}
+        self._medoid = tuple(self._numbers.get(tool, _NOWHERE) for tool in learnt.medoid[:2])
+        source = learnt.source
+        self.risk = Risk(
+            tuple(tools),
+            learnt.called_by,
+            learnt.successes,
+            learnt.failures,
+            labelled=bool(source.get("labelled")),
+        )
+        self._base = _FIRST
+        self._tool_of: list[int] = [_NONE, _NONE]
+        for number in range(len(tools)):
+            self._tool_of += [number] * _PER_TOOL
+        self._pairs: dict[tuple[int, str], int] = {}
+        self._unexpected: list[bool] = [False, True]
+        for tool in tools:
+            self._unexpected += [tool in learnt.writes, False]
+        self._number_writes()
+        self._seen: list[frozenset[int] | None] = []
+        self._number_nodes()
+        told = {tool for tool, _ in self._pairs}
+        self._plain = frozenset(set(range(len(tools))) - told)
+        """Tools whose arguments make no difference: they are not looked at."""
+        self._children = self._grow()
+        self._ahead = [self._look_ahead(node) for node in range(len(learnt.nodes))]
+
+    def _number_writes(self) -> None:
+        for tool in sorted(self.learnt.writes):
+            for found in sorted(self.learnt.write_calls.get(tool, ())):
+                self._pair(self._numbers[tool], found)
+            number = self._numbers[tool]
+            # A writing tool's arguments matter even where no seen run called it.
+            self._pairs.setdefault((number, ""), self._base + number * _PER_TOOL)
+
+    def _number_nodes(self) -> None:
+        for node in self.learnt.nodes:
+            if node.digests is None or node.tool < 0:
+                self._seen.append(None)
+                continue
+            pairs = (self._pair(node.tool, found) for found in sorted(node.digests))
+            known = {pair for pair in pairs if pair is not None}
+            self._seen.append(frozenset(known) if known else None)
+
+    def _pair(self, tool: int, found: str) -> int | None:
+        """The token of a seen call; None where there are too many to tell apart."""
+        token = self._pairs.get((tool, found))
+        if token is None and 2 * len(self._tool_of) < TOKENS_MAX:
+            token = self._pairs[tool, found] = len(self._tool_of)
+            self._tool_of.append(tool)
+            self._unexpected.append(False)
+        return token
+
+    def _grow(self) -> list[dict[int, int]]:
+        children: list[dict[int, int]] = [{} for _ in self.learnt.nodes]
+        for number, node in enumerate(self.learnt.nodes):
+            if node.parent >= 0:
+                children[node.parent][node.tool] = number
+        return children
+
+    def _look_ahead(self, start: int) -> dict[int, tuple[int, int]]:
+        """Tool -> the nearest node below that it leads to, and how many calls are skipped."""
+        found: dict[int, tuple[int, int]] = {}
+        layer = [start]
+        for skipped in range(AHEAD_MAX + 1):
+            layer = [child for node in layer for child in self._children[node].values()]
+            layer.sort(key=lambda node: (-self.learnt.nodes[node].runs, node))
+            for node in layer:
+                found.setdefault(self.learnt.nodes[node].tool, (node, skipped))
+        return found
+
+    # --- one call -----------------------------------------------------------------------------
+
+    def start(self) -> Watched:
+        """A session before its first call."""
+        return Watched()
+
+    def token(self, tool: str, arguments: Mapping[str, Any] | None, failed: bool) -> int:
+        """A call as one integer below `TOKENS_MAX`: what of it the watch needs."""
+        number = self._numbers.get(tool)
+        if number is None:
+            base = _UNKNOWN_WRITE if seems_to_write(tool) else _UNKNOWN
+        elif number in self._plain or arguments is None:
+            base = self._base + number * _PER_TOOL + _UNTOLD
+        else:
+            unseen = self._base + number * _PER_TOOL + _UNSEEN
+            base = self._pairs.get((number, digest(arguments)), unseen)
+        return base << 1 | failed
+
+    def step(self, at: Watched, token: int) -> Departure | None:
+        """Takes one call; says how it departs from the reference, if it does."""
+        base, tool = token >> 1, self._tool_of[token >> 1]
+        at.calls += 1
+        at.called |= 1 << (tool + 1)
+        if at.calls <= FIRST_STEPS and self._medoid[at.calls - 1 : at.calls] != (tool,):
+            at.flags |= _FIRST_TWO
+        if self._unexpected[base]:
+            at.flags |= _UNEXPECTED
+        if not token & 1:
+            at.wrote |= 1 << (tool + 1)
+        before = at.node
+        kind = self._move(at, base, tool)
+        if kind is None:
+            return None
+        at.departures += 1
+        if at.first == _NONE:
+            at.first = self._pack(at.calls, kind, self._writes(base, tool), before)
+        return kind
+
+    def _move(self, at: Watched, base: int, tool: int) -> Departure | None:
+        pending = at.flags & _PENDING
+        at.flags &= ~_PENDING
+        child = self._children[at.node].get(tool)
+        if child is not None:
+            at.node = child
+            return self._arguments(child, base)
+        later = self._ahead[at.node].get(tool)
+        if later is not None:
+            at.node, skipped = later
+            # The call before this one stood in the place of the one that is skipped.
+            return (
+                self._arguments(at.node, base)
+                if pending and skipped == 1
+                else Departure.MISSING
+            )
+        if not self._children[at.node] or 0 <= tool == self.learnt.nodes[at.node].tool:
+            return Departure.EXTRA
+        at.flags |= _PENDING
+        return Departure.WRONG_TOOL
+
+    def _arguments(self, node: int, base: int) -> Departure | None:
+        seen = self._seen[node]
+        if seen is None or base in seen or self._is_untold(base):
+            return None
+        return Departure.WRONG_ARGUMENTS
+
+    def _is_untold(self, base: int) -> bool:
+        place = base - self._base
+        return place < len(self._numbers) * _PER_TOOL and place % _PER_TOOL == _UNTOLD
+
+    def _writes(self, base: int, tool: int) -> bool:
+        if tool == _NONE:
+            return base == _UNKNOWN_WRITE
+        return self.tool(tool) in self.learnt.writes
+
+    def _pack(self, step: int, kind: Departure, write: bool, node: int) -> int:
+        return ((step << 2 | kind) << 1 | write) << 20 | node
+
+    # --- what is shown -----------------------------------------------------------------------
+
+    def tool(self, number: int) -> str:
+        """The name of a tool."""
+        tools = self.learnt.tools
+        return tools[number] if number < len(tools) else list(self._numbers)[number]
+
+    def is_write(self, token: int) -> bool:
+        """Whether the call's tool writes."""
+        return self._writes(token >> 1, self._tool_of[token >> 1])
+
+    def is_unexpected(self, token: int) -> bool:
+        """Whether the call writes what no seen run has written."""
+        return self._unexpected[token >> 1]
+
+    def risk_of(self, at: Watched) -> float:
+        """The risk that the session fails, 0 to 1."""
+        return self.risk.of(at.called, unexpected_write=at.unexpected_write)
+
+    def expected(self, node: int) -> tuple[str, ...]:
+        """Tools that seen runs called there, the most frequent first."""
+        nodes = self.learnt.nodes
+        below = sorted(
+            self._children[node].values(), key=lambda each: (-nodes[each].runs, each)
+        )
+        return tuple(self.learnt.tools[nodes[each].tool] for each in below)
+
+    def support(self, node: int) -> int:
+        """How many seen runs passed there."""
+        return self.learnt.nodes[node].runs
+
+    def phase(self, step: int) -> str:
+        """first_two, early (the first half of the medoid) or late."""
+        if step <= FIRST_STEPS:
+            return "first_two"
+        return "early" if 2 * step <= len(self.learnt.medoid) + 1 else "late"
+
+    def at_end(self, at: Watched) -> Divergence | None:
+        """The call that did not come, where the session has ended before any seen run did."""
+        node = self.learnt.nodes[at.node]
+        if node.ends or not self._children[at.node] or not self.learnt.runs:
+            return None
+        writes = any(tool in self.learnt.writes for tool in self.expected(at.node))
+        return Divergence(at.calls + 1, Departure.MISSING, writes, at.node)
+
+    def missing_writes(self, at: Watched) -> tuple[str, ...]:
+        """Tools every seen run wrote by, and this session has not."""
+        return tuple(
+            tool
+            for tool in self.learnt.expected_writes
+            if not at.wrote >> (self._numbers.get(tool, 0) + 1) & 1
+        )
+
+    def alarm(self, name: str) -> Alarm | None:
+        """What the alarm was worth on the runs it was learnt from."""
+        return self.learnt.alarms.get(name)
+
+    def is_risky(self, risk: float) -> bool:
+        """Whether the risk is worth telling."""
+        return risk >= RISK_ALARM

@@ -1,0 +1,87 @@
+"""Episodes: passes from the initial to an accepting state, each scored on its own.
+
+Under a spec with `again`, a call that an accepting state does not allow and the initial one does
+begins a new episode. Calls, substantive and harmful ones are summed over all episodes; HarmRate,
+PrefixCrit and what compares with golden paths are those of the current one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from monitor.automaton.dfa import UNDEFINED, Automaton
+from monitor.scores.running import HarmTally
+
+__all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped"]
+
+EPISODES_MAX = 64
+"""Finished episodes of one judgement that are listed, the latest; all are counted."""
+
+
+class Episode(NamedTuple):
+    """A finished episode; its scores are None where undefined or not exact."""
+
+    calls: int
+    substantive: int
+    harmful: int
+    harm_rate: float | None
+    prefix_crit: float | None
+    pc: float | None
+    pc_ktc: float | None
+    pc_hlr: float | None
+    efficiency: float | None
+
+
+class EpisodesTally(HarmTally):
+    """A tally whose counts are sums and whose scores are the current episode's."""
+
+    __slots__ = ("current", "finished")
+
+    def __init__(self, beta: float) -> None:
+        super().__init__(beta)
+        self.current = HarmTally(beta)
+        self.finished = 0
+        """Episodes before the current one."""
+
+    def start_episode(self) -> None:
+        """The current episode is over; the next call is the first of another."""
+        self.finished += 1
+        self.current = HarmTally(self.beta)
+
+    def progress(self) -> None:
+        super().progress()
+        self.current.progress()
+
+    def self_loop(self) -> None:
+        super().self_loop()
+        self.current.self_loop()
+
+    def harmful(self) -> None:
+        super().harmful()
+        self.current.harmful()
+
+    @property
+    def harm_rate(self) -> float:
+        return self.current.harm_rate
+
+    @property
+    def prefix_crit(self) -> float:
+        return self.current.prefix_crit
+
+    def copy(self) -> EpisodesTally:
+        twin = EpisodesTally(self.beta)
+        twin.calls, twin.substantive = self.calls, self.substantive
+        twin.harmful_steps = self.harmful_steps
+        twin.current, twin.finished = self.current.copy(), self.finished
+        return twin
+
+
+def looped(machine: Automaton) -> Automaton:
+    """The machine of many episodes: accepting states go on as the initial one where they end."""
+    width, table = len(machine.symbols), list(machine.table)
+    for state in machine.accepting:
+        for symbol in range(width):
+            if table[state * width + symbol] == UNDEFINED:
+                table[state * width + symbol] = machine.step(machine.initial, symbol)
+    return replace(machine, table=tuple(table))

@@ -1,0 +1,128 @@
+"""What a list shows of a judgement: O(1) from its running numbers, nothing is stepped again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from monitor.records import Kind
+from monitor.scores.running import HarmTally
+from monitor.session.judge import CODES, HARMFUL, PROGRESS
+from monitor.session.judgement import Judgement
+from monitor.session.session import Session
+
+__all__ = ["SORTS", "agent_of", "summary", "trail"]
+
+Key = tuple[float, float, int]
+
+
+def agent_of(session: Session, judgement: Judgement) -> str:
+    """Whose calls these are: the agent judged on its own, else the session's."""
+    part = judgement.part if judgement.judge.spec.scope == "agent" else ""
+    return part or session.agent
+
+
+def _judged(judgement: Judgement) -> bool:
+    return judgement.judge.spec.kind != "reference"
+
+
+def _scored(judgement: Judgement) -> bool:
+    return judgement.judge.scored and judgement.head.exact
+
+
+def _by_harm(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    return (
+        float(tally.harmful_steps if _judged(judgement) else 0),
+        tally.harm_rate,
+        session.touched_ns,
+    )
+
+
+def _by_rate(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    rate = tally.harm_rate if _scored(judgement) else 0.0
+    return rate, float(tally.harmful_steps), session.touched_ns
+
+
+def _by_crit(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    lost = 1.0 - tally.prefix_crit if _scored(judgement) else 0.0
+    return lost, float(tally.harmful_steps), session.touched_ns
+
+
+def _risk(judgement: Judgement) -> float | None:
+    """The risk of failing, where a learnt reference tells one."""
+    watch, at = judgement.judge.watch, judgement.head.watched
+    return None if watch is None or at is None or judgement.joined else watch.risk_of(at)
+
+
+def _by_risk(session: Session, judgement: Judgement) -> Key:
+    risk = _risk(judgement)
+    _, lost, touched = _by_crit(session, judgement)
+    return -1.0 if risk is None else risk, lost, touched
+
+
+def _by_time(session: Session, _judgement: Judgement) -> Key:
+    return 0.0, 0.0, session.touched_ns
+
+
+SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
+    "harm": _by_harm,
+    "harm_rate": _by_rate,
+    "prefix_crit": _by_crit,
+    "risk": _by_risk,
+    "recent": _by_time,
+}
+"""Orders of a list; the greatest key comes first. `prefix_crit` puts the lowest score first."""
+
+
+def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
+    """The judgement object without its steps, and without what only its steps can tell."""
+    judge, run = judgement.judge, judgement.head
+    spec, tally, scored = judge.spec, run.tally, _scored(judgement)
+    judged = _judged(judgement)
+    return {
+        "session": session.key.id,
+        "namespace": session.key.namespace,
+        "agent": agent_of(session, judgement),
+        "spec": spec.id or None,
+        "spec_version": spec.version if spec.id else None,
+        "spec_kind": spec.kind if spec.id else None,
+        "mode": spec.mode if spec.id else None,
+        "turn": judgement.part if spec.scope == "turn" else None,
+        "joined": judgement.joined,
+        "calls": tally.calls,
+        "substantive": tally.substantive if judged else None,
+        "harmful": tally.harmful_steps if judged else None,
+        "harm_rate": tally.harm_rate if scored else None,
+        "prefix_crit": tally.prefix_crit if scored else None,
+        "accepting": judge.accepts(run.position) if judged else None,
+        "state": judge.state(run.position) if judged else None,
+        "risk": _risk(judgement),
+        "exact": run.exact,
+        "started": session.started_ns,
+        "last": session.last_ns,
+        "ended": session.ended,
+    }
+
+
+def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
+    """(call's index, HarmRate, PrefixCrit) after each call that is kept, in the order taken.
+
+    Equations 7 and 6 of papers/000 on every prefix; none where the spec gives no scores.
+    """
+    if not _scored(judgement):
+        return []
+    base = judgement.base
+    tally = base.run.tally.copy() if base else HarmTally(judgement.judge.spec.conventions.beta)
+    rows = []
+    for step in judgement.walk():
+        if step.code >= HARMFUL:
+            tally.harmful()
+        elif step.code == PROGRESS:
+            tally.progress()
+        elif CODES[step.code][0] is Kind.SELF_LOOP:
+            tally.self_loop()
+        rows.append((judgement.folded + step.place + 1, tally.harm_rate, tally.prefix_crit))
+    return rows

@@ -1,0 +1,54 @@
+"""A learnt reference as plain data. Learning and watching are `monitor.reference`'s business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Alarm", "Learnt", "Node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the prefix tree; the root has no parent and no tool (-1)."""
+
+    parent: int
+    tool: int
+    runs: int
+    ends: int
+    digests: frozenset[str] | None
+    """Arguments seen here; None where they vary, or were not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Leave-one-out figures of an alarm; None where they are not defined."""
+
+    precision: float | None
+    recall: float | None
+    false_per_1000: float
+    raised: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """A reference as plain data."""
+
+    tools: tuple[str, ...]
+    writes: frozenset[str]
+    medoid: tuple[str, ...]
+    expected_writes: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    write_calls: Mapping[str, frozenset[str]]
+    alarms: Mapping[str, Alarm]
+    successes: int
+    failures: int
+    called_by: Mapping[str, tuple[int, int]]
+    """Tool -> (successes, failures) that called it."""
+    runs: int
+    """Seen runs."""
+    source: Mapping[str, Any]
+    consistency: Mapping[str, Any] | None
+    writes_from: str = "inferred"

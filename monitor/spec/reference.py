@@ -1,0 +1,174 @@
+"""The shape of a learnt reference's document (`kind: reference` with `learnt`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from monitor.spec.learnt import Alarm, Learnt, Node
+from monitor.spec.schema import MatchDocument, Name, RegexDocument
+
+__all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
+
+DIGEST = r"[0-9a-f]{12}"
+_NODE: Final = re.compile(
+    rf"(-1|\d{{1,6}}) (-1|\d{{1,6}}) (\d{{1,9}}) (\d{{1,9}})(?: (\*|{DIGEST}(?:,{DIGEST})*))?"
+)
+
+Digest = Annotated[str, StringConstraints(pattern=rf"^{DIGEST}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class FileDocument(_Part):
+    """A file of runs."""
+
+    name: str
+    sha256: str
+    runs: Count
+
+
+class SourceDocument(_Part):
+    """What a reference was learnt from, and with what."""
+
+    files: list[FileDocument]
+    runs: Count = Field(description="seen runs: the successes, where outcomes were told")
+    failures: Count = Field(default=0, description="runs that failed: they serve the risk")
+    labelled: bool = False
+    agents: list[str] = []
+    version: str = Field(default="", description="of offrails")
+    settings: str = Field(default="1", description="version of the learning settings")
+
+
+class AlarmDocument(_Part):
+    """How an alarm did on the runs it was learnt from, each judged by the others."""
+
+    precision: Share | None = None
+    recall: Share | None = None
+    false_per_1000: float = Field(ge=0, le=1000)
+    raised: Count
+    runs: Count
+
+
+class RiskDocument(_Part):
+    """What the risk is computed from: runs by outcome, and by tool how many called it."""
+
+    successes: Count
+    failures: Count
+    tools: dict[str, Annotated[list[Count], Field(min_length=2, max_length=2)]] = Field(
+        default={}, description="tool: [successes, failures] that called it"
+    )
+
+
+class ConsistencyDocument(_Part):
+    """papers/002 section 3.2, of the seen runs."""
+
+    runs: Count
+    tss: Share
+    ac_paper: Share
+    ac_repository: Share
+    unique_sequences: Count
+    divergence_point: float | None = None
+    first_two_agreement: Share
+
+
+class ReferenceDocument(_Part):
+    """A learnt reference: which sessions it watches, and what it was learnt from."""
+
+    id: Annotated[
+        str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+    ]
+    version: Annotated[str, StringConstraints(min_length=1, max_length=100)] = "1"
+    description: str = ""
+    kind: Literal["reference"]
+    mode: Literal["shadow", "page"] = "shadow"
+    match: dict[Name, MatchDocument] = {}
+    learnt: SourceDocument
+    writes: list[str] = Field(default=[], description="tools that change something")
+    writes_from: Literal["given", "inferred"] = "inferred"
+    consistency: ConsistencyDocument | None = None
+    tools: list[str] = Field(max_length=10_000)
+    medoid: list[str] = Field(default=[], description="the run that is nearest to all others")
+    expected_writes: list[str] = Field(default=[], description="tools every seen run wrote by")
+    alarms: dict[str, AlarmDocument] = {}
+    risk: RiskDocument | None = None
+    write_calls: dict[str, list[Digest]] = Field(
+        default={}, description="tool: digests of the arguments it was called with"
+    )
+    tree: list[str] = Field(
+        min_length=1,
+        description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
+    )
+
+
+def is_learnt(data: Any) -> bool:
+    """Whether a document is a learnt reference, and not one written by hand."""
+    return isinstance(data, dict) and data.get("kind") == "reference" and "learnt" in data
+
+
+def node_text(node: Node) -> str:
+    """A node as it is written in a document."""
+    text = f"{node.parent} {node.tool} {node.runs} {node.ends}"
+    if node.tool < 0:
+        return text
+    if node.digests is None:
+        return f"{text} *"
+    return f"{text} {','.join(sorted(node.digests))}" if node.digests else text
+
+
+def learnt_of(model: ReferenceDocument) -> Learnt:
+    """The record of a document.
+
+    Raises:
+        ValueError: the tree is none, or names tools that are not listed.
+    """
+    risk = model.risk
+    return Learnt(
+        tools=tuple(model.tools),
+        writes=frozenset(model.writes),
+        medoid=tuple(model.medoid),
+        expected_writes=tuple(model.expected_writes),
+        nodes=_nodes(model),
+        write_calls={tool: frozenset(found) for tool, found in model.write_calls.items()},
+        alarms={name: Alarm(**alarm.model_dump()) for name, alarm in model.alarms.items()},
+        successes=risk.successes if risk else model.learnt.runs,
+        failures=risk.failures if risk else 0,
+        called_by={
+            tool: (each[0], each[1]) for tool, each in (risk.tools if risk else {}).items()
+        },
+        runs=model.learnt.runs,
+        source=model.learnt.model_dump(),
+        consistency=model.consistency.model_dump() if model.consistency else None,
+        writes_from=model.writes_from,
+    )
+
+
+def _nodes(model: ReferenceDocument) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for number, text in enumerate(model.tree):
+        node = _node(text, number)
+        if node.tool >= len(model.tools) or (node.tool < 0) != (number == 0):
+            raise ValueError(f"node {number} names no tool of the list")
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def _node(text: str, number: int) -> Node:
+    found = _NODE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"node {number} is not: parent, tool, runs, ends, digests")
+    parent, tool, runs, ends = (int(found[group]) for group in range(1, 5))
+    if (parent < 0) != (number == 0) or parent >= number:
+        raise ValueError(f"node {number} does not come after its parent")
+    digests = found[5] or ""
+    known = None if digests == "*" else frozenset(filter(None, digests.split(",")))
+    return Node(parent, tool, runs, ends, known)
+
+
+ReferenceDocument.model_rebuild(_types_namespace={"RegexDocument": RegexDocument})

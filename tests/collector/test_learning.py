@@ -1,0 +1,252 @@
+"""The verb `learn`: the same reference from spans and plain runs, outcomes from anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.cli import main
+from collector.learning import BadLabels, learn_files, read_files
+from collector.progress import Progress
+from collector.replay import replay
+from collector.settings import Settings
+from monitor.spec.learnt import Learnt
+from monitor.spec.read import load_spec
+
+AIRLINE = Path(__file__).parents[2] / ".." / "shared" / "core" / "tau_airline_gpt4o.jsonl"
+Call = tuple[str, dict[str, Any]]
+
+
+def plain(file: Path, *runs: tuple[str, Sequence[Call], Any]) -> Path:
+    """A file of plain runs: session, calls, reward."""
+    records = [
+        {"run": id_, "calls": [{"tool": t, "arguments": a} for t, a in calls], "reward": reward}
+        for id_, calls, reward in runs
+    ]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return file
+
+
+def text(value: Any) -> dict[str, Any]:
+    return {"stringValue": value} if isinstance(value, str) else {"doubleValue": value}
+
+
+def spans(
+    session: str, calls: Iterable[tuple[str, dict[str, Any], bool]], resource: dict[str, Any]
+) -> str:
+    """A run as one line of OTLP/JSON, as an agent framework would send it."""
+    trace = hashlib.blake2b(session.encode(), digest_size=16).hexdigest()
+    found = [
+        {
+            "traceId": trace,
+            "spanId": f"{number:016x}",
+            "name": f"execute_tool {tool}",
+            "kind": 1,
+            "startTimeUnixNano": str(10**18 + 10 * number),
+            "endTimeUnixNano": str(10**18 + 10 * number + 5),
+            "status": {"code": 2 if failed else 0},
+            "attributes": [
+                {"key": key, "value": text(value)}
+                for key, value in {
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": tool,
+                    "gen_ai.conversation.id": session,
+                    "gen_ai.tool.call.arguments": json.dumps(arguments),
+                }.items()
+            ],
+        }
+        for number, (tool, arguments, failed) in enumerate(calls, start=1)
+    ]
+    attributes = [{"key": key, "value": text(value)} for key, value in resource.items()]
+    return json.dumps(
+        {
+            "resourceSpans": [
+                {"resource": {"attributes": attributes}, "scopeSpans": [{"spans": found}]}
+            ]
+        }
+    )
+
+
+A: Call = ("get_a", {"x": 1})
+B: Call = ("book_b", {"x": 1})
+RUNS = (("1", [A, B], 1.0), ("2", [A, B], 1.0), ("3", [B], 0.0))
+
+
+def learnt(file: Path) -> Learnt:
+    found = load_spec(file).learnt
+    assert found is not None
+    return found
+
+
+def told(reference: Learnt) -> tuple[Any, ...]:
+    """A reference without where it comes from."""
+    return (
+        reference.tools, reference.writes, reference.medoid, reference.nodes,
+        reference.write_calls, reference.alarms, reference.called_by, reference.consistency,
+    )  # fmt: skip
+
+
+def test_spans_and_plain_runs_teach_the_same(tmp_path: Path) -> None:
+    """Spans and plain runs of the same calls give one reference; `offrails.spec` is ignored."""
+    one = plain(tmp_path / "plain.jsonl", *RUNS)
+    other = tmp_path / "spans.jsonl"
+    other.write_text(
+        "\n".join(
+            spans(
+                id_,
+                ((*call, False) for call in calls),
+                {"reward": reward, "offrails.spec": "x"},
+            )
+            for id_, calls, reward in RUNS
+        )
+    )
+
+    list(learn_files([one], tmp_path / "one.yaml", id_="r", success="reward=1"))
+    list(learn_files([other], tmp_path / "other.yaml", id_="r", success="reward=1"))
+
+    assert told(learnt(tmp_path / "one.yaml")) == told(learnt(tmp_path / "other.yaml"))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        '{"1": true, "2": 1, "3": false}',
+        '{"session": "1", "success": true}\n{"run": "2", "success": "pass"}\n'
+        '{"session": "3", "success": 0}',
+        "session,success\n1,1\n2,ok\n3,failed\n",
+    ],
+)
+def test_labels(tmp_path: Path, labels: str) -> None:
+    """Outcomes come from an object, JSON lines or CSV; runs without one are left out."""
+    file = plain(tmp_path / "runs.jsonl", *RUNS, ("4", [B], None))
+    (tmp_path / "labels").write_text(labels)
+
+    found = read_files([file], labels=tmp_path / "labels")
+
+    assert [run.success for run in found.runs] == [True, True, False]
+    assert found.unlabelled == 1
+
+
+@pytest.mark.parametrize("labels", ["{", '{"session": "1"}\n{"session": "2"}'])
+def test_bad_labels(tmp_path: Path, labels: str) -> None:
+    """A file that tells no outcomes is refused with what was expected."""
+    (tmp_path / "labels").write_text(labels)
+
+    with pytest.raises(BadLabels, match="expected a session"):
+        read_files([plain(tmp_path / "runs.jsonl", *RUNS)], labels=tmp_path / "labels")
+
+
+def test_order_of_files(tmp_path: Path) -> None:
+    """Files in any order give the same document, to the letter."""
+    files = [plain(tmp_path / f"{run[0]}.jsonl", run) for run in RUNS]
+
+    list(learn_files(files, tmp_path / "one.yaml", id_="r", success="reward=1"))
+    list(learn_files(files[::-1], tmp_path / "other.yaml", id_="r", success="reward=1"))
+
+    assert (tmp_path / "one.yaml").read_text() == (tmp_path / "other.yaml").read_text()
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`learn` writes a spec that `check` accepts, and says what to review."""
+    file, out = plain(tmp_path / "runs.jsonl", *RUNS), tmp_path / "r.yaml"
+
+    code = main(["learn", str(file), "--id", "r", "--out", str(out), "--success", "reward=1"])
+
+    said = capsys.readouterr().out
+    assert code == 0
+    assert "please review): book_b" in said
+    assert "unexpected_write" in said
+    assert main(["check", str(out)]) == 0
+
+
+def test_writes_are_given(tmp_path: Path) -> None:
+    """Given writes are taken as they are."""
+    out = tmp_path / "r.yaml"
+    list(learn_files([plain(tmp_path / "x", *RUNS)], out, id_="r", writes="get_a, other"))
+
+    assert learnt(out).writes == {"get_a", "other"}
+    assert learnt(out).writes_from == "given"
+
+
+def test_update(tmp_path: Path) -> None:
+    """An update keeps id and given writes, counts the version up, and shows the difference."""
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    list(learn_files([plain(tmp_path / "x", *RUNS)], old, id_="r", writes="book_b"))
+    runs = plain(tmp_path / "y", ("1", [A, ("find_c", {})], 1.0))
+
+    said = "\n".join(learn_files([runs], new, id_="", update=old))
+
+    spec = load_spec(new)
+    assert (spec.id, spec.version) == ("r", "2")
+    assert spec.learnt is not None
+    assert spec.learnt.writes == {"book_b"}
+    assert "+ tools: find_c" in said
+    assert "- tools: book_b" in said
+    assert "1 gone" in said
+
+
+def test_what_cannot_be_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No runs, a missing file, a bad outcome: told in one line, with exit code 1."""
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    out = str(tmp_path / "r.yaml")
+
+    assert main(["learn", str(empty), "--id", "r", "--out", out]) == 1
+    assert main(["learn", str(tmp_path / "none"), "--id", "r", "--out", out]) == 1
+    runs = str(plain(tmp_path / "x", *RUNS))
+    assert main(["learn", runs, "--id", "r", "--out", out, "--success", "reward"]) == 1
+    assert capsys.readouterr().err.count("offrails: ") == 3
+
+
+def test_bound_by_the_agent_it_was_learnt_from(tmp_path: Path) -> None:
+    """A reference of one agent watches that agent's sessions, and nobody else's."""
+    file = tmp_path / "spans.jsonl"
+    run = [(*A, False), (*B, False)]
+    file.write_text(spans("1", run, {"service.name": "shop"}))
+    out = tmp_path / "r.yaml"
+    list(learn_files([file], out, id_="r"))
+    both = tmp_path / "both.jsonl"
+    both.write_text(
+        spans("2", run, {"service.name": "shop"})
+        + "\n"
+        + spans("3", run, {"service.name": "other"})
+    )
+
+    found = replay([both], [load_spec(out)], Settings(), together=True, progress=Progress([]))
+
+    assert {each["session"]: each["spec"] for each in found} == {"2": "r", "3": None}
+
+
+@pytest.mark.skipif(not AIRLINE.exists(), reason="the recorded airline runs are absent")
+def test_real_runs_over_the_wire(tmp_path: Path) -> None:
+    """Real runs sent as spans are judged as the plain runs are, hand-overs included."""
+    records = [json.loads(line) for line in AIRLINE.read_text().splitlines()][:40]
+    out = tmp_path / "r.yaml"
+    list(learn_files([AIRLINE], out, id_="r", success="reward=1"))
+    spec, names = load_spec(out), Settings()
+    one, other = tmp_path / "plain.jsonl", tmp_path / "spans.jsonl"
+    made = [record for record in records if record["calls"]]
+    one.write_text("\n".join(json.dumps({**record, "spec": "r"}) for record in made))
+    other.write_text(
+        "\n".join(
+            spans(
+                f"task {record['task_id']} trial {record['trial']}",
+                ((c["tool"], c["arguments"], bool(c["error"])) for c in record["calls"]),
+                {"offrails.spec": "r"},
+            )
+            for record in made
+        )
+    )
+
+    def facts(file: Path) -> dict[str, Any]:
+        found = replay([file], [spec], names, together=True, progress=Progress([]))
+        keys = ("divergences", "unexpected_write", "first_two_diverged", "risk", "alarms")
+        return {each["session"]: {key: each[key] for key in keys} for each in found}
+
+    assert facts(one) == facts(other)
+    assert len(facts(one)) == len(made)

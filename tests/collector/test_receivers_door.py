@@ -1,0 +1,103 @@
+"""Who is let in: tokens, files that change, room, and names on spans."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from collector.decode import otlp_proto
+from collector.receivers import files
+from collector.receivers.door import Door
+from collector.receivers.files import Watched
+from collector.receivers.senders import SENDER_KEY, Stamps
+from collector.receivers.status import Outcome, Refusal
+from collector.receivers.tokens import UNNAMED, Tokens
+from tests.conformance.bodies import proto_body
+
+
+def test_room_is_given_back() -> None:
+    """Bytes and requests count while they are held, whatever ends them."""
+    door = Door(bytes_max=10, requests_max=2)
+    with contextlib.suppress(KeyError), door.enter() as ticket:
+        ticket.grow(10)
+        assert (door.bytes, door.requests) == (10, 1)
+        raise KeyError
+    assert (door.bytes, door.requests) == (0, 0)
+    with door.enter() as first, door.enter() as second:
+        first.grow(6)
+        with pytest.raises(Refusal) as full:
+            second.grow(5)
+        assert (full.value.outcome, full.value.retry_seconds) == (Outcome.UNAVAILABLE, 1)
+        first.release()
+        second.grow(5)
+        with pytest.raises(Refusal), door.enter():
+            pass
+    assert (door.bytes, door.requests) == (0, 0)
+
+
+def test_without_tokens_anyone_may_send() -> None:
+    """And has no name."""
+    assert Door().sender("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("one\ntwo\n", {"one": "", "two": ""}),
+        ("a: one\n two \n", {"one": "a", "two": UNNAMED}),
+        ("a:one\r\nb : two\r\n#three\n", {"one": "a", "two": "b"}),
+    ],
+)
+def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> None:
+    """By line; where some have names, the others are told apart from nobody."""
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    tokens = Tokens(file)
+    assert {token: tokens.sender(f"Bearer {token}") for token in names} == names
+    assert tokens.sender("bEARER   one ") == names["one"]
+    for wrong in (
+        "",
+        "one",
+        "Basic one",
+        "Bearer",
+        "Bearer ",
+        "Bearer three",
+        "Bearer on\udcff",
+    ):
+        with pytest.raises(Refusal) as refused:
+            tokens.sender(wrong)
+        assert refused.value.outcome is Outcome.UNAUTHENTICATED
+
+
+def test_a_change_is_told_once(tmp_path: Path) -> None:
+    """Files are looked at once a second at most; appearing and vanishing are changes."""
+    file, now = tmp_path / "file", [0.0]
+    watched = Watched(file, clock=lambda: now[0])
+    file.write_text("a")
+    assert not watched.changed()
+    now[0] += files.LOOK_SECONDS
+    assert watched.changed()
+    now[0] += files.LOOK_SECONDS
+    assert not watched.changed()
+    os.utime(file, ns=(1, 1))
+    now[0] += files.LOOK_SECONDS
+    assert watched.changed()
+    file.unlink()
+    now[0] += files.LOOK_SECONDS
+    assert watched.changed()
+
+
+def test_stamps() -> None:
+    """One resource for equal senders and resources; what was claimed is replaced."""
+    stamps = Stamps()
+    spans = otlp_proto.decode(proto_body(2)).spans
+    one, two = stamps.stamp(spans, "blue")
+    (other, _) = stamps.stamp(spans, "")
+    assert one.resource is two.resource
+    assert one.resource.attributes == {"service.name": "conformance", SENDER_KEY: "blue"}
+    assert other.resource.attributes[SENDER_KEY] == ""
+    assert SENDER_KEY not in spans[0].resource.attributes
+    assert stamps.stamp([one], "red")[0].resource.attributes[SENDER_KEY] == "red"

@@ -1,0 +1,79 @@
+"""`offrails init`: what was seen becomes a spec that accepts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.cli import main
+from collector.starting import Agent, NothingSeen, choose, starter
+from monitor.spec.compile import compile_text
+
+SHARED = Path(__file__).parents[2] / ".." / "shared"
+CAPTURES = SHARED / "captures"
+
+
+def agent(**changes: object) -> Agent:
+    made = Agent(
+        service="shop agent",
+        tools={"login": [], "pay now!": ["amount"], "pay_now": []},
+        dialects=["gen_ai"],
+        session_from={"gen_ai.conversation.id": 3},
+        arguments=True,
+        switches=[],
+        runs=[("login", "pay now!"), ("login", "pay now!"), ("login",)],
+    )
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_the_starter_compiles_and_is_a_shadow() -> None:
+    """What is written is a sound spec, in shadow mode, for that service."""
+    spec, findings = compile_text(starter(agent()), "start.yaml")
+
+    assert spec is not None, findings
+    assert (spec.id, spec.mode) == ("shop_agent", "shadow")
+    assert spec.match.matches({"service.name": "shop agent"})
+    assert spec.golden_count == 2
+
+
+def test_the_starter_says_how_to_see_arguments() -> None:
+    """Where no arguments are on the wire it names the framework's switch."""
+    text = starter(agent(arguments=False, switches=["SHOW_ALL=true"]))
+
+    assert "SHOW_ALL=true" in text
+
+
+def test_hostile_names_stay_data() -> None:
+    """A tool name with line breaks and quotes is quoted, and is that very tool."""
+    evil = 'x"}\n# id: other\nkind: policy'
+    text = starter(agent(tools={evil: []}, runs=[(evil,)]))
+    spec, findings = compile_text(text, "start.yaml")
+
+    assert spec is not None, findings
+    assert spec.alphabet.tools == (evil,)
+
+
+def test_several_agents_must_be_chosen_from() -> None:
+    """It never guesses whose spec is wanted."""
+    with pytest.raises(NothingSeen, match="--service"):
+        choose([agent(), agent(service="other")], None)
+    with pytest.raises(NothingSeen, match="no tool call"):
+        choose([], None)
+    assert choose([agent(), agent(service="other")], "other").service == "other"
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="no captures beside the checkout")
+def test_a_recorded_run_is_accepted_by_its_starter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """init from a capture, then replay of it: no harm, and the path is golden."""
+    run = str(CAPTURES / "pydantic-ai" / "golden.otlp.jsonl")
+    out = tmp_path / "start.yaml"
+
+    assert main(["init", "--from", run, "--out", str(out)]) == 0
+    assert main(["check", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["replay", run, "--specs", str(out), "--table"]) == 0
+    line = capsys.readouterr().out.splitlines()[1].split()
+    assert line[3:9] == ["6", "6", "0", "0.000", "1.000", "1.000"]

@@ -1,0 +1,286 @@
+"""What is deployed: checked by the tools of its trade where they are installed, and by rules of ours."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.settings import ENVIRONMENT, Settings, load
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+BUILT = ("gateway", "edge", "sidecar/example")
+YAML = sorted(
+    file
+    for folder in (DEPLOY, ROOT / "grafana")
+    for file in folder.rglob("*.y*ml")
+    if not {"prometheus", "alertmanager"} & set(file.parts)  # generated, or held by promtool
+)
+DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
+LINT = "{extends: default, rules: {line-length: {max: 160}, document-start: disable, braces: {min-spaces-inside: 0, max-spaces-inside: 1}, brackets: {max-spaces-inside: 1}, comments: {min-spaces-from-content: 1}, truthy: disable, indentation: {indent-sequences: whatever}}}"
+
+
+def tool(name: str) -> str:
+    """A program, or the test is skipped."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed (make validate-deploy brings its own)")
+    return found
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+def kustomized(folder: str) -> list[dict[str, Any]]:
+    """The resources that `kubectl kustomize` makes of a folder."""
+    done = run(tool("kubectl"), "kustomize", KUBERNETES / folder)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def one(resources: list[dict[str, Any]], *kinds: str) -> dict[str, Any]:
+    (found,) = [each for each in resources if each["kind"] in kinds]
+    return found
+
+
+def monitor_of(workload: dict[str, Any]) -> dict[str, Any]:
+    """The monitor's container, wherever it is in the pod."""
+    pod = workload["spec"]["template"]["spec"]
+    found = [*pod["containers"], *pod.get("initContainers", [])]
+    (container,) = [each for each in found if each["name"] == "offrails"]
+    return {**container, "pod": pod}
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def test_dockerfile_is_clean() -> None:
+    """Hadolint has nothing to say."""
+    done = run(tool("hadolint"), DOCKERFILE)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_image_runs_as_a_number() -> None:
+    """The last stage is small, has a numeric user, and knows settings that there are."""
+    last = DOCKERFILE.read_text().rpartition("\nFROM ")[2]
+    assert "USER 10001:10001" in last
+    assert "HEALTHCHECK" not in last
+    assert "pip" not in last
+    assert set(re.findall(r"OFFRAILS_\w+", last)) <= set(ENVIRONMENT)
+    settings = load(None, dict(re.findall(r"(OFFRAILS_\w+)=(\S+)", last)), {})
+    assert settings.admin.startswith("127.0.0.1:")
+    assert settings.receiver.grpc == "0.0.0.0:4317"
+
+
+def test_image_has_all_it_copies() -> None:
+    """Every path that is copied is there, and is let through by the ignore file."""
+    ignored = (DEPLOY / "docker" / "Dockerfile.dockerignore").read_text()
+    for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE.read_text(), re.MULTILINE):
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists(), source
+            assert f"!{source}\n" in ignored, source
+
+
+# --- compose --------------------------------------------------------------------------------------
+
+
+def test_compose_is_closed_and_complete() -> None:
+    """Loopback ports, no capabilities, pinned images, and every mounted file exists."""
+    file = DEPLOY / "compose" / "compose.yaml"
+    services = yaml.safe_load(file.read_text())["services"]
+    for name, service in services.items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert ":latest" not in service["image"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        for mount in service.get("volumes", ()):
+            source = mount.split(":")[0]
+            assert not source.startswith(".") or (file.parent / source).exists(), mount
+    given = set(services["offrails"]["environment"])
+    assert given <= set(ENVIRONMENT), given - set(ENVIRONMENT)
+
+
+def test_compose_is_read_by_compose() -> None:
+    """`docker compose config` accepts it."""
+    docker = tool("docker")
+    if run(docker, "compose", "version").returncode != 0:
+        pytest.skip("docker has no compose here")
+    done = run(docker, "compose", "-f", DEPLOY / "compose" / "compose.yaml", "config", "-q")
+    assert done.returncode == 0, done.stderr
+
+
+def test_prometheus_of_compose_is_valid() -> None:
+    """Promtool accepts the configuration, with the rules beside it."""
+    done = run(
+        tool("promtool"),
+        "check",
+        "config",
+        "--syntax-only",
+        DEPLOY / "compose" / "prometheus.yml",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_pods_are_hardened(folder: str) -> None:
+    """Non-root by number, read-only, no capabilities, no token, bounded memory, probes."""
+    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    secure = {**monitor["pod"].get("securityContext", {}), **monitor["securityContext"]}
+    assert secure["runAsNonRoot"] is True
+    assert secure["runAsUser"] == 10001
+    assert secure["readOnlyRootFilesystem"] is True
+    assert secure["allowPrivilegeEscalation"] is False
+    assert secure["capabilities"] == {"drop": ["ALL"]}
+    assert secure["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert monitor["pod"]["automountServiceAccountToken"] is False
+    assert monitor["resources"]["limits"]["memory"]
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(monitor)
+    assert {each["name"] for each in monitor.get("env", ())} <= set(ENVIRONMENT)
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_selectors_find_their_pods(folder: str) -> None:
+    """Services, policies, budgets and monitors select the pods that are made; ports have names."""
+    resources = kustomized(folder)
+    workload = one(resources, "Deployment", "DaemonSet")
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    ports = {each["name"] for each in monitor_of(workload)["ports"]}
+    for each in resources:
+        spec = each.get("spec", {})
+        wanted = {
+            "Service": lambda spec: spec["selector"],
+            "NetworkPolicy": lambda spec: spec["podSelector"]["matchLabels"],
+            "PodMonitor": lambda spec: spec["selector"]["matchLabels"],
+            "PodDisruptionBudget": lambda spec: spec["selector"]["matchLabels"],
+        }.get(each["kind"])
+        if wanted is not None:
+            assert wanted(spec).items() <= labels.items(), each["kind"]
+        if each["kind"] == "Service":
+            assert {port["targetPort"] for port in spec["ports"]} <= ports
+        if each["kind"] == "PodMonitor":
+            assert spec["podMetricsEndpoints"][0]["port"] in ports
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_resources_follow_their_schemas(folder: str, tmp_path: Path) -> None:
+    """Kubernetes' own schemas know every field."""
+    validate = tool("kubernetes-validate")
+    own = [each for each in kustomized(folder) if "coreos" not in each["apiVersion"]]
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all(own))
+    done = run(validate, "--strict", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sidecar_is_native() -> None:
+    """It starts before the agent and ends after it, and only the pod can send to it."""
+    monitor = monitor_of(one(kustomized("sidecar/example"), "Deployment"))
+    assert monitor in [
+        {**each, "pod": monitor["pod"]} for each in monitor["pod"]["initContainers"]
+    ]
+    assert monitor["restartPolicy"] == "Always"
+    given = {each["name"]: each["value"] for each in monitor["env"]}
+    assert given["OFFRAILS_GRPC"].startswith("127.0.0.1")
+
+
+def test_specs_are_the_bundled_ones() -> None:
+    """The ConfigMap's spec is the spec of `dfa_specs`."""
+    ours = (KUBERNETES / "specs" / "farm_rover.yaml").read_text()
+    assert ours == (ROOT / "dfa_specs" / "farm_rover.yaml").read_text()
+
+
+# --- systemd --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with a program that is there."""
+    text = (DEPLOY / "systemd" / "offrails.service").read_text()
+    file = tmp_path / "offrails.service"
+    file.write_text(re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", text))
+    return file
+
+
+def test_unit_is_understood(unit: Path) -> None:
+    """systemd-analyze knows every key (it only warns, so silence is what counts)."""
+    done = run(tool("systemd-analyze"), "verify", "--man=no", unit)
+    ours = [line for line in done.stderr.splitlines() if "offrails" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+def test_unit_is_hardened(unit: Path) -> None:
+    """systemd-analyze rates its exposure below 2.5 of 10."""
+    done = run(
+        tool("systemd-analyze"),
+        "security",
+        "--offline=true",
+        "--threshold=25",
+        "--no-pager",
+        unit,
+    )
+    assert done.returncode == 0, done.stdout[-400:] + done.stderr
+
+
+# --- settings and Collectors ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["systemd/offrails.yaml", "edge/offrails.yaml"])
+def test_settings_files_are_settings(file: str) -> None:
+    """The settings that are installed are read without a word."""
+    assert isinstance(load(DEPLOY / file, {}, {}), Settings)
+
+
+@pytest.mark.parametrize("name", ["tee", "route-by-session"])
+def test_collector_pipelines_are_wired(name: str) -> None:
+    """Every part that a pipeline names is defined, and every part that is defined is used."""
+    found = yaml.safe_load((DEPLOY / "otelcol" / f"{name}.yaml").read_text())
+    kinds = ("receivers", "processors", "exporters")
+    connectors = set(found.get("connectors", ()))
+    pipelines = found["service"]["pipelines"].values()
+    for kind in kinds:
+        used = {part for pipeline in pipelines for part in pipeline.get(kind, ())}
+        assert used - connectors == set(found[kind]), kind
+    fed = {part for pipeline in pipelines for part in pipeline["exporters"]} & connectors
+    read = {part for pipeline in pipelines for part in pipeline["receivers"]} & connectors
+    assert fed == read == connectors
+
+
+def test_monitor_is_before_sampling() -> None:
+    """The copy for the monitor is taken unsampled, has a queue of its own, and never retries."""
+    found = yaml.safe_load((DEPLOY / "otelcol" / "tee.yaml").read_text())
+    to_monitor = found["service"]["pipelines"]["traces/monitor"]
+    assert not [part for part in to_monitor["processors"] if "sampl" in part]
+    exporter = found["exporters"]["otlp/offrails"]
+    assert exporter["sending_queue"]["enabled"]
+    assert exporter["retry_on_failure"] == {"enabled": False}
+
+
+# --- all of it ------------------------------------------------------------------------------------
+
+
+def test_yaml_is_tidy() -> None:
+    """Yamllint has nothing to say."""
+    done = run(tool("yamllint"), "-s", "-d", LINT, *YAML)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_folder_says_when_to_choose_it() -> None:
+    """A README in each folder, whose links lead somewhere."""
+    for name in ("docker", "compose", "kubernetes", "systemd", "otelcol", "edge"):
+        file = DEPLOY / name / "README.md"
+        assert re.search(r"[Cc]hoose it", file.read_text()), name
+        for link in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
+            assert "://" in link or (file.parent / link).exists(), (name, link)

@@ -1,0 +1,95 @@
+"""The Dockerfile's steps without a container engine, then its process as a stranger to the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
+USER = 10001
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_image_steps_make_a_service(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Installed as the image installs it, it runs as 10001 and writes nothing."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip("no interpreter that another user may run")
+    source, home = (
+        _copied(tmp_path_factory.mktemp("image")),
+        Path("/tmp") / f"image-{os.getpid()}",
+    )
+    home.mkdir(mode=0o755)
+    try:
+        _installed(python, source, home)
+        _serves(home)
+    finally:
+        shutil.rmtree(home)
+
+
+def _copied(folder: Path) -> Path:
+    """What `COPY` brings into the first stage."""
+    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / name)
+    for name in ("collector", "monitor"):
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    return folder
+
+
+def _installed(python: str, source: Path, home: Path) -> None:
+    """The stage's RUN lines, with another place for /opt."""
+    first = DOCKERFILE.read_text().partition("AS demo-build")[0]
+    for line in re.findall(r"^RUN (.+)$", first, re.MULTILINE):
+        words = [word.replace("/opt/offrails", str(home / "offrails")) for word in line.split()]
+        command = [python if word == "python" else word for word in words]
+        done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr[-2000:])
+    shutil.copytree(ROOT / "dfa_specs", home / "specs")
+
+
+def _serves(home: Path) -> None:
+    variables = {
+        f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")
+    }
+    before = _all_files(home)
+    process = subprocess.Popen(
+        [home / "offrails" / "bin" / "offrails", "serve"],
+        cwd="/",
+        env={**variables, "OFFRAILS_SPECS": str(home / "specs"), "PYTHONSAFEPATH": "1"},
+        user=USER,
+        group=USER,
+        extra_groups=[],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    try:
+        assert "specs=2" in line, (line, process.stderr.read() if process.stderr else "")
+        address = dict(re.findall(r"(\w+)=(\S+)", line))["admin"]
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://{address}/page/page.js", timeout=5) as answer:
+            assert answer.status == 200
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert _all_files(home) == before
+
+
+def _all_files(folder: Path) -> set[str]:
+    return {str(file) for file in folder.rglob("*")}

@@ -1,0 +1,61 @@
+"""Certificates for tests, made by the openssl program."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Pair", "authority", "have_openssl", "issue"]
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
+
+
+class Pair(NamedTuple):
+    """A certificate and its key, in PEM files."""
+
+    cert: Path
+    key: Path
+
+    def together(self) -> Path:
+        """Both in one file."""
+        both = self.cert.with_suffix(".both.pem")
+        both.write_bytes(self.key.read_bytes() + self.cert.read_bytes())
+        return both
+
+
+def have_openssl() -> bool:
+    return shutil.which("openssl") is not None
+
+
+def authority(folder: Path, name: str = "authority") -> Pair:
+    """One that signs."""
+    pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
+    _openssl(
+        *("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}"),
+        *("-keyout", str(pair.key), "-out", str(pair.cert)),
+    )
+    return pair
+
+
+def issue(signer: Pair, folder: Path, name: str) -> Pair:
+    """A certificate for localhost, for servers and clients."""
+    pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
+    request, names = folder / f"{name}.csr", folder / f"{name}.ext"
+    names.write_text(NAMES)
+    _openssl(
+        *("req", *NEW_KEY, "-subj", "/CN=localhost"),
+        *("-keyout", str(pair.key), "-out", str(request)),
+    )
+    _openssl(
+        *("x509", "-req", "-in", str(request), "-days", "2", "-extfile", str(names)),
+        *("-CA", str(signer.cert), "-CAkey", str(signer.key), "-CAcreateserial"),
+        *("-out", str(pair.cert)),
+    )
+    return pair
+
+
+def _openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=20)

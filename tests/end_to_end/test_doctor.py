@@ -1,0 +1,106 @@
+"""`offrails doctor` against services that are well, shut, elsewhere, or something else."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from collector.doctor import sender
+from collector.receivers.address import Address
+from tests.end_to_end.certificates import authority, have_openssl, issue
+from tests.end_to_end.service import run
+
+if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Serve
+    from tests.end_to_end.service import Service
+
+HEADERS = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20tkn-1"}
+
+
+def port(service: Service, name: str) -> str:
+    return service.addresses[name].rsplit(":", 1)[1]
+
+
+@pytest.mark.parametrize(("listener", "lines"), [("grpc", 1), ("http", 2)])
+def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None:
+    """Exit 0, a line for each transport that is spoken there; nothing is judged."""
+    ended = run("doctor", shared.addresses[listener])
+
+    assert ended.returncode == 0, ended
+    assert ended.stdout.count("ok    ") == len(ended.stdout.splitlines()) == lines
+    assert not any("doctor" in str(each) for each in shared.judgements())
+
+
+def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:
+    """Each transport on its own socket: the other one is named."""
+    service = serve("--grpc", f"unix:{tmp_path}/g", "--http", f"unix:{tmp_path}/h")
+
+    ended = run("doctor", service.addresses["grpc"])
+
+    first, *rest = ended.stdout.splitlines()
+    assert first.startswith("ok    grpc")
+    assert any("grpc is spoken there" in line for line in rest)
+
+
+def test_a_token_is_missing(serve: Serve, tmp_path: Path) -> None:
+    """It says what to set; with that, all is well."""
+    (tmp_path / "tokens").write_text("tkn-1\n")
+    file = str(tmp_path / "tokens")
+    service = serve(OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE=file)
+    for listener in ("grpc", "http"):
+        without = run("doctor", service.addresses[listener])
+        assert without.returncode == 1
+        assert "OTEL_EXPORTER_OTLP_HEADERS" in without.stdout
+        assert run("doctor", service.addresses[listener], **HEADERS).returncode == 0
+
+
+def test_tls_is_missing(serve: Serve, tmp_path: Path) -> None:
+    """Plain text to a port with TLS is named; with the authority's certificate, all is well."""
+    if not have_openssl():
+        pytest.skip("the openssl program makes the certificates")
+    signer = authority(tmp_path)
+    server = issue(signer, tmp_path, "server")
+    service = serve(
+        OFFRAILS_RECEIVER_TLS_CERT=str(server.cert), OFFRAILS_RECEIVER_TLS_KEY=str(server.key)
+    )
+    for listener in ("grpc", "http"):
+        without = run("doctor", service.addresses[listener])
+        assert without.returncode == 1
+        assert "TLS is spoken there" in without.stdout
+        endpoint = f"https://localhost:{port(service, listener)}"
+        ended = run("doctor", endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(signer.cert))
+        assert ended.returncode == 0, ended
+
+
+def test_nobody_and_nothing_there() -> None:
+    """A closed port, and one that never answers: exit 1 and a reason; a bad endpoint: exit 2."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = run("doctor", f"127.0.0.1:{taken.getsockname()[1]}")
+
+    assert closed.returncode == 1
+    assert closed.stdout.count("cannot connect") == 3
+    assert run("doctor", "127.0.0.1:port").returncode == 2
+    missing = run("doctor", "https://127.0.0.1:1", OTEL_EXPORTER_OTLP_CERTIFICATE="/no/such")
+    assert missing.returncode in {1, 2}
+
+
+def test_the_environment_of_exporters() -> None:
+    """Endpoint and headers are read as exporters read them."""
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example:4318/",
+        "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20x, a = b",
+    }
+
+    who = sender(None, environ)
+
+    assert who.addresses == {
+        "grpc": Address("collector.example", 4317),
+        "http": Address("collector.example", 4318),
+    }
+    assert who.tls
+    assert who.headers == {"authorization": "Bearer x", "a": "b"}
+    assert sender("h:5", {}).addresses == dict.fromkeys(("grpc", "http"), Address("h", 5))

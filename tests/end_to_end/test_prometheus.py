@@ -1,0 +1,142 @@
+"""Rules, runbooks and configurations: checked by Prometheus' own tools, and against the program."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.metrics import PROCESS
+from collector.prometheusrule import RULES, resource
+from monitor.exposition import TABLE
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+BUDGET, FASTEST = 0.01, 14.4
+
+_NAME = re.compile(r"\b(?:offrails|process)_[a-z0-9_]+\b")
+_ENDINGS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def _check(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _rules() -> Iterator[dict[str, Any]]:
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        yield from group["rules"]
+
+
+ALERTS = [rule for rule in _rules() if "alert" in rule]
+
+
+def exported() -> set[str]:
+    """Every name that a sample of ours can have."""
+    names = {
+        f"offrails_{name}{ending}"
+        for name, row in TABLE.items()
+        for ending in _ENDINGS[row.kind]
+    }
+    return names | set(PROCESS) | {"process_cpu_seconds_total"}
+
+
+def test_every_metric_of_every_rule_is_exported() -> None:
+    """A rule on a name that nothing exports never fires, and nobody notices."""
+    named = {name for rule in _rules() for name in _NAME.findall(rule["expr"])}
+    recorded = {rule["record"] for rule in _rules() if "record" in rule}
+    plain = {name for name in named if not any(name in record for record in recorded)}
+
+    assert plain
+    assert plain <= exported()
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_an_alert_has_all_that_a_person_needs(rule: dict[str, Any]) -> None:
+    """A severity, a summary, a description, and a runbook that is there and complete."""
+    runbook = ROOT / rule["annotations"]["runbook_url"]
+    text = runbook.read_text()
+
+    assert rule["labels"]["severity"] in {"critical", "warning", "none"}
+    assert {"summary", "description"} <= set(rule["annotations"])
+    assert runbook.stem == rule["alert"]
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings == ["Meaning", "Impact", "Check", "Mitigate", "Silence"]
+
+
+def test_every_runbook_has_its_alert() -> None:
+    """No page is left over; the monitor's own page has one as well."""
+    names = {file.stem for file in (ROOT / "docs" / "runbooks").glob("*.md")}
+    assert names == {rule["alert"] for rule in ALERTS} | {"AgentHarmfulCall"}
+
+
+def test_runbooks_name_metrics_that_exist() -> None:
+    """What they tell to look at is exported."""
+    for file in (ROOT / "docs" / "runbooks").glob("*.md"):
+        text = re.sub(r"agent_spec:\S+", "", file.read_text())
+        families = {f"offrails_{name}" for name in TABLE}
+        named = set(re.findall(r"\boffrails_[a-z_]+", text))
+        assert named <= exported() | families, file.name
+
+
+def test_the_fastest_burn_can_fire() -> None:
+    """A factor times a budget above one would be an alert that never fires."""
+    assert FASTEST * BUDGET < 1
+    fast = next(rule for rule in ALERTS if rule["alert"] == "AgentHarmBudgetBurnFast")
+    assert f"> {FASTEST} * {BUDGET}" in fast["expr"]
+
+
+def test_the_resource_is_fresh() -> None:
+    """`prometheusrule.yaml` is what the rule file makes it, and holds the same groups."""
+    made = (DEPLOY / "prometheus" / "prometheusrule.yaml").read_text()
+
+    assert made == resource(RULES.read_text())
+    assert yaml.safe_load(made)["spec"] == yaml.safe_load(RULES.read_text())
+
+
+def test_rules_are_sound() -> None:
+    """`promtool check rules`, with all its lints."""
+    _check(_tool("promtool"), "check", "rules", "--lint=all", "--lint-fatal", str(RULES))
+
+
+def test_rules_fire_when_they_should() -> None:
+    """`promtool test rules`: firing, pending, not firing, and nothing there at all."""
+    _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / "rules_test.yml"))
+
+
+def test_the_configurations_are_sound() -> None:
+    """Prometheus' and Alertmanager's own checks; a critical page goes to the pager."""
+    _check(_tool("promtool"), "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
+    config = str(DEPLOY / "alertmanager" / "alertmanager.yml")
+    amtool = _tool("amtool")
+    _check(amtool, "check-config", config)
+    labels = ("alertname=AgentCriticalHarmfulCall", "severity=critical")
+    route = (amtool, "config", "routes", "test", f"--config.file={config}")
+    _check(*route, "--verify.receivers=page", *labels)
+    _check(*route, "--verify.receivers=watchdog", "alertname=AgentMonitorWatchdog")
+
+
+def test_the_metrics_are_sound() -> None:
+    """`promtool check metrics` finds nothing to say of the golden text."""
+    text = (ROOT / "tests" / "golden" / "metrics.txt").read_bytes()
+    done = subprocess.run(
+        [_tool("promtool"), "check", "metrics"],
+        input=text,
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

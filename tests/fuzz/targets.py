@@ -1,0 +1,202 @@
+"""What is fuzzed: each target takes bytes, and may end in nothing but what its promise allows."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.decode import otlp_json, otlp_proto
+from collector.decode.anyvalue import attributes_of
+from collector.decode.span import Malformed, Span
+from collector.receivers.encodings import inflate
+from collector.receivers.export import Export, Limits, proto_answer
+from collector.receivers.status import Outcome, Refusal, status_bytes
+from collector.stats import Stats
+from tests.conformance.bodies import BODIES, deep, proto_body
+from tests.conformance.json_cases import ACCEPTED, REFUSED
+
+__all__ = ["CRASHES", "SEEDS", "TARGETS"]
+
+CRASHES = Path(__file__).parent / "crashes"
+CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"
+CAPTURED_MAX = 200
+SEED_BYTES_MAX = 50_000
+LIMIT = 1 << 20
+
+
+def protobuf(body: bytes) -> None:
+    """The slim decoder agrees with the official parser, field by field."""
+    try:
+        spans = _all(otlp_proto.decode(body).spans)
+    except Malformed:
+        spans = None
+    try:
+        official = ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        return  # invalid UTF-8 in a text is the fault of one span to us, of the body to it
+    assert spans is not None, "the official parser takes it"
+    assert spans == [_official(span) for span in _good(official)]
+
+
+def _all(spans: list[Span]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            span.trace_id,
+            span.span_id,
+            span.parent_span_id,
+            span.name,
+            span.kind,
+            span.start_ns,
+            span.end_ns,
+            span.status,
+            span.dropped,
+            span.flags,
+            repr(span.attributes()),
+            repr(span.span_events()),
+        )
+        for span in spans
+    ]
+
+
+def _good(request: ExportTraceServiceRequest) -> Iterator[Any]:
+    for group in request.resource_spans:
+        for scope in group.scope_spans:
+            for span in scope.spans:
+                ids = (span.trace_id, span.span_id)
+                sizes = (len(span.trace_id), len(span.span_id)) == (16, 8)
+                if sizes and all(map(any, ids)) and len(span.parent_span_id) in (0, 8):
+                    yield span
+
+
+def _official(span: Any) -> tuple[Any, ...]:
+    events = [(e.name, attributes_of(e.attributes), e.time_unix_nano) for e in span.events]
+    return (
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id if any(span.parent_span_id) else b"",
+        span.name,
+        span.kind,
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        span.status.code,
+        span.dropped_attributes_count,
+        span.flags,
+        repr(attributes_of(span.attributes)),
+        repr(events),
+    )
+
+
+def json_text(body: bytes) -> None:
+    """Taken or malformed; what is taken can be read."""
+    try:
+        batch = otlp_json.decode(body)
+    except Malformed:
+        return
+    _all(batch.spans)
+
+
+def compressed(body: bytes) -> None:
+    """Inflated up to the limit, or refused; the first byte chooses the coding."""
+    coding = ("gzip", "deflate", "zstd", "identity")[body[0] % 4] if body else ""
+    try:
+        found = inflate(body[1:], coding, LIMIT)
+    except Refusal as refusal:
+        _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
+    else:
+        assert len(found) <= LIMIT or coding == "identity"
+
+
+def request(body: bytes) -> None:
+    """The whole of a request, of any signal and encoding: never a fault of ours."""
+    export = Export(_read, Stats(), lambda: 0, Limits(body_bytes=LIMIT))
+    for signal in ("traces", "metrics", "logs"):
+        for encoding in ("proto", "json"):
+            try:
+                answer = export.take(signal, body, encoding, "grpc", "sender")
+            except Refusal as refusal:
+                _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
+                status_bytes(refusal)
+            else:
+                proto_answer(answer)
+
+
+def _expect(refusal: Refusal, *outcomes: Outcome) -> None:
+    if refusal.outcome not in outcomes:
+        raise AssertionError(refusal.message) from (refusal.__cause__ or refusal)
+
+
+def _read(spans: list[Span], _now: int, _transport: str) -> None:
+    for span in spans:
+        span.attributes()
+        span.span_events()
+        hash(span.shape)
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "protobuf": protobuf,
+    "json": json_text,
+    "compressed": compressed,
+    "request": request,
+}
+
+
+def _captured() -> Iterator[bytes]:
+    """Requests of real agents, in JSON."""
+    lines = (
+        line.strip()
+        for path in sorted(CAPTURES.glob("*/*.otlp.jsonl"))
+        for line in path.read_bytes().splitlines()[:3]
+    )
+    for _, line in zip(range(CAPTURED_MAX), lines, strict=False):
+        if b"resourceSpans" in line and len(line) <= SEED_BYTES_MAX:
+            yield line
+
+
+def _as_protobuf(line: bytes) -> bytes:
+    """The same request: ids in JSON are hex to OTLP, base64 to the library."""
+
+    def based(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        ids = ("traceId", "spanId", "parentSpanId")
+        return {
+            key: base64.b64encode(bytes.fromhex(value)).decode() if key in ids else value
+            for key, value in pairs
+        }
+
+    document = json.loads(line, object_pairs_hook=based)
+    message = json_format.ParseDict(
+        document, ExportTraceServiceRequest(), ignore_unknown_fields=True
+    )
+    return message.SerializeToString()
+
+
+def _seeds() -> dict[str, list[bytes]]:
+    captured = list(_captured())
+    texts = [body for group in (*ACCEPTED.values(), *REFUSED.values()) for body in group]
+    protos = [BODIES["pb"], proto_body(3), deep(20), *map(_as_protobuf, captured)]
+    jsons = [BODIES["json"], *texts, *captured]
+    import gzip
+    import zlib
+
+    import zstandard
+
+    packed = [
+        b"\0" + gzip.compress(BODIES["pb"]),
+        b"\1" + zlib.compress(BODIES["pb"]),
+        b"\2" + zstandard.compress(BODIES["pb"]),
+    ]
+    return {
+        "protobuf": protos,
+        "json": jsons,
+        "compressed": packed,
+        "request": [*protos[:3], *jsons[:20]],
+    }
+
+
+SEEDS: Mapping[str, list[bytes]] = _seeds()

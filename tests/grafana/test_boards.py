@@ -1,0 +1,148 @@
+"""The boards: checked in as built, by the rules of Grafana's linter, on metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from grafana.boards import BOARDS
+from grafana.build import FOLDER, files
+from grafana.panels import Board, Panel, board_json
+from monitor.exposition import TABLE
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "rules" / "offrails.yml"
+SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+PROMETHEUS_OWN = {"up", "scrape_samples_scraped", "ALERTS"}
+PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
+WORDS = re.compile(r"\b(?:offrails_\w+|process_\w+|agent_spec:[\w:]+|offrails:[\w:]+)")
+SELECTORS = re.compile(r"[a-zA-Z_:][\w:]*(\{[^}]*\})")
+
+
+def panels() -> list[tuple[Board, Panel]]:
+    return [(board, panel) for board in BOARDS for row in board.rows for panel in row.panels]
+
+
+def named(found: tuple[Board, Panel]) -> str:
+    return f"{found[0].uid}-{found[1].title}".replace(" ", "_")
+
+
+every_panel = pytest.mark.parametrize(
+    ("board", "panel"), panels(), ids=[named(found) for found in panels()]
+)
+every_board = pytest.mark.parametrize("board", BOARDS, ids=[board.uid for board in BOARDS])
+
+
+def exported() -> set[str]:
+    names = {
+        f"offrails_{name}{suffix}"
+        for name, row in TABLE.items()
+        for suffix in SUFFIXES[row.kind]
+    }
+    rules = yaml.safe_load(RULES.read_text())["groups"] if RULES.exists() else []
+    recorded = {
+        rule["record"] for group in rules for rule in group["rules"] if "record" in rule
+    }
+    return names | recorded | PROMETHEUS_OWN | PROCESS
+
+
+def queries(board: Board) -> Iterator[str]:
+    """Every expression of a board: panels, variables, annotations."""
+    made = board_json(board)
+    for panel in made["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+    yield from (
+        each["definition"] for each in made["templating"]["list"] if "definition" in each
+    )
+    yield from (each["expr"] for each in made["annotations"]["list"])
+
+
+def test_checked_in_files_are_as_built() -> None:
+    """`python -m grafana.build` would change nothing."""
+    built = files()
+    assert {file.name for file in FOLDER.glob("*.json")} == {file.name for file in built}
+    assert [file.name for file, text in built.items() if file.read_text() != text] == []
+
+
+@every_board
+def test_every_metric_exists(board: Board) -> None:
+    """No query names a metric that nothing exports."""
+    known = exported()
+    found = {name for query in queries(board) for name in WORDS.findall(query)}
+    assert found - known == set()
+    assert not [query for query in queries(board) if "or vector(" in query]
+
+
+@every_board
+def test_board_has_what_the_linter_asks_for(board: Board) -> None:
+    """A data source variable, job and instance, fixed uid, not editable, links to the others."""
+    made = board_json(board)
+    variables = {each["name"]: each for each in made["templating"]["list"]}
+    assert variables["datasource"]["type"] == "datasource"
+    for name in ("job", "instance"):
+        assert variables[name]["multi"]
+        assert variables[name]["includeAll"]
+        assert variables[name]["allValue"] == ".+"
+    assert all(each["refresh"] == 2 for each in variables.values() if each["type"] == "query")
+    assert made["uid"].startswith("offrails-")
+    assert made["editable"] is False
+    assert made["tags"] == ["offrails"]
+    assert made["links"][0]["includeVars"]
+    assert made["links"][0]["keepTime"]
+
+
+@every_panel
+def test_panel_explains_itself(board: Board, panel: Panel) -> None:
+    """Title, description and unit; every query has its matchers and the right window."""
+    assert panel.title
+    assert panel.unit
+    assert panel.description.endswith((".", "?"))
+    for target in panel.targets:
+        for selector in SELECTORS.findall(target.expr):
+            if "agent_spec:" in target.expr:
+                assert 'agent=~"$agent"' in selector
+            else:
+                assert 'job=~"$job"' in selector
+                assert 'instance=~"$instance"' in selector
+        for window in re.findall(r"\b(?:rate|irate)\([^\[]*\[([^\]]+)\]", target.expr):
+            assert window == "$__rate_interval"
+
+
+@every_board
+def test_panels_fill_their_rows(board: Board) -> None:
+    """No panel lies on another, no row is wider than the board, titles and ids are unique."""
+    made: list[dict[str, Any]] = board_json(board)["panels"]
+    taken: set[tuple[int, int]] = set()
+    for panel in made:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+    assert len({panel["id"] for panel in made}) == len(made)
+    assert len({panel["title"] for panel in made}) == len(made)
+
+
+def test_provisioning_names_what_is_there() -> None:
+    """Both provisioning files are YAML that Grafana's readers know the shape of."""
+    folder = ROOT / "grafana" / "provisioning"
+    boards = yaml.safe_load((folder / "dashboards" / "offrails.yaml").read_text())
+    assert boards["providers"][0]["type"] == "file"
+    sources = yaml.safe_load((folder / "datasources" / "offrails.yaml").read_text())
+    assert sources["datasources"][0]["type"] == "prometheus"
+
+
+def test_boards_are_json() -> None:
+    """Every file is JSON with the uid that its name says."""
+    for file in FOLDER.glob("*.json"):
+        assert json.loads(file.read_text())["uid"] == file.stem

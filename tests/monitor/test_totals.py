@@ -1,0 +1,162 @@
+"""Sums per pair: what is added can be taken away, what is bounded says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.totals import (
+    AGENTS_MAX,
+    FORGET_NS,
+    NO_SHARE,
+    OVERFLOW,
+    PAIRS_MAX,
+    Finished,
+    Share,
+    Spread,
+    Totals,
+    fixed,
+)
+from monitor.worst import ROOM, Worst
+
+SECOND = 1_000_000_000
+
+
+@dataclass(eq=False)
+class Holder:
+    share: Share = NO_SHARE
+
+
+def _share(harm_rate: float, harmful: int) -> Share:
+    return Share(1, fixed(harm_rate), fixed(1 - harm_rate), harmful)
+
+
+def _totals() -> Totals:
+    return Totals(hold_ns=10 * SECOND)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=120))
+def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
+    """After any changes up and down, `top` is what sorting all live ones gives."""
+    totals = _totals()
+    pairs = [totals.pair(f"a{n}", "s", 0.5, ()) for n in range(3)]
+    holders = [Holder() for _ in range(10)]
+    for number, percent in changes:
+        holder = holders[number]
+        holder.share = _share(percent / 20, percent) if percent else NO_SHARE
+        if percent:
+            pairs[number % 3].rank(holder)
+
+    expected = sorted((h.share for h in holders if h.share.harmful), reverse=True)
+
+    assert totals.worst(4) == sorted(expected, key=lambda s: (s[1], s[3]), reverse=True)[:4]
+    for number, pair in enumerate(pairs):
+        live = [h.share.harm_rate for h in holders[number::3] if h.share.harmful]
+        first = pair.worst.first()
+        assert (first.share.harm_rate if first else None) == max(live, default=None)
+
+
+def test_the_heap_of_the_worst_is_bounded() -> None:
+    """However often scores change, no more than four times ROOM entries are kept."""
+    worst: Worst[Holder] = Worst()
+    holders = [Holder() for _ in range(5_000)]
+    for number, holder in enumerate(holders):
+        holder.share = _share(0.5, number)
+        worst.push((number,), holder)
+
+    assert len(worst) <= 4 * ROOM + 1
+    assert worst.first() is holders[-1]
+
+
+def test_what_has_ended_is_let_go() -> None:
+    """A session that is over is not kept alive by having been bad."""
+    totals = _totals()
+    pair = totals.pair("a", "s", 0.5, ())
+    holder = Holder(_share(0.5, 1))
+    pair.rank(holder)
+    holder.share = NO_SHARE
+
+    totals.expire(SECOND)
+
+    assert len(pair.worst) == len(pair.worst_prefix_crit) == 0
+
+
+def test_too_many_pairs_fold_visibly() -> None:
+    """Beyond the bound pairs are one pair, and it is counted each time."""
+    totals = _totals()
+    for number in range(PAIRS_MAX + 5):
+        totals.pair("agent", f"spec{number}", 0.5, ())
+
+    assert len(totals.pairs) == PAIRS_MAX + 1
+    assert (OVERFLOW, OVERFLOW) in totals.pairs
+    assert totals.folded["agent_spec"] == 5
+
+
+def test_too_many_agents_fold_visibly() -> None:
+    """Who comes after the last agent with a label of its own is `__overflow__`, by spec."""
+    totals = _totals()
+    for number in range(AGENTS_MAX + 3):
+        last = totals.pair(f"agent{number}", "spec", 0.5, ())
+
+    assert (last.agent, last.spec) == (OVERFLOW, "spec")
+    assert totals.folded["agent"] == 3
+    assert len(totals.pair("x" * 10_000, "other", 0.5, ()).agent) < 200
+
+
+def test_idle_pairs_are_forgotten() -> None:
+    """A pair without sessions for a day is dropped; one with a live session stays."""
+    totals = _totals()
+    totals.pair("gone", "s", 0.5, ())
+    totals.pair("here", "s", 0.5, ()).active = 1
+    totals.expire(SECOND)
+    totals.expire(FORGET_NS)
+    assert len(totals.pairs) == 2
+
+    totals.expire(FORGET_NS + 2 * SECOND + 60 * SECOND)
+
+    assert list(totals.pairs) == [("here", "s")]
+
+
+def test_a_reload_adds_severities() -> None:
+    """What a newer version of the spec may say is counted from zero on as well."""
+    totals = _totals()
+    totals.pair("a", "s", 0.5, ("warning",))
+
+    pair = totals.pair("a", "s", 0.5, ("critical",))
+
+    assert pair.severities == ("critical", "warning")
+
+
+def test_shares_leave_no_trace() -> None:
+    """What has been added and taken away is zero, to the last bit."""
+    pair = _totals().pair("a", "s", 0.5, ())
+    pair.move(NO_SHARE, _share(1 / 3, 2))
+    pair.move(_share(1 / 3, 2), NO_SHARE)
+
+    sums = (pair.sessions, pair.clean, pair.harm_rate, pair.prefix_crit, pair.harmful)
+    assert sums == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("value", "place"), [(0.0, 0), (0.005, 1), (1.0, 10), (2.0, 11)])
+def test_bounds_are_inclusive(value: float, place: int) -> None:
+    """A value on a bound is counted at it; one above all bounds is in the last bucket."""
+    spread = Spread((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
+    spread.observe(value, None)
+
+    assert spread.counts.index(1) == place
+
+
+def test_finished_sessions_without_scores() -> None:
+    """A session that is not exact counts by its length only."""
+    totals = _totals()
+    pair = totals.pair("a", "s", 0.5, ())
+    done = Finished("accepted", 3, 0, None, None, None, None, None, None)
+
+    totals.finish(pair, NO_SHARE, done, 0)
+
+    assert sum(pair.spreads["calls"].counts) == 1
+    assert sum(pair.spreads["harm_rate"].counts) == 0

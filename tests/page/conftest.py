@@ -1,0 +1,79 @@
+"""A browser for the whole run, and a service with its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.service import SPECS, Service
+from tests.page.browser import CHROMIUM, Browser, Page
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_proxy() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("no_proxy", "127.0.0.1")
+        yield
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, where it is installed."""
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here (apt-get install chromium)")
+    browser = Browser()
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A new tab of a usual size."""
+    page = browser.page()
+    page.window(1280, 900)
+    yield page
+    browser.leave(page)
+
+
+@pytest.fixture(scope="session")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with the bundled specs, and one whose names are as bad as names can be."""
+    folder: Path = tmp_path_factory.mktemp("specs")
+    (folder / "hostile.yaml").write_text(HOSTILE, encoding="utf-8")
+    service = Service(
+        ("--specs", str(SPECS), "--specs", str(folder)),
+        {
+            "OFFRAILS_HISTORY": "complete",
+            "OFFRAILS_SHOW_ARGUMENTS": "true",
+            "OFFRAILS_TRACE_URL": "https://traces.example/{trace_id}?span={span_id}",
+        },
+    )
+    try:
+        yield service.wait_ready()
+        assert service.stop() == 0
+    finally:
+        service.kill()
+
+
+HOSTILE = """\
+id: <img src=x onerror=alert(1)>
+match: {service.name: hostile}
+alphabet:
+  "<script>alert(2)</script>": {tool: start}
+  two: {tool: two}
+golden: [["<script>alert(2)</script>", two]]
+"""
+
+
+@pytest.fixture
+def serve_page() -> Iterator[Service]:
+    """A service that the test itself ends."""
+    service = Service(variables={"OFFRAILS_HISTORY": "complete"})
+    try:
+        yield service.wait_ready()
+    finally:
+        service.kill()

@@ -1,0 +1,87 @@
+"""Real runs of an airline agent: the alarms and the risk hold what docs/references.md promises."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.papers.airline import (
+    RUNS,
+    WAYS,
+    Judged,
+    alarm,
+    aucs,
+    compared,
+    judged,
+    tried,
+    watched_risks,
+)
+
+pytestmark = pytest.mark.skipif(
+    not RUNS.exists(), reason="the recorded airline runs are absent"
+)
+
+
+@cache
+def found() -> tuple[Judged, ...]:
+    """All runs with calls, each judged online by the other runs of its task."""
+    return tuple(judged(tried()))
+
+
+def test_unexpected_write() -> None:
+    """An unexpected write is worth a page: precise, and it finds most failures."""
+    figures = alarm(found(), "unexpected_write")
+
+    assert figures.precision >= 0.88
+    assert figures.recall >= 0.68
+    assert figures.false_rate <= 0.08
+
+
+def test_first_two_is_a_hint() -> None:
+    """The first two names alone are weak on these tasks: no more than a hint is made of them."""
+    figures = alarm(found(), "first_two_diverged")
+
+    assert figures.false_rate <= 0.22
+    levels = {
+        each["level"]
+        for one in found()
+        for each in one.object["alarms"]
+        if each["alarm"] == "first_two"
+    }
+    assert levels == {"hint"}
+
+
+def test_risk_within_a_task() -> None:
+    """The risk tells failed runs from good ones, at every point of the run."""
+    step_2, step_4, half, end = aucs(watched_risks(found()))
+
+    assert step_2 >= 0.69
+    assert step_4 >= 0.68
+    assert half >= 0.68
+    assert end >= 0.70
+
+
+def test_risk_is_not_beaten_across_tasks() -> None:
+    """Learnt from other tasks the tools called say as much as the richer models, but for noise."""
+    runs = tried()
+    ours = aucs(compared(runs, WAYS["tools called"], within=False))
+
+    for name in ("prefix tree", "bigram ratio", "ALERGIA ratio"):
+        theirs = aucs(compared(runs, WAYS[name], within=False))
+        assert sum(ours) > sum(theirs), name
+
+
+def test_number_of_reference_runs_betrays_the_label() -> None:
+    """Leaving a task out, the share of failures alone is an oracle turned round: not a result."""
+    assert max(aucs(compared(tried(), WAYS["share of failures"], within=False))) < 0.2
+
+
+def test_each_step_has_its_risk() -> None:
+    """Every judged run shows a risk from 0 to 1 at each step, the last that of the session."""
+    for one in found():
+        risks = [step["risk"] for step in one.object["steps"]]
+
+        assert len(risks) == len(one.tried.run.calls)
+        assert all(0 <= risk <= 1 for risk in risks)
+        assert risks[-1] == one.object["risk"]

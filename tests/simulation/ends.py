@@ -1,0 +1,70 @@
+"""What a monitor has come to, in a form that two of them can be compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from collector.decode.span import Span
+from collector.pipeline import Pipeline
+from collector.stats import Stats
+from monitor import Limits, Monitor, Verdict
+from monitor.spec.spec import Spec
+from tests.simulation.wire import SECOND
+
+__all__ = ["WINDOW_NS", "Service", "State"]
+
+WINDOW_NS = 10 * SECOND
+
+
+class State(NamedTuple):
+    """Objects without coverage, final events, final counters."""
+
+    objects: list[dict[str, Any]]
+    events: list[Verdict]
+    counters: dict[tuple[str, str], Any]
+
+
+class Service:
+    """A pipeline and its monitor, with the clock and the wire replaced."""
+
+    def __init__(
+        self, specs: Iterable[Spec], limits: Limits | None = None, *, started_ns: int = 0
+    ) -> None:
+        self.monitor = Monitor(
+            specs, limits or Limits(history_complete=True), started_ns=started_ns
+        )
+        self.told: list[Verdict] = []
+        self.final: list[Verdict] = []
+        self.monitor.on_final(self.final.append)
+        self.pipeline = Pipeline(self.monitor, Stats(), self.told.extend)
+
+    def send(self, spans: Sequence[Span], now: int) -> None:
+        """One request, received at `now`."""
+        self.pipeline.consume(spans, now, "simulated")
+
+    def state(self) -> State:
+        """What is left to compare."""
+        objects = [
+            {key: value for key, value in each.items() if key not in ("coverage", "bound_late")}
+            for each in self.monitor.judgements()
+        ]
+        counters = {
+            key: +pair.final for key, pair in self.monitor.totals.pairs.items() if +pair.final
+        }
+        return State(
+            sorted(
+                objects,
+                key=lambda each: (
+                    each["session"],
+                    each["spec"] or "",
+                    str(each["turn"]),
+                    each["agent"],
+                ),
+            ),
+            sorted(
+                self.final,
+                key=lambda verdict: (*verdict.session, verdict.spec, verdict.span_id),
+            ),
+            counters,
+        )

@@ -1,0 +1,219 @@
+"""The laws a round of the simulation is held to. Each raises `Broken` with what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from random import Random
+from typing import Any
+
+from collector.decode.span import Span
+from monitor import Limits
+from monitor.limits import SECOND
+from monitor.spec.spec import Spec
+from tests.simulation.ends import WINDOW_NS, Service, State
+from tests.simulation.exporter import Request, Road, deliver
+from tests.simulation.naive import judge
+from tests.simulation.world import SPECS, START, Habits, World
+
+__all__ = ["ROUNDS", "Broken", "any_arrival", "beyond_the_window", "restart"]
+
+TICK_NS = SECOND
+
+
+class Broken(AssertionError):  # noqa: N818 - the outcome's name
+    """A law does not hold."""
+
+
+def any_arrival(seed: int) -> int:
+    """Batches that overtake each other, doubles, loss, skewed clocks: one truth.
+
+    The live run equals one request with all that was delivered, in order, nothing folded; and
+    both equal the naive model. Returns the number of calls judged.
+    """
+    chance = Random(seed)
+    road = Road(lost=chance.choice((0, 0, 0.1)), skew_ns=chance.choice((0, 0, SECOND)))
+    # A long turn is named at its start; where that span is lost, the name comes after the window.
+    long = not road.lost and chance.random() < 0.1
+    spans = _traffic(chance, sessions=chance.randint(1, 6), long=long)
+    requests = deliver(spans, road, chance)
+    live, ordered = run(requests), sorted_run(requests)
+    _equal(ordered, live)
+    _equal_naive(requests, live)
+    return sum(each["calls"] for each in live.objects)
+
+
+def beyond_the_window(seed: int) -> int:
+    """Requests that come minutes late: what differs from the truth is counted as late."""
+    chance = Random(seed)
+    spans = _traffic(chance, sessions=3, long=True)
+    road = Road(delay_ns=20 * WINDOW_NS, again_ns=60 * SECOND, batch_max=6)
+    requests = deliver(spans, road, chance)
+    # A name that is told minutes late binds its spec late, whatever was kept of the calls.
+    specs = [spec for spec in SPECS if spec.id != "clerks"]
+    live, ordered = _by_key(run(requests, specs)), _by_key(sorted_run(requests, specs))
+    if live.keys() != ordered.keys():
+        raise Broken(f"judgements of {sorted(live)}, not of {sorted(ordered)}")
+    late = 0
+    for key, found in live.items():
+        late += found["late_calls"]
+        if not found["late_calls"]:
+            _equal_object(ordered[key], found)
+    return late
+
+
+def restart(seed: int, sessions: int = 6) -> tuple[int, int]:
+    """The monitor is killed amid good sessions and knows nothing of before: nobody is paged.
+
+    Then each session does what no spec knows: that is flagged in each. Returns how many of the
+    sessions went on after the restart, and how many of those are shown as joined.
+    """
+    chance = Random(seed)
+    world = World(chance, Habits(wrong=0, failed=0, parallel=0, unnamed=0))
+    made = [
+        world.session(f"s{number}", START + chance.randrange(5 * SECOND))
+        for number in range(sessions)
+    ]
+    requests = deliver((span for each in made for span in each.spans), Road(), chance)
+    killed = requests[len(requests) // 2].now if len(requests) > 1 else START
+    service = Service(SPECS, Limits(), started_ns=killed)
+    now = killed
+    for request in requests:
+        if request.now > killed:
+            now = request.now
+            service.monitor.tick(now)
+            service.send(request.spans, now)
+    service.monitor.tick(now + WINDOW_NS + 1)
+    harmful = [each for each in service.monitor.judgements() if each["harmful"]]
+    if harmful or service.final:
+        raise Broken(f"a good session is called harmful: {(service.final or harmful)[0]}")
+    known = {each["session"]: each for each in service.monitor.judgements()}
+    joined = {each["session"] for each in service.monitor.judgements() if each["joined"]}
+    for each in service.monitor.judgements():
+        if each["exact"] and each["started"] < killed:
+            raise Broken(f"{each['session']} began before the restart and is called exact")
+    _certain_harm(service, world, known, now + WINDOW_NS + 2 * SECOND)
+    return len(known), len(joined)
+
+
+def _certain_harm(service: Service, world: World, known: dict[str, Any], now: int) -> None:
+    """A tool that no spec names, and a policy forbids, is harmful wherever a session may be."""
+    for name in known:
+        spans = world.lone_call(name, known[name]["agent"], "wipe", now - SECOND)
+        service.send(spans, now)
+    service.monitor.tick(now + WINDOW_NS + 1)
+    flagged = {verdict.session.id for verdict in service.final}
+    if flagged != set(known):
+        raise Broken(f"not flagged: {sorted(set(known) - flagged)}")
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+def _traffic(chance: Random, sessions: int, *, long: bool) -> list[Span]:
+    world = World(chance)
+    spans = []
+    for number in range(sessions):
+        begin = START + chance.randrange(8 * SECOND)
+        spans += world.session(f"s{number}", begin).spans
+    if long:
+        spans += world.long_session("long", START, chance.randint(70, 220)).spans
+    return spans
+
+
+def run(requests: Sequence[Request], specs: Sequence[Spec] = SPECS) -> State:
+    """The requests as they come, with time going on between them."""
+    service, ticked = Service(specs), 0
+    for request in requests:
+        if request.now - ticked >= TICK_NS:
+            ticked = request.now
+            service.monitor.tick(ticked)
+        service.send(request.spans, request.now)
+    if requests:
+        service.monitor.tick(requests[-1].now + WINDOW_NS + 1)
+    return service.state()
+
+
+def sorted_run(requests: Sequence[Request], specs: Sequence[Spec] = SPECS) -> State:
+    """All that was delivered, in one request, in order of start; nothing is folded."""
+    service = Service(specs, Limits(history_complete=True, fold=False))
+    spans = {
+        (span.trace_id, span.span_id): span for request in requests for span in request.spans
+    }
+    now = max((request.now for request in requests), default=START)
+    service.send(sorted(spans.values(), key=lambda span: span.start_ns), now)
+    service.monitor.tick(now + WINDOW_NS + 1)
+    return service.state()
+
+
+# --- comparing --------------------------------------------------------------------------------
+
+
+def _equal(true: State, found: State) -> None:
+    if len(true.objects) != len(found.objects):
+        raise Broken(f"{len(found.objects)} judgements, not {len(true.objects)}")
+    for one, other in zip(true.objects, found.objects, strict=True):
+        _equal_object(one, other)
+    if true.counters != found.counters:
+        raise Broken(f"final counters: {found.counters}, not {true.counters}")
+    if true.events != found.events:
+        pairs = zip_longest(true.events, found.events)
+        expected, event = next(pair for pair in pairs if pair[0] != pair[1])
+        raise Broken(f"final event {event}, not {expected}")
+
+
+def _by_key(state: State) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Objects of judgements that have a call."""
+    return {
+        (each["session"], str(each["spec"]), str(each["turn"])): each
+        for each in state.objects
+        if each["calls"]
+    }
+
+
+def _equal_object(true: dict[str, Any], found: dict[str, Any]) -> None:
+    """Equal but for what was folded, which is no longer listed."""
+    listed = {**true, "steps_folded": found["steps_folded"]}
+    listed["steps"] = true["steps"][found["steps_folded"] :]
+    for key, value in listed.items():
+        if not _close(value, found[key]):
+            where = f"{found['session']} under {found['spec']}"
+            raise Broken(f"{where}: {key} is {found[key]}, not {value}")
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Sums of floats may differ in their last bits where a log was folded."""
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= 1e-12
+    return bool(one == other)
+
+
+def _equal_naive(requests: Sequence[Request], live: State) -> None:
+    """Calls, harms and states are those of the model that keeps everything."""
+    spans = (span for request in requests for span in request.spans)
+    true = judge(spans, SPECS)
+    found = {
+        (each["session"], each["spec"], each["turn"]): (
+            each["calls"],
+            each["harmful"],
+            tuple(sorted(each["position"])),
+        )
+        for each in live.objects
+        if each["spec"] is not None
+    }
+    expected = {
+        key: (each.calls, each.harmful, tuple(sorted(each.states)))
+        for key, each in true.items()
+    }
+    if found != expected:
+        keys = sorted(found.keys() | expected.keys(), key=str)
+        key = next(key for key in keys if found.get(key) != expected.get(key))
+        raise Broken(f"{key}: {found.get(key)}, naively {expected.get(key)}")
+
+
+ROUNDS: dict[str, Callable[[int], object]] = {
+    "any arrival": any_arrival,
+    "beyond the window": beyond_the_window,
+    "restart": restart,
+}
+"""By name, what one round of the simulation holds to each seed."""

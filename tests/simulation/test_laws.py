@@ -1,0 +1,88 @@
+"""Small versions of the simulation; the long ones run with `make test-long`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from monitor import load_spec
+from tests.simulation.exporter import Road, deliver
+from tests.simulation.laws import any_arrival, beyond_the_window, restart
+from tests.simulation.price import SPEC, measure
+from tests.simulation.world import START, World
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_arrival_ends_in_one_truth(seed: int) -> None:
+    """Batches that overtake each other, sent twice, lost, by skewed clocks: the naive truth."""
+    any_arrival(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_beyond_the_window_differences_are_counted(seed: int) -> None:
+    """A judgement that differs from the truth has late calls."""
+    beyond_the_window(seed)
+
+
+def test_some_calls_do_come_too_late() -> None:
+    """The law of late calls is not met by there being none."""
+    assert sum(beyond_the_window(seed) for seed in range(3)) > 0
+
+
+def test_a_restart_amid_a_thousand_sessions_pages_nobody() -> None:
+    """No harmful verdict of good sessions, those that show it joined; then each certain harm."""
+    live, joined = restart(1, sessions=1_000)
+
+    assert live > 300
+    assert joined > 100
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_restart_at_any_moment_pages_nobody(seed: int) -> None:
+    """Few sessions, killed at many moments."""
+    restart(seed)
+
+
+def test_a_seed_gives_one_world() -> None:
+    """The same seed makes the same requests, so a broken law can be shown again."""
+    made = []
+    for _ in range(2):
+        chance = Random(5)
+        spans = World(chance).session("s", START).spans
+        requests = deliver(spans, Road(), chance)
+        made.append([(each.now, [span.span_id for span in each.spans]) for each in requests])
+    assert made[0] == made[1]
+
+
+def test_the_price_is_first_steps_alone() -> None:
+    """After a start, what a monitor that saw everything flags is missed only from the front."""
+    prices = {price.fault: price for price in measure(load_spec(SPEC), runs=5)}
+
+    assert prices["first 1 left out"].complete == 5
+    assert prices["first 1 left out"].started == 0
+    for fault in ("harm", "early_harm", "wrong_operation"):
+        assert prices[fault].started == prices[fault].complete == 5
+
+
+def test_the_program_says_its_seeds() -> None:
+    """`python -m tests.simulation` plays rounds and names the seeds they came from."""
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--rounds", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert "seeds 3 to 4: every law holds" in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_five_minutes_of_simulation() -> None:
+    """Every law holds for as many seeds as five minutes give."""
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "10000", "--minutes", "5"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
