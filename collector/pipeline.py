@@ -35,6 +35,7 @@ COVERAGE = (
     "no_session_id",
     "over_bound",
     "requested_only",
+    "sampled_upstream",
     "truncated_attributes",
 )
 """Why a call was not judged, or not for certain: labels of the counter `coverage`.
@@ -118,6 +119,8 @@ class Pipeline:
                 return []
         trace = self._traces.of(owner.namespace, span.trace_id)
         tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
+        if span.sampled:
+            trace.sampled = True
         if plan.silent and owner.session is None:
             verdicts = self._told(trace, tree, None, span, now) if trace.split else []
             below = tree.waiting.pop(span.span_id, None)
@@ -320,6 +323,8 @@ class Pipeline:
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
         new = call.tool_call(trace.place[1], key, source, attributes)
+        if trace.sampled:
+            new = new._replace(gaps=True)
         old, call.judged = call.judged, new
         if old is None:
             self.seen.see(new, switch, now)
@@ -328,6 +333,8 @@ class Pipeline:
                 self._cover(call.outer.why or "arguments_missing")
             if source == FROM_TRACE:
                 self._cover("no_session_id")
+            if trace.sampled:
+                self._cover("sampled_upstream")
             named = None if trace.split else trace.named
             verdicts = self.monitor.observe(new, now, named, quiet=self.quiet)
             if new.evidence is not Evidence.REQUESTED:

@@ -171,6 +171,7 @@ class Trace:
         "learnt",
         "named",
         "place",
+        "sampled",
         "session_from",
         "split",
         "tree",
@@ -190,6 +191,8 @@ class Trace:
         self._extras: dict[str, tuple[int, bytes, Any]] = {}
         """Attributes of its spans that specs bind on."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self.sampled = False
+        """True where only a share of such traces is kept."""
         self.learnt: Mapping[str, Any] | None = None
         """The attributes the monitor was last told of."""
         self.tree: Tree | None = None

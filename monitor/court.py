@@ -23,6 +23,9 @@ HELD_MAX = 64
 AHEAD_MAX_NS = 60 * SECOND
 """Clocks of two hosts differ by less, or one of them is wrong."""
 
+FOREVER = 2**64
+"""Calls may be missing whenever one began."""
+
 HELD_ALL_MAX = 50_000
 """The same, over all sessions."""
 
@@ -93,13 +96,17 @@ class Court:
             held.append(call)
             self._held += 1
 
-    def join(self, session: Session) -> None:
-        """The session began before it was seen: certain harms only, from now on."""
-        if session.joined or self._limits.history_complete:
+    def join(self, session: Session, *, gaps: bool = False) -> None:
+        """The session began before it was seen: certain harms only, from now on.
+
+        With `gaps` calls may be missing anywhere in it, not only before our start.
+        """
+        if session.gaps or self._limits.history_complete or (session.joined and not gaps):
             return
-        session.joined = True
+        session.joined, session.gaps = True, gaps
         for judgement in session.judgements:
-            self._ledger.count(judgement, judgement.join())
+            blind = FOREVER if gaps else judgement.blind_ns
+            self._ledger.count(judgement, judgement.join(blind))
 
     # --- one call ------------------------------------------------------------------------------
 
@@ -203,7 +210,9 @@ class Court:
             part,
             joined=late > 0 or (session.joined and not complete),
             doubtful=young and not complete,
-            blind_ns=max(late, 0 if complete else self._started_ns),
+            blind_ns=FOREVER
+            if session.gaps
+            else max(late, 0 if complete else self._started_ns),
         )
         session.add(judgement)
         self._ledger.enter(session, judgement)
@@ -312,7 +321,8 @@ class Court:
             self._hold(target, call)
         if target.joined:
             for judgement in target.judgements:
-                verdicts += self._tell(target, judgement, judgement.join())
+                blind = FOREVER if target.gaps else judgement.blind_ns
+                verdicts += self._tell(target, judgement, judgement.join(blind))
         self._ledger.relabel(target)
         return verdicts
 

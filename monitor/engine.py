@@ -118,7 +118,9 @@ class Monitor:
             self._table.touch(call.session)
         if session.see(call, now):
             self._ledger.relabel(session)
-        if call.start_ns < self.started_ns:
+        if call.gaps:
+            self._court.join(session, gaps=True)
+        elif call.start_ns < self.started_ns:
             self._court.join(session)
         return session
 

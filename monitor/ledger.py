@@ -213,7 +213,8 @@ class Ledger:
         harmful = kind is Kind.HARMFUL
         return Verdict(
             session=session.key,
-            agent=judgement.pair.agent if judgement.pair else session.agent,
+            # In full, where the label of its counters may be folded into __overflow__.
+            agent=(judgement.part if judge.spec.scope == "agent" else "") or session.agent,
             spec=judge.spec.id,
             spec_version=judge.spec.version,
             mode=judge.spec.mode,

@@ -86,6 +86,8 @@ class ToolCall(NamedTuple):
     """Name of the dialect the span was read by."""
     session_from: str = ""
     """Where the session id comes from: an attribute's name, or "trace"."""
+    gaps: bool = False
+    """True where others of the session's calls may be missing (a sampled trace)."""
 
 
 @dataclass(frozen=True, slots=True)

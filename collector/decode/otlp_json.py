@@ -38,6 +38,7 @@ from collector.decode.span import (
     Span,
     SpanEvent,
     id_fault,
+    is_sampled,
 )
 
 __all__ = ["decode", "json_object"]
@@ -175,12 +176,12 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
         values=values,
         codec=_CODEC,
         events=_events(item),
+        sampled=is_sampled(text(item, "traceState", "trace_state")),
     )
 
 
 def _check_unread(item: Mapping[str, Any]) -> None:
     """Check what we do not use: a sender should hear of it from us as from anyone else."""
-    text(item, "traceState", "trace_state")
     objects(item, "links")
     integer(item, UINT32, "droppedEventsCount", "dropped_events_count")
     integer(item, UINT32, "droppedLinksCount", "dropped_links_count")

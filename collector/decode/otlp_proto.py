@@ -39,6 +39,7 @@ from collector.decode.span import (
     Span,
     SpanEvent,
     id_fault,
+    is_sampled,
 )
 
 __all__ = ["decode"]
@@ -87,7 +88,14 @@ _parse_form: Final = _VIEWS["Form"].FromString
 _parse_cut: Final = _VIEWS["Cut"].FromString
 _parse_form_span: Final = _VIEWS["FormSpan"].FromString
 _own_fields: Final = attrgetter(
-    "trace_id", "span_id", "parent_span_id", "name", "start_ns", "end_ns", "attributes"
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "name",
+    "start_ns",
+    "end_ns",
+    "attributes",
+    "trace_state",
 )
 
 
@@ -175,7 +183,7 @@ def _read_spans(
     new = tuple.__new__  # NamedTuple's own constructor costs twice as much
     for message, cut in zip(messages, cuts, strict=True):
         kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
-        trace_id, span_id, parent, name, start_ns, end_ns, values = _own_fields(message)
+        trace_id, span_id, parent, name, start_ns, end_ns, values, state = _own_fields(message)
         if (
             len(trace_id) != 16
             or len(span_id) != 8
@@ -197,6 +205,7 @@ def _read_spans(
         append(new(Span, (
             trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
             dropped, flags, shape, values, _CODEC, events,
+            bool(state) and is_sampled(str(state, "utf-8", "replace")),
         )))
         # fmt: on
 

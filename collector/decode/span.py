@@ -18,6 +18,7 @@ __all__ = [
     "Span",
     "SpanEvent",
     "id_fault",
+    "is_sampled",
 ]
 
 ZERO_TRACE_ID: Final = bytes(16)
@@ -93,6 +94,8 @@ class Span(NamedTuple):
     """Raw values, parallel to the keys of `shape`; read them by `attribute` or the codec."""
     codec: Codec
     events: Any
+    sampled: bool = False
+    """True where the trace's state says that only a share of such traces is kept."""
 
     def attribute(self, index: int) -> Any:
         """Decode the value at `index` of the shape."""
@@ -132,6 +135,21 @@ class Rejects:
         if not self.count:
             self.message = f"{place}: {fault}"
         self.count += 1
+
+
+def is_sampled(trace_state: str) -> bool:
+    """True where a W3C trace state marks head sampling: OpenTelemetry's `th`, or the older `p`.
+
+    `ot=th:c` keeps a quarter of all traces, `th:0` keeps each; `p:2` is the same as a logarithm.
+    """
+    if "ot=" not in trace_state:
+        return False
+    for member in trace_state.split(","):
+        vendor, _, fields = member.strip().partition("=")
+        if vendor == "ot":
+            marks = dict(field.partition(":")[::2] for field in fields.split(";"))
+            return bool(marks.get("th", "").strip("0") or marks.get("p", "").strip("0"))
+    return False
 
 
 def id_fault(trace_id: bytes, span_id: bytes, parent_span_id: bytes) -> str:

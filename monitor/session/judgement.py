@@ -281,10 +281,14 @@ class Judgement:
         self.log.remove(place)
         return self._replay(None)
 
-    def join(self) -> list[Change]:
-        """It is learnt that the session began before it was seen: its object is revised."""
-        if self._joined:
+    def join(self, blind_ns: int) -> list[Change]:
+        """It is learnt that the session began before it was seen: its object is revised.
+
+        Calls that began before `blind_ns` may have been followed by others that are missing.
+        """
+        if self._joined and blind_ns <= self.blind_ns:
             return []
+        self.blind_ns = max(blind_ns, self.blind_ns)
         self._decide(joined=True)
         return self._replay(None)
 

@@ -45,6 +45,7 @@ class Session:
         "bound_late",
         "bound_on",
         "ended",
+        "gaps",
         "held",
         "joined",
         "judged",
@@ -90,6 +91,8 @@ class Session:
         self.judged = 0
         self.not_judged: Counter[str] | None = None
         self.joined = False
+        self.gaps = False
+        """True where calls may be missing anywhere in it."""
         self.queued = False
         self.ended: Ended | None = None
 
@@ -164,6 +167,7 @@ class Session:
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
         self.joined = self.joined or other.joined
+        self.gaps = self.gaps or other.gaps
 
     @property
     def known_agent(self) -> str:

@@ -576,3 +576,35 @@ def test_a_group_too_large_to_permute_keeps_its_start_order() -> None:
         judge.observe(overlapping(number, tool), NOW)
 
     assert judge.find("s")[0]["steps"][0]["kind"] == "harmful"
+
+
+# --- sampled traces --------------------------------------------------------------------------------
+
+
+def test_a_sampled_session_is_never_paged_for_what_may_be_missing() -> None:
+    """Where calls may be missing anywhere, any order is possible; an unknown tool is still harm."""
+    judge = Monitor(specs(ROVER), Limits(), started_ns=0)
+    for number, tool in enumerate(("open", "unlock"), start=1):
+        verdict = only(judge.observe(call(number, tool, gaps=True), NOW))
+        assert verdict.kind is not Kind.HARMFUL
+
+    verdict = only(judge.observe(call(3, "dance", gaps=True), NOW))
+    assert (verdict.kind, verdict.reason) == (Kind.HARMFUL, Reason.UNKNOWN_TOOL)
+    found = judge.find("s")[0]
+    assert (found["joined"], found["exact"], found["harmful"]) == (True, False, 1)
+
+
+def test_a_mark_that_comes_late_revises_the_session() -> None:
+    """A harmful verdict is withdrawn when a span says that its session's traces are sampled."""
+    judge = Monitor(specs(ROVER), Limits(idle_ns=1), started_ns=0)
+    assert only(judge.observe(water(1), NOW)).kind is Kind.HARMFUL
+    judge.observe(call(2, "open", gaps=True), NOW)
+
+    assert judge.find("s")[0]["harmful"] == 0
+
+
+def test_a_complete_history_has_no_gaps() -> None:
+    """`history: complete` says that every call is seen, whatever the marks."""
+    judge = monitor(ROVER)
+
+    assert only(judge.observe(call(1, "open", gaps=True), NOW)).kind is Kind.HARMFUL
