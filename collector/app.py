@@ -222,7 +222,7 @@ class App:
                 agents=list(agent.agents),
                 dialects=list(agent.dialects),
                 tools=sorted(agent.tools),
-                session_from=list(agent.session_from),
+                session_from=list(agent.told_by()),
                 arguments=bool(agent.arguments),
                 to_see_arguments=[] if agent.arguments else list(agent.switches),
             )

@@ -52,6 +52,10 @@ class SeenAgent:
         self.first_ns = now
         self.last_ns = now
 
+    def told_by(self) -> dict[str, int]:
+        """Where the session ids of its calls come from, as far as is known by now."""
+        return {name: calls for name, calls in self.session_from.items() if calls}
+
     def as_json(self) -> dict[str, Any]:
         """The record as plain data."""
         return {
@@ -60,7 +64,7 @@ class SeenAgent:
             "agents": list(self.agents),
             "dialects": list(self.dialects),
             "tools": {tool: sorted(names) for tool, names in self.tools.items()},
-            "session_from": dict(self.session_from),
+            "session_from": self.told_by(),
             "calls": self.calls,
             "calls_with_arguments": self.arguments,
             "switches": list(self.switches),
