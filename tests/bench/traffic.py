@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-__all__ = ["Traffic", "generate"]
+__all__ = ["SECOND", "Traffic", "generate"]
 
 GOLDEN = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
 HARMFUL = ("unlock_safety", "move", "water", "scan", "open_valve", "water", "log")
