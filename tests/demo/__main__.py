@@ -181,8 +181,9 @@ class Watch:
             time.sleep(POLL_SECONDS)
 
     def _look(self) -> None:
-        broken = self._broken()
-        for judgement in self._service.judgements(TASK):
+        judgements = self._service.judgements(TASK)
+        broken = self._broken()  # asked for last: it knows of every call that is about to be shown
+        for judgement in judgements:
             first = self._shown.setdefault(judgement["session"], 0)
             for step in judgement["steps"][first:]:
                 if self._must_wait(step):
