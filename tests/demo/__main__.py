@@ -182,7 +182,9 @@ class Watch:
 
     def _look(self) -> None:
         judgements = self._service.judgements(TASK)
-        broken = self._broken()  # asked for last: it knows of every call that is about to be shown
+        broken = (
+            self._broken()
+        )  # asked for last: it knows of every call that is about to be shown
         for judgement in judgements:
             first = self._shown.setdefault(judgement["session"], 0)
             for step in judgement["steps"][first:]:
