@@ -58,7 +58,7 @@ from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
 from collector.dialects.wrappers import WRAPPERS
 
-__all__ = ["AGENT_KEYS", "DIALECTS", "SESSION_KEYS", "Fields", "Guard", "Plan", "Plans"]
+__all__ = ["AGENT_KEYS", "DIALECTS", "SESSION_KEYS", "Fields", "Guard", "Plan", "Plans", "fits"]
 
 DIALECTS: tuple[Dialect, ...] = (
     # Frameworks, known by their scope.
@@ -316,11 +316,10 @@ def _settled(parts: _Open, span: Span) -> Plan:
     wrappers = tuple(
         each._replace(guards=()) for each in plan.wrappers if _fit(span, each.guards)
     )
-    stop = any(_fits(span, guard) for guard in parts.stops)
+    stop = any(fits(span, guard) for guard in parts.stops)
     if outputs is not None and outputs.guard is not None:
         at, allowed = outputs.guard
-        fits = _fits(span, Guard(at, allowed))
-        outputs = replace(outputs, guard=None) if fits else None
+        outputs = replace(outputs, guard=None) if fits(span, Guard(at, allowed)) else None
     pending = parts.pending is not None and span.attribute(parts.pending) == PENDING
     told = calls or plan.session or agents or plan.extras or wrappers or stop or outputs
     return plan._replace(
@@ -344,10 +343,11 @@ def _pass(span: Span, guards: Iterable[Guard]) -> bool:
 
 
 def _fit(span: Span, guards: Iterable[Guard]) -> bool:
-    return all(_fits(span, guard) for guard in guards)
+    return all(fits(span, guard) for guard in guards)
 
 
-def _fits(span: Span, guard: Guard) -> bool:
+def fits(span: Span, guard: Guard) -> bool:
+    """True where the guarded value is a text, and one the guard lets pass."""
     value = span.attribute(guard.at)
     return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
-from collector.dialects.choose import Fields, Guard, Plan
+from collector.dialects.choose import Fields, Plan, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.wrappers import Wrapped, listed_calls
 
@@ -146,7 +146,7 @@ def _is_marked(span: Span, fields: Fields) -> bool:
 
 def _failed(span: Span, fields: Fields) -> bool:
     """Signs of failure beside the status."""
-    if any(_fits(span, guard) for guard in fields.failed):
+    if any(fits(span, guard) for guard in fields.failed):
         return True
     if any(_says_error(span.attribute(index)) for index in fields.results):
         return True
@@ -160,11 +160,6 @@ def _says_error(value: Any) -> bool:
         return False
     found = parsed(value)
     return isinstance(found, dict) and found.get("is_error") is True
-
-
-def _fits(span: Span, guard: Guard) -> bool:
-    value = span.attribute(guard.at)
-    return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 
 
 def text(span: Span, index: int | None) -> str:
