@@ -117,10 +117,11 @@ def _pipeline_families(monitor: Monitor, stats: Stats) -> Iterator[Family]:
     yield family("ingest_spans", stats.spans.items())
     yield family("ingest_bytes", _single(stats.bytes))
     yield family("spans_dropped", _single(stats.dropped))
-    yield family("calls_not_judged", _single(monitor.not_judged))
     for counted, (name, labels) in COUNTED.items():
         found = dict.fromkeys(labels, 0)
         found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}
+        if counted == "coverage":
+            found["no_spec",] = monitor.without_spec
         yield family(name, sorted(found.items()))
     yield histogram(
         "verdict_latency_seconds",

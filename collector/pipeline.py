@@ -32,16 +32,22 @@ COVERAGE = (
     "arguments_unreadable",
     "control",
     "duplicate",
+    "no_dialect",
     "no_session_id",
+    "no_spec",
     "over_bound",
     "requested_only",
     "sampled_upstream",
+    "span_missing",
     "truncated_attributes",
 )
-"""Why a call was not judged, or not for certain: labels of the counter `coverage`.
+"""Why a span or call was not judged, or not for certain: labels of the counter `coverage`.
 
 `arguments_late` takes back one of the three before it: a later span of the call had them.
 `no_session_id` counts calls that were judged under their trace's id, which may still change.
+`no_dialect` counts spans that speak no dialect: of a web server, a database, or a framework that
+is not known. `no_spec` counts calls of ended sessions that no spec matched, and `span_missing`
+spans above a call that never came.
 """
 
 Deliver = Callable[[Sequence[Verdict]], None]
@@ -82,6 +88,9 @@ class Pipeline:
         self._traces = Traces()
         self._again = Seen()
         self._requests = Requests(requested)
+        self._foreign = 0
+        self._heard: set[Trace] = set()
+        """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
 
     def consume(self, spans: Sequence[Span], now: int, _transport: str) -> None:
@@ -89,6 +98,7 @@ class Pipeline:
         verdicts: list[Verdict] = []
         for span in spans:
             verdicts += self._take(span, now)
+        self._tell_seen()
         if verdicts:
             self._deliver(verdicts)
 
@@ -97,8 +107,10 @@ class Pipeline:
         self._plans.bind_on(self.monitor.binder.keys())
 
     def finish(self) -> None:
-        """The input is over: requests that were never executed are counted."""
-        self._count_unexecuted(self._requests.rest())
+        """The input is over: what never came is counted."""
+        self._count_missing("requested_only", self._requests.rest())
+        self._traces.close()
+        self._count_missing("span_missing", self._traces.broken())
 
     # --- one span ---------------------------------------------------------------------------
 
@@ -117,7 +129,10 @@ class Pipeline:
             if self._is_old(span, evidence, now):
                 self._duplicate(owner, span)
                 return []
-        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace = self._trace(owner, span)
+        if plan.foreign:
+            trace.foreign += 1
+            self._foreign += 1
         tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
         if span.sampled:
             trace.sampled = True
@@ -126,6 +141,24 @@ class Pipeline:
             below = tree.waiting.pop(span.span_id, None)
             return self._rise(trace, tree, below, verdicts, now) if below else verdicts
         return self._hear(span, plan, owner, trace, tree, reading, evidence, now)
+
+    def _trace(self, owner: Owner, span: Span) -> Trace:
+        """The span's trace, which has one span more to tell its session of."""
+        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace.spans += 1
+        self._heard.add(trace)
+        return trace
+
+    def _tell_seen(self) -> None:
+        """Tells the sessions how many spans were seen of them; one with no call yet waits."""
+        if self._foreign:
+            self._cover("no_dialect", self._foreign)
+            self._foreign = 0
+        for trace in self._heard:
+            if self.monitor.saw(trace.key, trace.spans, trace.foreign):
+                trace.spans = trace.foreign = 0
+        self._heard.clear()
+        self._count_missing("span_missing", self._traces.broken())
 
     def _is_old(self, span: Span, evidence: Evidence, now: int) -> bool:
         """True for a span that was judged before; the end of a pending one is news."""
@@ -136,7 +169,7 @@ class Pipeline:
 
     def _duplicate(self, owner: Owner, span: Span) -> None:
         self._stats.drop("duplicate")
-        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace = self._trace(owner, span)
         call = trace.tree.calls.get(span.span_id) if trace.tree is not None else None
         self._miss("duplicate", call.judged if call is not None else None)
 
@@ -221,8 +254,7 @@ class Pipeline:
             self.monitor.miss(call.session, reason)
 
     def _cover(self, reason: str, count: int = 1) -> None:
-        for _ in range(count):
-            self._stats.count("coverage", reason)
+        self._stats.count("coverage", reason, by=count)
 
     # --- sessions and agents ------------------------------------------------------------------
 
@@ -394,7 +426,7 @@ class Pipeline:
         verdicts: list[Verdict] = []
         for asked in self._requests.asked(asker, trace, span, plan.outputs, agent, now):
             verdicts += self._judge_request(asker, asked, now)
-        self._count_unexecuted(self._requests.expired(now))
+        self._count_missing("requested_only", self._requests.expired(now))
         return verdicts
 
     def _judge_request(self, asker: Asker, asked: Asked, now: int) -> list[Verdict]:
@@ -420,10 +452,11 @@ class Pipeline:
                 verdicts += self._retract(known)
         return verdicts
 
-    def _count_unexecuted(self, found: Iterable[tuple[Trace, int]]) -> None:
+    def _count_missing(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
+        """What was announced, by a model or by a call's parent id, and never came."""
         for trace, count in found:
-            self._cover("requested_only", count)
-            self.monitor.miss(trace.key, "requested_only", count)
+            self._cover(reason, count)
+            self.monitor.miss(trace.key, reason, count)
 
 
 def _asker(namespace: str, resource: Mapping[str, Any]) -> Asker:

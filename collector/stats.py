@@ -94,6 +94,6 @@ class Stats:
     def drop(self, reason: str, count: int = 1) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
-    def count(self, name: str, *labels: str) -> None:
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
         key = (name, *labels)
-        self.counts[key] = self.counts.get(key, 0) + 1
+        self.counts[key] = self.counts.get(key, 0) + by

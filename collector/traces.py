@@ -166,6 +166,7 @@ class Trace:
         "_joined",
         "epoch",
         "first",
+        "foreign",
         "has_tools",
         "key",
         "learnt",
@@ -173,6 +174,7 @@ class Trace:
         "place",
         "sampled",
         "session_from",
+        "spans",
         "split",
         "tree",
     )
@@ -197,6 +199,10 @@ class Trace:
         """The attributes the monitor was last told of."""
         self.tree: Tree | None = None
         self.epoch = -1
+        self.spans = 0
+        """Its spans that no session was told of yet."""
+        self.foreign = 0
+        """Those of them that speak no dialect."""
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
         """Takes note of attributes that specs bind on: of each, the earliest span's."""
@@ -245,6 +251,7 @@ class Traces:
         self._epoch = 0
         self._since = 0
         self._spans = 0
+        self._broken: list[tuple[Trace, int]] = []
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
         """The trace, which is the most recently seen one now."""
@@ -280,8 +287,23 @@ class Traces:
         """A period is over: trees that no span came to are forgotten."""
         for trace in self._old:
             if trace.epoch < self._epoch:
-                trace.tree = None
+                self._forget(trace)
         self._old, self._young = self._young, []
         self._epoch += 1
         self._since = now
         self._spans = 0
+
+    def _forget(self, trace: Trace) -> None:
+        tree, trace.tree = trace.tree, None
+        if tree is not None and tree.waiting:
+            self._broken.append((trace, len(tree.waiting)))
+
+    def broken(self) -> list[tuple[Trace, int]]:
+        """Traces forgotten since this was last asked, with the spans their calls still waited for."""
+        found, self._broken = self._broken, []
+        return found
+
+    def close(self) -> None:
+        """The input is over: no span will come any more."""
+        for trace in self._traces.values():
+            self._forget(trace)

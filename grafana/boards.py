@@ -721,7 +721,7 @@ def _intake() -> Row:
                         "dropped: {{reason}}",
                     ),
                     Target(
-                        f"sum by (reason) ({_rate(_own('calls_not_judged_total'))})",
+                        f"sum by (reason) ({_rate(_own('coverage_total'))})",
                         "not judged: {{reason}}",
                     ),
                 ),

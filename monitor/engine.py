@@ -46,7 +46,8 @@ class Monitor:
         self.started_ns = started_ns
         self.binder = Binder(specs)
         self.totals = Totals(self.limits.hold_ns)
-        self.not_judged: Counter[str] = Counter()
+        self.without_spec = 0
+        """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
         self._names = Names()
         self._table = Table(self.limits.sessions_max)
@@ -235,10 +236,22 @@ class Monitor:
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""
-        self.not_judged[reason] += count
         session = self._table.find(key)
         if session is not None:
             session.miss(reason, count)
+
+    def saw(self, key: SessionKey, spans: int, foreign: int) -> bool:
+        """Counts what was seen of a session: spans in all, and those that speak no dialect.
+
+        Returns:
+            False where the session is not known, or not yet.
+        """
+        session = self._table.find(key)
+        if session is None:
+            return False
+        session.spans += spans
+        session.foreign += foreign
+        return True
 
     # --- time ------------------------------------------------------------------------------
 
@@ -305,6 +318,8 @@ class Monitor:
         self.ended[ended] += 1
         self._court.release(session)
         judgements = session.judgements
+        if not any(each.finished for each in judgements):
+            self.without_spec += session.without_spec
         events = [self._ledger.finish(session, each, ended, now) for each in judgements]
         self._table.bury(session)
         return events

@@ -229,15 +229,12 @@ TABLE: Mapping[str, Described] = {
     "coverage": Described(
         "counter",
         ("reason",),
-        "Tool calls that were not judged, or not for certain, by reason.",
+        "Spans and tool calls that were not judged, or not for certain, by reason.",
     ),
     "spans_dropped": Described(
         "counter",
         ("reason",),
         "Spans not judged because they were late, too many, or seen before.",
-    ),
-    "calls_not_judged": Described(
-        "counter", ("reason",), "Tool calls that no spec judged, by reason."
     ),
     "arguments_unreadable": Described(
         "counter",

@@ -35,6 +35,7 @@ from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
 from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
+    CONVENTIONS,
     METADATA_SCOPES,
     SESSION_KEYS,
     STOPS,
@@ -98,6 +99,8 @@ DIALECTS: tuple[Dialect, ...] = (
     GOOGLE_ADK_BARE,
 )
 """In order of preference, for spans that speak several: the more specific first."""
+
+_SCOPES = tuple(sorted({scope for dialect in DIALECTS for scope in dialect.scopes}))
 
 PENDING = "pending_span"
 PENDING_KEY = "logfire.span_type"
@@ -192,6 +195,8 @@ class Plan(NamedTuple):
     error: int | None
     silent: bool
     """True where such a span can tell nothing but who its parent is."""
+    foreign: bool
+    """True where it speaks no dialect, not even in part."""
 
 
 class _Sieve(NamedTuple):
@@ -283,12 +288,18 @@ class Plans:
             ),
             error=place.get(ERROR_KEY),
             silent=False,
+            foreign=not (calls or span.scope.startswith(_SCOPES) or _speaks(place)),
         )
         stops = tuple(
             Guard(place[key], values) for key, values in STOPS.items() if key in place
         )
         parts = _Open(plan, stops, place.get(PENDING_KEY))
         return _Sieve(_guarded(parts), parts, {})
+
+
+def _speaks(keys: Iterable[str]) -> bool:
+    """True where any key is one of a convention that agents' spans follow."""
+    return any(key.startswith(CONVENTIONS) for key in keys)
 
 
 def _guarded(parts: _Open) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 __all__ = [
     "AGENT_KEYS",
     "AGENT_SPANS",
+    "CONVENTIONS",
     "METADATA_SCOPES",
     "NO_AGENT",
     "SESSION_KEYS",
@@ -98,6 +99,19 @@ AGENT_SPANS = (
     ),
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
+
+CONVENTIONS = (
+    "ai.",
+    "gcp.vertex.agent.",
+    "gen_ai.",
+    "langfuse.",
+    "langsmith.",
+    "llm.",
+    "mcp.",
+    "openinference.",
+    "traceloop.",
+)
+"""How keys begin that only spans of agents have: one that has none speaks no dialect."""
 
 STOPS: Mapping[str, frozenset[str]] = {
     "gen_ai.operation.name": frozenset(

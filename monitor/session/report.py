@@ -116,7 +116,11 @@ def judgement_object(
         "last": session.last_ns,
         "ended": session.ended,
         "late_calls": judgement.late,
-        "coverage": {"judged": session.judged, "not_judged": dict(session.not_judged or {})},
+        "coverage": {
+            "spans": session.spans,
+            "judged": session.judged,
+            "not_judged": session.unjudged,
+        },
         **compared(judgement, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,

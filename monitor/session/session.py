@@ -45,6 +45,7 @@ class Session:
         "bound_late",
         "bound_on",
         "ended",
+        "foreign",
         "gaps",
         "held",
         "joined",
@@ -59,6 +60,7 @@ class Session:
         "seen",
         "session_from",
         "sources",
+        "spans",
         "started_ns",
         "touched_ns",
     )
@@ -90,6 +92,10 @@ class Session:
         """Specs that were bound after calls had been let go, and when."""
         self.judged = 0
         self.not_judged: Counter[str] | None = None
+        self.spans = 0
+        """Its spans that were seen, of whatever kind."""
+        self.foreign = 0
+        """Those of them that speak no dialect."""
         self.joined = False
         self.gaps = False
         """True where calls may be missing anywhere in it."""
@@ -161,6 +167,8 @@ class Session:
         self.told_by(other.session_from)
         self.judged += other.judged
         self.seen += other.seen
+        self.spans += other.spans
+        self.foreign += other.foreign
         for judge, now in (other.late or {}).items():
             self.bind_late((judge,), now)
         self.bound_late = self.bound_late or other.bound_late
@@ -168,6 +176,22 @@ class Session:
             self.miss(reason, count)
         self.joined = self.joined or other.joined
         self.gaps = self.gaps or other.gaps
+
+    @property
+    def without_spec(self) -> int:
+        """Its calls that no spec has judged."""
+        if not self.judges:
+            return self.seen
+        return self.not_judged["no_spec"] if self.not_judged else 0
+
+    @property
+    def unjudged(self) -> dict[str, int]:
+        """What of it was not judged, or not for certain, by reason."""
+        also = {"no_dialect": self.foreign, "no_spec": self.without_spec}
+        return {
+            **(self.not_judged or {}),
+            **{key: count for key, count in also.items() if count},
+        }
 
     @property
     def known_agent(self) -> str:
