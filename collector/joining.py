@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
 from collector.stats import Stats
-from collector.traces import Tree
+from collector.traces import DEPTH_MAX, Tree
 from monitor.records import Evidence, ToolCall, Verdict
 
 __all__ = ["LIKE_MAX", "Joiner"]
@@ -44,13 +44,19 @@ class Joiner:
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
-            self._join_by_id(tree, piece, verdicts)
+            key = (piece.call_id, piece.tool)
+            like = tree.by_id.get(key)
+            if like is None:
+                tree.by_id[key] = [piece.span_id]
+            else:
+                self._join_by_id(tree, piece, like, verdicts)
 
-    def _join_by_id(self, tree: Tree, piece: Piece, verdicts: list[Verdict]) -> None:
-        like = tree.by_id.setdefault((piece.call_id, piece.tool), [])
+    def _join_by_id(
+        self, tree: Tree, piece: Piece, like: list[bytes], verdicts: list[Verdict]
+    ) -> None:
         for span_id in like:
             call, other = tree.calls[piece.span_id], tree.calls.get(span_id)
-            if other is not None and overlaps(piece, other.pieces[span_id]):
+            if other is not None and overlaps(piece, other.piece(span_id)):
                 self._merge(tree, other, call, verdicts)
         like.append(piece.span_id)
         del like[:-LIKE_MAX]
@@ -59,18 +65,23 @@ class Joiner:
         self, tree: Tree, span_ids: Iterable[bytes], verdicts: list[Verdict]
     ) -> list[Call]:
         """Pieces look at what is above them by now; returns the calls they are part of."""
-        known = [span_id for span_id in span_ids if span_id in tree.calls]
+        calls = tree.calls
+        known = [span_id for span_id in span_ids if span_id in calls]
         for span_id in known:
             self._rise(tree, span_id, verdicts)
-        calls = {id(tree.calls[span_id]): tree.calls[span_id] for span_id in known}
-        return list(calls.values())
+        if len(known) == 1:
+            return [calls[known[0]]]
+        return list({id(calls[span_id]): calls[span_id] for span_id in known}.values())
 
     def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:
         """One piece: the nearest call above it, with no agent or model between, may be the same."""
-        piece = tree.calls[span_id].pieces[span_id]
-        decided = span_id in tree.apart
-        for above in tree.ancestors(span_id):
-            if above not in tree.parents:
+        piece = tree.calls[span_id].piece(span_id)
+        decided, parents, above = span_id in tree.apart, tree.parents, span_id
+        for _ in range(DEPTH_MAX):
+            above = parents.get(above, b"")
+            if not above:
+                return
+            if above not in parents:
                 if not (decided and piece.agent and piece.session is not None):
                     tree.wait(above, span_id)
                 return
@@ -82,9 +93,9 @@ class Joiner:
     def _meet(self, tree: Tree, piece: Piece, above: bytes, verdicts: list[Verdict]) -> bool:
         """True where the span above settles what the piece is part of."""
         other = tree.calls.get(above)
-        if other is None or other.pieces[above].evidence is Evidence.REQUESTED:
+        if other is None or other.piece(above).evidence is Evidence.REQUESTED:
             return above in tree.stops
-        if above != piece.span_id and same_call(other.pieces[above], piece):
+        if above != piece.span_id and same_call(other.piece(above), piece):
             tree.calls[piece.span_id].sink(piece.span_id)
             self._merge(tree, other, tree.calls[piece.span_id], verdicts)
         return True

@@ -21,6 +21,9 @@ __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 PIECES_MAX = 64
 """More pieces are no call's: they only stay apart."""
 
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
 
 class Seen:
     """Ids of judged spans, remembered for one to two periods, at most two bounds of them.
@@ -84,36 +87,44 @@ class Piece(NamedTuple):
         session_from: str,
     ) -> Piece:
         """The piece that a span is, once it is read."""
-        return cls(
-            span.span_id,
-            span.parent_span_id,
-            reading.tool,
-            reading.arguments,
-            reading.bare,
-            reading.call_id,
-            reading.request_id,
-            agent,
-            reading.error,
-            reading.control,
-            span.start_ns,
-            max(span.start_ns, span.end_ns) if evidence is Evidence.PENDING else span.end_ns,
-            evidence,
-            reading.dialect,
-            span.resource.attributes,
-            session,
-            session_from,
-            _why(reading),
+        end_ns = span.end_ns
+        if evidence is Evidence.PENDING and end_ns < span.start_ns:
+            end_ns = span.start_ns
+        piece: Piece = _new(
+            cls,
+            (
+                span.span_id,
+                span.parent_span_id,
+                reading.tool,
+                reading.arguments,
+                reading.bare,
+                reading.call_id,
+                reading.request_id,
+                agent,
+                reading.error,
+                reading.control,
+                span.start_ns,
+                end_ns,
+                evidence,
+                reading.dialect,
+                span.resource.attributes,
+                session,
+                session_from,
+                _why(reading),
+            ),
         )
+        return piece
 
 
 class Call:
     """A logical call: its pieces, what is above it, and what the monitor was told of it."""
 
-    __slots__ = ("agent", "inner", "judged", "lifted", "outer", "pieces", "wrapped")
+    __slots__ = ("_inner", "_pieces", "agent", "judged", "lifted", "outer", "wrapped")
 
     def __init__(self, piece: Piece) -> None:
-        self.pieces: dict[bytes, Piece] = {piece.span_id: piece}
-        self.inner: set[bytes] = set()
+        self._pieces: dict[bytes, Piece] | None = None
+        """By span, where there are several: most calls are one."""
+        self._inner: set[bytes] | None = None
         """Pieces below another piece."""
         self.outer = piece
         self.judged: ToolCall | None = None
@@ -124,29 +135,44 @@ class Call:
         self.lifted: bytes | None = None
         """The parent of the span around the call, where that one holds this call alone."""
 
+    @property
+    def pieces(self) -> Mapping[bytes, Piece]:
+        """The pieces by span."""
+        return self._pieces or {self.outer.span_id: self.outer}
+
+    def piece(self, span_id: bytes) -> Piece:
+        """The piece that a span is."""
+        return self.outer if self._pieces is None else self._pieces[span_id]
+
     def add(self, piece: Piece) -> None:
         """A fuller span of a piece."""
-        known = self.pieces[piece.span_id]
+        known = self.piece(piece.span_id)
         if known.evidence is Evidence.EXECUTED:
             return
         if piece.arguments is None and piece.bare is None:
             piece = piece._replace(arguments=known.arguments, bare=known.bare)
-        self.pieces[piece.span_id] = piece
-        self._choose()
+        if self._pieces is None:
+            self.outer = piece
+        else:
+            self._pieces[piece.span_id] = piece
+            self._choose()
 
     def absorb(self, other: Call) -> None:
         """Takes the pieces of another reading of the same call."""
-        self.pieces.update(other.pieces)
-        self.inner |= other.inner
+        self._pieces = {**self.pieces, **other.pieces}
+        self._inner = (self._inner or set()) | (other._inner or set())
         self._choose()
 
     def sink(self, span_id: bytes) -> None:
         """The piece turns out to be below another one."""
-        self.inner.add(span_id)
-        self._choose()
+        self._inner = self._inner or set()
+        self._inner.add(span_id)
+        if self._pieces is not None:
+            self._choose()
 
     def _choose(self) -> None:
-        outermost = [piece for key, piece in self.pieces.items() if key not in self.inner]
+        inner = self._inner or ()
+        outermost = [piece for key, piece in self.pieces.items() if key not in inner]
         self.outer = min(outermost or self.pieces.values(), key=_outward)
 
     @property
@@ -154,7 +180,9 @@ class Call:
         """The outermost piece that names its session itself."""
         if self.outer.session is not None:
             return self.outer
-        named = (piece for piece in self.pieces.values() if piece.session is not None)
+        if self._pieces is None:
+            return None
+        named = (piece for piece in self._pieces.values() if piece.session is not None)
         return min(named, key=_outward, default=None)
 
     def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
@@ -177,6 +205,8 @@ class Call:
         session: SessionKey,
         session_from: str,
         attributes: Mapping[str, Any],
+        *,
+        gaps: bool,
     ) -> ToolCall:
         """The call as it is known now."""
         outer = self.outer
@@ -186,40 +216,46 @@ class Call:
             outer.error,
             outer.evidence,
         )
-        agent, control = outer.agent, outer.control
-        if len(self.pieces) > 1:
-            pieces = sorted(self.pieces.values(), key=self._rank)
+        agent, control, request_id = outer.agent, outer.control, outer.request_id
+        if self._pieces is not None:
+            pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = next((p.arguments for p in pieces if p.arguments is not None), None)
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             agent = next((p.agent for p in pieces if p.agent), "")
             error = any(p.error for p in pieces)
             control = any(p.control for p in pieces)
+            request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED
         if self.wrapped is not None:
             arguments = self.wrapped.arguments if arguments is None else arguments
             call_id = call_id or self.wrapped.call_id
-        return ToolCall(
-            session,
-            agent or self.agent,
-            outer.tool,
-            arguments,
-            error,
-            outer.start_ns,
-            outer.end_ns,
-            trace_id,
-            outer.span_id,
-            outer.parent if self.lifted is None else self.lifted,
-            call_id or next((p.request_id for p in self.pieces.values() if p.request_id), ""),
-            evidence,
-            attributes,
-            control,
-            outer.source,
-            session_from,
+        call: ToolCall = _new(
+            ToolCall,
+            (
+                session,
+                agent or self.agent,
+                outer.tool,
+                arguments,
+                error,
+                outer.start_ns,
+                outer.end_ns,
+                trace_id,
+                outer.span_id,
+                outer.parent if self.lifted is None else self.lifted,
+                call_id or request_id,
+                evidence,
+                attributes,
+                control,
+                outer.source,
+                session_from,
+                gaps,
+            ),
         )
+        return call
 
     def _rank(self, piece: Piece) -> tuple[Any, ...]:
-        return (piece.span_id in self.inner, *_outward(piece))
+        return (piece.span_id in (self._inner or ()), *_outward(piece))
 
 
 def _why(reading: Reading) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from collector.decode.span import Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
+from collector.dialects.outputs import Outputs
 from collector.dialects.read import Reading, agent_of, read, unpended, wrapped_by
 from collector.joining import Joiner
 from collector.one_call import Call, Piece, Seen
-from collector.requested import Asked, Asker, Mode, Requests
+from collector.requested import Asked, Asker, Mode, Requests, asker_of
 from collector.seen import UNKNOWN, SeenAgents
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, Sessions
 from collector.stats import Stats
@@ -97,8 +97,8 @@ class Pipeline:
         """Takes the spans of one request, received at `now` (Unix nanoseconds)."""
         verdicts: list[Verdict] = []
         for span in spans:
-            verdicts += self._take(span, now)
-        self._tell_seen()
+            self._take(span, now, verdicts)
+        self._tell_seen(now)
         if verdicts:
             self._deliver(verdicts)
 
@@ -113,43 +113,108 @@ class Pipeline:
         self._count_missing("span_missing", self._traces.broken())
 
     # --- one span ---------------------------------------------------------------------------
+    # What follows runs for each span: what is new is added to `verdicts`, and nothing is asked
+    # that the plan of the span's shape has settled.
 
-    def _take(self, span: Span, now: int) -> list[Verdict]:
+    def _take(self, span: Span, now: int, verdicts: list[Verdict]) -> None:
         plan = self._plans.of(span)
         owner = self._sessions.owner(span.resource)
-        evidence = Evidence.EXECUTED
+        reading, evidence = None, Evidence.EXECUTED
         if plan.pending:
             real = unpended(span, plan)
             if real is not None:
                 span, evidence = real, Evidence.PENDING
-        reading = read(span, plan) if plan.calls else None
-        if reading is not None:
-            if not span.end_ns:
-                evidence = Evidence.PENDING
-            if self._is_old(span, evidence, now):
-                self._duplicate(owner, span)
-                return []
-        trace = self._trace(owner, span)
-        if plan.foreign:
-            trace.foreign += 1
-            self._foreign += 1
-        tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
-        if span.sampled:
-            trace.sampled = True
-        if plan.silent and owner.session is None:
-            verdicts = self._told(trace, tree, None, span, now) if trace.split else []
-            below = tree.waiting.pop(span.span_id, None)
-            return self._rise(trace, tree, below, verdicts, now) if below else verdicts
-        return self._hear(span, plan, owner, trace, tree, reading, evidence, now)
-
-    def _trace(self, owner: Owner, span: Span) -> Trace:
-        """The span's trace, which has one span more to tell its session of."""
+        if plan.calls:
+            reading = read(span, plan)
+            if reading is not None:
+                if not span.end_ns:
+                    evidence = Evidence.PENDING
+                if self._is_old(span, evidence, now):
+                    self._duplicate(owner, span)
+                    return
         trace = self._traces.of(owner.namespace, span.trace_id)
         trace.spans += 1
         self._heard.add(trace)
-        return trace
+        tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
+        if plan.foreign:
+            trace.foreign += 1
+            self._foreign += 1
+        if span.sampled:
+            trace.sampled = True
+        agent = agent_of(span, plan) if plan.agents else ""
+        if agent:
+            tree.agents[span.span_id] = agent
+        told = None
+        if plan.session or owner.session is not None:
+            told = self._sessions.told(span, plan, owner)
+        if told is not None or trace.split:
+            self._told(trace, tree, told, span, now, verdicts)
+        if agent or plan.extras:
+            self._note(span, plan, trace, agent)
+        if reading is not None:
+            self._call(span, reading, told, agent, evidence, trace, tree, now, verdicts)
+            return
+        if not plan.silent or owner.session is not None:
+            self._listen(span, plan, owner, told, agent, trace, tree, now, verdicts)
+        below = tree.waiting.pop(span.span_id, None)
+        if below:
+            self._rise(trace, tree, below, now, verdicts)
 
-    def _tell_seen(self) -> None:
+    def _call(
+        self,
+        span: Span,
+        reading: Reading,
+        told: Told | None,
+        agent: str,
+        evidence: Evidence,
+        trace: Trace,
+        tree: Tree,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span that is a call, or a piece of one."""
+        own = told is not None and told.rung != RESOURCE_RUNG
+        piece = Piece.of(
+            span,
+            reading,
+            agent,
+            evidence,
+            told.key if told is not None and own else None,
+            told.name if told is not None and own else "",
+        )
+        self._joiner.place(tree, piece, verdicts)
+        below = tree.waiting.pop(span.span_id, None)
+        calls = [span.span_id, *below] if below else (span.span_id,)
+        self._rise(trace, tree, calls, now, verdicts, reading.switch)
+        if evidence is Evidence.EXECUTED:
+            self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
+        if reading.unreadable or span.dropped or reading.control:
+            self._count(span, reading, tree.calls[span.span_id].judged)
+
+    def _listen(
+        self,
+        span: Span,
+        plan: Plan,
+        owner: Owner,
+        told: Told | None,
+        agent: str,
+        trace: Trace,
+        tree: Tree,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
+        if plan.stop:
+            tree.stops.add(span.span_id)
+        if plan.wrappers:
+            wrapped = wrapped_by(span, plan)
+            if wrapped is not None:
+                tree.wrapped[span.span_id] = wrapped
+        self._learn(span, trace, told, agent, now, verdicts)
+        if plan.outputs is not None:
+            self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
+
+    def _tell_seen(self, now: int) -> None:
         """Tells the sessions how many spans were seen of them; one with no call yet waits."""
         if self._foreign:
             self._cover("no_dialect", self._foreign)
@@ -158,6 +223,7 @@ class Pipeline:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
         self._heard.clear()
+        self._count_missing("requested_only", self._requests.expired(now))
         self._count_missing("span_missing", self._traces.broken())
 
     def _is_old(self, span: Span, evidence: Evidence, now: int) -> bool:
@@ -169,77 +235,14 @@ class Pipeline:
 
     def _duplicate(self, owner: Owner, span: Span) -> None:
         self._stats.drop("duplicate")
-        trace = self._trace(owner, span)
+        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace.spans += 1
+        self._heard.add(trace)
         call = trace.tree.calls.get(span.span_id) if trace.tree is not None else None
         self._miss("duplicate", call.judged if call is not None else None)
 
-    def _hear(
-        self,
-        span: Span,
-        plan: Plan,
-        owner: Owner,
-        trace: Trace,
-        tree: Tree,
-        reading: Reading | None,
-        evidence: Evidence,
-        now: int,
-    ) -> list[Verdict]:
-        """A span that tells something: of its session, its agent, a call, or a request."""
-        told = None
-        if plan.session or owner.session is not None:
-            told = self._sessions.told(span, plan, owner)
-        agent = agent_of(span, plan) if plan.agents else ""
-        if agent:
-            tree.agents[span.span_id] = agent
-        verdicts = self._told(trace, tree, told, span, now)
-        self._note(span, plan, trace, agent)
-        if reading is not None:
-            own = told is not None and told.rung != RESOURCE_RUNG
-            piece = Piece.of(
-                span,
-                reading,
-                agent,
-                evidence,
-                told.key if told is not None and own else None,
-                told.name if told is not None and own else "",
-            )
-            self._joiner.place(tree, piece, verdicts)
-            calls = [span.span_id]
-        else:
-            calls = []
-            if plan.stop:
-                tree.stops.add(span.span_id)
-            if plan.wrappers:
-                wrapped = wrapped_by(span, plan)
-                if wrapped is not None:
-                    tree.wrapped[span.span_id] = wrapped
-            verdicts += self._learn(span, trace, told, agent, now)
-            if plan.outputs is not None:
-                verdicts += self._ask(span, plan, owner, trace, agent, now)
-        below = tree.waiting.pop(span.span_id, None)
-        if below:
-            calls += below
-        if not calls:
-            return verdicts
-        verdicts = self._rise(
-            trace, tree, calls, verdicts, now, reading.switch if reading else ""
-        )
-        if reading is not None:
-            judged = tree.calls[span.span_id].judged
-            self._count(span, reading, evidence, judged, now)
-        return verdicts
-
-    def _count(
-        self,
-        span: Span,
-        reading: Reading,
-        evidence: Evidence,
-        call: ToolCall | None,
-        now: int,
-    ) -> None:
+    def _count(self, span: Span, reading: Reading, call: ToolCall | None) -> None:
         """What of this span's call is not judged, or not for certain."""
-        if evidence is Evidence.EXECUTED:
-            self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
         if reading.unreadable:
             self._stats.count("arguments_unreadable", reading.dialect)
         if span.dropped:
@@ -259,21 +262,28 @@ class Pipeline:
     # --- sessions and agents ------------------------------------------------------------------
 
     def _told(
-        self, trace: Trace, tree: Tree, told: Told | None, span: Span, now: int
-    ) -> list[Verdict]:
+        self,
+        trace: Trace,
+        tree: Tree,
+        told: Told | None,
+        span: Span,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
             before = self._sessions.learn(trace, tree, told)
             if before is not None:
                 self._move(trace, tree, before, now)
         if not trace.split:
-            return []
+            return
         hint = tree.hints.get(span.span_id)
         if hint is not None:
             tree.hint(hint, span.span_id)
         elif told is None:
-            return []
-        return self._settle_all(trace, tree, list(tree.loose.values()), now)
+            return
+        for call in list(tree.loose.values()):
+            self._settle(trace, tree, call, now, verdicts)
 
     def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
         """The trace's calls get the session id that has just been told."""
@@ -289,33 +299,42 @@ class Pipeline:
     def _note(self, span: Span, plan: Plan, trace: Trace, agent: str) -> None:
         """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
         if agent:
-            named = Named(span.start_ns, span.span_id, agent)
-            if trace.named is None or named < trace.named:
-                trace.named = named
+            known = trace.named
+            if known is None or span.start_ns <= known.start_ns:
+                named = Named(span.start_ns, span.span_id, agent)
+                if known is None or named < known:
+                    trace.named = named
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
             trace.add(extras, span.start_ns, span.span_id)
 
     def _learn(
-        self, span: Span, trace: Trace, told: Told | None, agent: str, now: int
-    ) -> list[Verdict]:
-        """A span that is no call still tells whose turn it is."""
-        named = trace.named if agent else None
-        if named is not None and trace.split:
-            named = Named(span.start_ns, span.span_id, agent)
+        self,
+        span: Span,
+        trace: Trace,
+        told: Told | None,
+        agent: str,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
             service = span.resource.attributes.get("service.name", UNKNOWN)
             self.seen.named(trace.place[0], service, agent)
         attributes = trace.attributes(span.resource.attributes)
-        if (
-            named is None
-            and attributes is trace.learnt
-            and not trace.split
-            and span.start_ns >= self.monitor.started_ns
-        ):
-            return []
+        if trace.split:
+            named = Named(span.start_ns, span.span_id, agent) if agent else None
+        else:
+            named = trace.named
+            if (
+                named is trace.learnt_named
+                and attributes is trace.learnt
+                and span.start_ns >= self.monitor.started_ns
+            ):
+                return
+            trace.learnt_named = named
         trace.learnt = attributes
-        return self.monitor.learn(
+        verdicts += self.monitor.learn(
             told.key if told is not None else trace.key,
             now,
             named=named,
@@ -330,60 +349,69 @@ class Pipeline:
         trace: Trace,
         tree: Tree,
         calls: Iterable[bytes],
-        verdicts: list[Verdict],
         now: int,
+        verdicts: list[Verdict],
         switch: str = "",
-    ) -> list[Verdict]:
+    ) -> None:
         """Calls look at what is above them by now; what is new of them is told."""
-        risen = self._joiner.rise(tree, calls, verdicts)
-        return verdicts + self._settle_all(trace, tree, risen, now, switch)
-
-    def _settle_all(
-        self, trace: Trace, tree: Tree, calls: Iterable[Call], now: int, switch: str = ""
-    ) -> list[Verdict]:
-        return [
-            verdict
-            for call in calls
-            for verdict in self._settle(trace, tree, call, now, switch)
-        ]
+        for call in self._joiner.rise(tree, calls, verdicts):
+            self._settle(trace, tree, call, now, verdicts, switch)
 
     def _settle(
-        self, trace: Trace, tree: Tree, call: Call, now: int, switch: str
-    ) -> list[Verdict]:
+        self,
+        trace: Trace,
+        tree: Tree,
+        call: Call,
+        now: int,
+        verdicts: list[Verdict],
+        switch: str = "",
+    ) -> None:
         """Tells the monitor what is new of a call."""
         tree.above(call)
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
-        new = call.tool_call(trace.place[1], key, source, attributes)
-        if trace.sampled:
-            new = new._replace(gaps=True)
+        new = call.tool_call(trace.place[1], key, source, attributes, gaps=trace.sampled)
         old, call.judged = call.judged, new
         if old is None:
-            self.seen.see(new, switch, now)
-            self._stats.count("calls", new.evidence.value)
-            if new.arguments is None:
-                self._cover(call.outer.why or "arguments_missing")
-            if source == FROM_TRACE:
-                self._cover("no_session_id")
-            if trace.sampled:
-                self._cover("sampled_upstream")
-            named = None if trace.split else trace.named
-            verdicts = self.monitor.observe(new, now, named, quiet=self.quiet)
-            if new.evidence is not Evidence.REQUESTED:
-                verdicts += self._take_back(trace, new, now)
-            return verdicts
-        if old.session != key:
-            return self._retract(old) + self.monitor.observe(new, now, quiet=self.quiet)
-        if not self._differs(old, new):
-            return []
+            self._first(trace, call, new, now, verdicts, switch)
+        elif old.session != key:
+            verdicts += self._retract(old)
+            verdicts += self.monitor.observe(new, now, quiet=self.quiet)
+        elif self._differs(old, new):
+            self._amend(old, new, now, verdicts)
+
+    def _first(
+        self,
+        trace: Trace,
+        call: Call,
+        new: ToolCall,
+        now: int,
+        verdicts: list[Verdict],
+        switch: str,
+    ) -> None:
+        """A call the monitor has not heard of."""
+        self.seen.see(new, switch, now)
+        self._stats.count("calls", new.evidence)
+        if new.arguments is None:
+            self._cover(call.outer.why or "arguments_missing")
+        if new.session_from == FROM_TRACE:
+            self._cover("no_session_id")
+        if trace.sampled:
+            self._cover("sampled_upstream")
+        named = None if trace.split else trace.named
+        verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
+        if new.evidence is not Evidence.REQUESTED:
+            self._take_back(trace, new, now, verdicts)
+
+    def _amend(self, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]) -> None:
+        """More is known of a call than the monitor was told."""
         if old.arguments is None and new.arguments is not None:
             self._cover("arguments_late")
-        verdicts = self.monitor.amend(key, old.span_id, new, now)
+        verdicts += self.monitor.amend(new.session, old.span_id, new, now)
         if old.attributes is not new.attributes:
             verdicts += self.monitor.learn(
-                key, now, attributes=new.attributes, start_ns=new.start_ns
+                new.session, now, attributes=new.attributes, start_ns=new.start_ns
             )
-        return verdicts
 
     def _differs(self, old: ToolCall, new: ToolCall) -> bool:
         """True where the difference may change a verdict, or what is shown of it."""
@@ -418,20 +446,23 @@ class Pipeline:
     # --- requests -----------------------------------------------------------------------------
 
     def _ask(
-        self, span: Span, plan: Plan, owner: Owner, trace: Trace, agent: str, now: int
-    ) -> list[Verdict]:
+        self,
+        span: Span,
+        outputs: Outputs,
+        asker: Asker,
+        trace: Trace,
+        agent: str,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
         """An LLM span: tool calls it asks for, judged where nothing else tells of them."""
-        assert plan.outputs is not None
-        asker = _asker(owner.namespace, span.resource.attributes)
-        verdicts: list[Verdict] = []
-        for asked in self._requests.asked(asker, trace, span, plan.outputs, agent, now):
-            verdicts += self._judge_request(asker, asked, now)
-        self._count_missing("requested_only", self._requests.expired(now))
-        return verdicts
+        for asked in self._requests.asked(asker, trace, span, outputs, agent, now):
+            self._judge_request(asker, asked, now, verdicts)
 
-    def _judge_request(self, asker: Asker, asked: Asked, now: int) -> list[Verdict]:
+    def _judge_request(
+        self, asker: Asker, asked: Asked, now: int, verdicts: list[Verdict]
+    ) -> None:
         trace, piece = asked
-        verdicts: list[Verdict] = []
         tree = trace.tree
         if tree is None:
             tree = self._traces.grow(trace, piece.parent, b"", now)
@@ -440,25 +471,20 @@ class Pipeline:
         call = tree.calls[piece.span_id]
         if call.judged is None:
             self._requests.judged(asker, call)
-        return self._rise(trace, tree, [piece.span_id], verdicts, now)
+        self._rise(trace, tree, [piece.span_id], now, verdicts)
 
-    def _take_back(self, trace: Trace, call: ToolCall, now: int) -> list[Verdict]:
+    def _take_back(
+        self, trace: Trace, call: ToolCall, now: int, verdicts: list[Verdict]
+    ) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
-        verdicts: list[Verdict] = []
-        asker = _asker(trace.place[0], call.attributes)
+        asker = asker_of(trace.place[0], call.attributes)
         for other in self._requests.executed(asker, trace, call.tool, now):
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)
-        return verdicts
 
     def _count_missing(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """What was announced, by a model or by a call's parent id, and never came."""
         for trace, count in found:
             self._cover(reason, count)
             self.monitor.miss(trace.key, reason, count)
-
-
-def _asker(namespace: str, resource: Mapping[str, Any]) -> Asker:
-    service = resource.get("service.name")
-    return namespace, service if isinstance(service, str) else ""

@@ -8,7 +8,8 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, Requested, requested
@@ -16,7 +17,7 @@ from collector.one_call import Call, Piece, Seen
 from collector.traces import Trace
 from monitor.records import Evidence
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Asker", "Mode", "Requests"]
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Asker", "Mode", "Requests", "asker_of"]
 
 Mode = Literal["auto", "always", "never"]
 
@@ -60,6 +61,9 @@ class _Agent:
         self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
 
 
+_NOBODY = _Agent()
+
+
 class Requests:
     """Decides which requests are judged.
 
@@ -73,9 +77,7 @@ class Requests:
         self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
         self._askers: OrderedDict[tuple[str, bytes], Asker] = OrderedDict()
         """Trace -> who asked in it, for tool spans that another service sends."""
-        self._open: OrderedDict[tuple[tuple[str, bytes], str], tuple[int, int, Trace]] = (
-            OrderedDict()
-        )
+        self._open: OrderedDict[tuple[Trace, str], tuple[int, int]] = OrderedDict()
         """(trace, tool) -> requests less executions, since when."""
         self._lost: list[tuple[Trace, int]] = []
 
@@ -147,6 +149,8 @@ class Requests:
             Judged requests that are to be taken back, because tool spans tell of them.
         """
         self._await(trace, tool, -1, now)
+        if trace.has_tools and self._agents.get(asker, _NOBODY).has_tools:
+            return []  # nothing of it is held or judged
         trace.has_tools = True
         back = self._carries(asker)
         other = self._askers.get(trace.place)
@@ -164,36 +168,42 @@ class Requests:
 
     def _await(self, trace: Trace, tool: str, change: int, now: int) -> None:
         """Requests less executions of a tool in a trace, in whatever order they come."""
-        key = (trace.place, tool)
+        key = (trace, tool)
         known = self._open.get(key)
         count = change + (known[0] if known else 0)
         if count == 0:
             self._open.pop(key, None)
             return
-        self._open[key] = (count, known[1] if known else now, trace)
+        self._open[key] = (count, known[1] if known else now)
         if len(self._open) > OPEN_MAX:
-            _, oldest = self._open.popitem(last=False)
-            if oldest[0] > 0:
-                self._lost.append((oldest[2], oldest[0]))
+            (oldest, _), (count, _) = self._open.popitem(last=False)
+            if count > 0:
+                self._lost.append((oldest, count))
 
     def expired(self, now: int) -> list[tuple[Trace, int]]:
         """Requests that were never executed, by trace, each once."""
         found, self._lost = self._lost, []
         while self._open:
-            key, (count, since, trace) = next(iter(self._open.items()))
+            key, (count, since) = next(iter(self._open.items()))
             if now - since < OPEN_NS:
                 break
             del self._open[key]
             if count > 0:
-                found.append((trace, count))
+                found.append((key[0], count))
         return found
 
     def rest(self) -> list[tuple[Trace, int]]:
         """The same at the end of all input."""
-        rest = [(trace, count) for count, _, trace in self._open.values() if count > 0]
+        rest = [(trace, count) for (trace, _), (count, _) in self._open.items() if count > 0]
         rest += self._lost
         self._open.clear()
         return rest
+
+
+def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
+    """Who asks in the spans of a resource."""
+    service = resource.get("service.name")
+    return namespace, service if isinstance(service, str) else ""
 
 
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:

@@ -79,6 +79,8 @@ class SeenAgents:
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
         self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
+        self._last: tuple[Any, str, SeenAgent] | None = None
+        """The last call's attributes (by identity) and namespace, and whose they were."""
         self.new: list[SeenAgent] = []
         """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
 
@@ -90,27 +92,35 @@ class SeenAgents:
 
     def see(self, call: ToolCall, switch: str, now: int) -> None:
         """Takes note of a call that is about to be judged."""
-        service = call.attributes.get("service.name")
-        name = service if isinstance(service, str) and service else UNKNOWN
-        key = (call.session.namespace, name)
-        found = self._agents.get(key)
-        if found is None:
-            found = self._open(key, now)
+        last, namespace = self._last, call.session.namespace
+        if last is not None and last[0] is call.attributes and last[1] == namespace:
+            found = last[2]
+        else:
+            found = self._find(call, now)
+            self._last = call.attributes, namespace, found
         found.last_ns = now
         found.calls += 1
-        if call.agent:
+        if call.agent and call.agent not in found.agents:
             _keep(found.agents, call.agent)
-        _keep(found.dialects, call.source)
-        if switch:
+        if call.source not in found.dialects:
+            _keep(found.dialects, call.source)
+        if switch and switch not in found.switches:
             _keep(found.switches, switch)
         sources = found.session_from
         sources[call.session_from] = sources.get(call.session_from, 0) + 1
         self._tool(found, call)
 
+    def _find(self, call: ToolCall, now: int) -> SeenAgent:
+        service = call.attributes.get("service.name")
+        name = service if isinstance(service, str) and service else UNKNOWN
+        key = (call.session.namespace, name)
+        return self._agents.get(key) or self._open(key, now)
+
     def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
         found = self._agents[key] = SeenAgent(*key, now)
         if len(self._agents) > self._agents_max:
             self._agents.popitem(last=False)
+            self._last = None
         if len(self.new) < self._agents_max:
             self.new.append(found)
         return found

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
+from collector.requested import Asker, asker_of
 from collector.traces import Told, Trace, Tree
 from monitor.records import SessionKey
 
@@ -28,6 +29,13 @@ RESOURCE_RUNG = 1_000_000
 
 _RESOURCES_MAX = 4_096
 
+_KEYS_MAX = 16_384
+_RAW_MAX = 256
+"""Ids on the wire that are remembered with the session they name, and how long they may be."""
+
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
 
 class Owner(NamedTuple):
     """What a resource says of whose its spans are."""
@@ -36,6 +44,8 @@ class Owner(NamedTuple):
     namespace: str
     session: tuple[str, str] | None
     """(attribute, id), where the resource itself carries a session's id."""
+    asker: Asker
+    """Whose tools leave spans or not: the service."""
 
 
 class Sessions:
@@ -52,9 +62,17 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
+        self._last = Owner(Resource({}), "", None, ("", ""))
+        self._keys: dict[tuple[str, bytes], SessionKey] = {}
+        """(namespace, id as it was on the wire) -> session."""
 
     def owner(self, resource: Resource) -> Owner:
         """What the resource says, worked out once for each."""
+        if resource is not self._last.resource:
+            self._last = self._known(resource)
+        return self._last
+
+    def _known(self, resource: Resource) -> Owner:
         found = self._owners.get(id(resource))
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
@@ -67,20 +85,36 @@ class Sessions:
         namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
         ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
         session = next(((key, found) for key, found in ids if found), None)
-        return Owner(resource, namespace, session)
+        return Owner(resource, namespace, session, asker_of(namespace, resource.attributes))
 
     def told(self, span: Span, plan: Plan, owner: Owner) -> Told | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
-            found = id_of(span.attribute(index))
-            if found:
-                key = SessionKey(owner.namespace, found)
-                return Told(rung, span.start_ns, span.span_id, key, name)
+            key = self._key(owner.namespace, span, index)
+            if key is not None:
+                told: Told = _new(Told, (rung, span.start_ns, span.span_id, key, name))
+                return told
         if owner.session is None:
             return None
         name, found = owner.session
         key = SessionKey(owner.namespace, found)
         return Told(RESOURCE_RUNG, span.start_ns, span.span_id, key, name)
+
+    def _key(self, namespace: str, span: Span, index: int) -> SessionKey | None:
+        """The session an attribute names: one object for equal ones, while remembered."""
+        raw = span.values[index]
+        known = self._keys.get((namespace, raw)) if type(raw) is bytes else None
+        if known is not None:
+            return known
+        found = id_of(span.codec.value(raw))
+        if not found:
+            return None
+        key = SessionKey(namespace, found)
+        if type(raw) is bytes and len(raw) <= _RAW_MAX:
+            if len(self._keys) >= _KEYS_MAX:
+                self._keys.clear()
+            self._keys[namespace, raw] = key
+        return key
 
     def learn(self, trace: Trace, tree: Tree, told: Told) -> SessionKey | None:
         """A span told a session: notes it in its trace.
@@ -91,6 +125,11 @@ class Sessions:
         own = told.rung != RESOURCE_RUNG
         if own:
             tree.told[told.span_id] = told
+        first = trace.first
+        if first is not None and not trace.split and told.key == first.key:
+            if told < first:
+                trace.first = told
+            return None
         if trace.first is None:
             trace.first = told
             before, trace.key, trace.session_from = trace.key, told.key, told.name

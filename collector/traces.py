@@ -6,7 +6,6 @@ tree), because spans arrive in any order: children before parents, and pieces of
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
     from collector.dialects.wrappers import Wrapped
     from collector.one_call import Call
 
-__all__ = ["FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
+__all__ = ["DEPTH_MAX", "FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
 
 TRACES_MAX = 200_000
-"""Traces remembered for late ids; the least recently seen one is forgotten."""
+"""Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
 
 PERIOD_NS = 120 * 1_000_000_000
 """A tree is forgotten one to two periods after its last span."""
@@ -107,13 +106,18 @@ class Tree:
 
     def wait(self, above: bytes, span_id: bytes) -> None:
         """A call's span is looked at again when one above it comes."""
-        waiting = self.waiting.setdefault(above, [])
-        if len(waiting) < WAITING_MAX and span_id not in waiting[-1:]:
+        waiting = self.waiting.get(above)
+        if waiting is None:
+            self.waiting[above] = [span_id]
+        elif len(waiting) < WAITING_MAX and span_id not in waiting[-1:]:
             waiting.append(span_id)
 
     def above(self, call: Call) -> None:
         """Tells a call what is above it by now: who it acts for, and the span around it."""
         outer = call.outer
+        if outer.parent not in self.parents:
+            call.look_up("", None, b"")  # the way up ends here
+            return
         found = (self.agents[up] for up in self.ancestors(outer.span_id) if up in self.agents)
         agent = "" if outer.agent else next(found, "")
         call.look_up(agent, self.wrapped.get(outer.parent), self.parents.get(outer.parent, b""))
@@ -170,6 +174,7 @@ class Trace:
         "has_tools",
         "key",
         "learnt",
+        "learnt_named",
         "named",
         "place",
         "sampled",
@@ -197,6 +202,8 @@ class Trace:
         """True where only a share of such traces is kept."""
         self.learnt: Mapping[str, Any] | None = None
         """The attributes the monitor was last told of."""
+        self.learnt_named: Named | None = None
+        """The agent's name it was last told of, by a span that is no call."""
         self.tree: Tree | None = None
         self.epoch = -1
         self.spans = 0
@@ -245,7 +252,9 @@ class Traces:
         self._traces_max = traces_max
         self._spans_max = spans_max
         self._period_ns = period_ns
-        self._traces: OrderedDict[tuple[str, bytes], Trace] = OrderedDict()
+        self._recent: dict[tuple[str, bytes], Trace] = {}
+        self._older: dict[tuple[str, bytes], Trace] = {}
+        """Two generations: what is not asked for while the recent one fills up is forgotten."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
         self._epoch = 0
@@ -253,17 +262,21 @@ class Traces:
         self._spans = 0
         self._broken: list[tuple[Trace, int]] = []
 
+    def __iter__(self) -> Iterator[Trace]:
+        yield from self._older.values()
+        yield from self._recent.values()
+
     def of(self, namespace: str, trace_id: bytes) -> Trace:
-        """The trace, which is the most recently seen one now."""
+        """The trace, which is one of the recently seen ones now."""
         place = (namespace, trace_id)
-        trace = self._traces.get(place)
+        trace = self._recent.get(place)
         if trace is None:
-            trace = self._traces[place] = Trace(place)
-            if len(self._traces) > self._traces_max:
-                _, gone = self._traces.popitem(last=False)
-                gone.tree = None
-        else:
-            self._traces.move_to_end(place)
+            trace = self._older.pop(place, None) or Trace(place)
+            if len(self._recent) >= self._traces_max // 2:
+                for gone in self._older.values():
+                    gone.tree = None
+                self._recent, self._older = {}, self._recent
+            self._recent[place] = trace
         return trace
 
     def grow(self, trace: Trace, span_id: bytes, parent: bytes, now: int) -> Tree:
@@ -305,5 +318,5 @@ class Traces:
 
     def close(self) -> None:
         """The input is over: no span will come any more."""
-        for trace in self._traces.values():
+        for trace in self:
             self._forget(trace)

@@ -23,49 +23,45 @@ MORE: Final = 0x80
 def value_of(blob: bytes) -> Any:
     """Decode the value of one KeyValue message.
 
+    A string in `key, value { string_value }` as every encoder writes it is cut out, if each length
+    reaches exactly to the end of the blob: then nothing can follow that would override it. That
+    part is unrolled, because it runs for each value that is asked for.
+
     Returns:
         str, bool, int, float, bytes, list, dict; None where the value is unset or unreadable
         (not UTF-8, nested too deeply, cut off).
     """
-    start = _start_of_string(blob)
     try:
-        if start:
-            return str(blob[start:], "utf-8")
+        at = blob[1] + 2
+        if blob[0] == KEY_TAG and at <= MORE + 1 and blob[at] == VALUE_TAG:
+            size = len(blob)
+            length = blob[at + 1]
+            if length < MORE:
+                at += 2
+            else:
+                length = (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
+                at += 3
+            if at + length == size and blob[at] == STRING_TAG:
+                length = blob[at + 1]
+                if length < MORE:
+                    at += 2
+                else:
+                    length = (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
+                    at += 3
+                if at + length == size:
+                    return str(blob[at:], "utf-8")
+    except IndexError:
+        pass  # cut off, or of another form
+    except UnicodeDecodeError:
+        return None
+    return _parsed(blob)
+
+
+def _parsed(blob: bytes) -> Any:
+    try:
         return python_value(KeyValue.FromString(blob).value)
     except (UnicodeDecodeError, DecodeError):
         return None
-
-
-def _start_of_string(blob: bytes) -> int:
-    """Return where the string begins in `key, value { string_value }` as every encoder writes it.
-
-    0 unless each length reaches exactly to the end of the blob: then nothing can follow that
-    would override what was read. Unrolled, because it runs for each value that is asked for.
-    """
-    try:
-        at = blob[1] + 2
-        if blob[0] != KEY_TAG or at > MORE + 1 or blob[at] != VALUE_TAG:
-            return 0
-        rest = len(blob) - at - 2
-        if blob[at + 1] < MORE:
-            at += 2
-            if blob[at - 1] != rest:
-                return 0
-        elif blob[at + 2] < MORE:
-            at += 3
-            rest -= 1
-            if blob[at - 2] - MORE + (blob[at - 1] << 7) != rest:
-                return 0
-        else:
-            return 0
-        if blob[at] != STRING_TAG:
-            return 0
-        if blob[at + 1] < MORE:
-            return at + 2 if blob[at + 1] == rest - 2 else 0
-        exact = blob[at + 1] - MORE + (blob[at + 2] << 7) == rest - 3
-        return at + 3 if exact and blob[at + 2] < MORE else 0
-    except IndexError:
-        return 0
 
 
 def python_value(value: AnyValue) -> Any:

@@ -69,6 +69,8 @@ class _JsonCodec:
     def value(self, raw: Any) -> Any:
         return raw
 
+    name = value
+
     def events(self, raw: list[SpanEvent]) -> list[SpanEvent]:
         return raw
 

@@ -120,6 +120,10 @@ class _ProtoCodec:
 
     value = staticmethod(value_of)
 
+    def name(self, raw: bytes) -> Any:
+        known = _NAMES.entries.get(raw)
+        return known if known is not None else _NAMES.put(raw, value_of(raw))
+
     def events(self, raw: Iterable[bytes]) -> list[SpanEvent]:
         return [event for blob in raw if (event := _event(blob)) is not None]
 
@@ -134,6 +138,7 @@ def _event(blob: bytes) -> SpanEvent | None:
 
 _CODEC: Final = _ProtoCodec()
 _FORMS: Final[Memo[_Form]] = Memo()
+_NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
 _SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
 _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 _SCOPES: Final[Memo[str]] = Memo()

@@ -63,6 +63,9 @@ class Codec(Protocol):
             or cannot be read.
         """
 
+    def name(self, raw: Any) -> Any:
+        """Decode a value that recurs, as a tool's name does: the same, remembered."""
+
     def events(self, raw: Any) -> list[SpanEvent]:
         """Decode the raw events; those that cannot be read are left out."""
 

@@ -99,7 +99,3 @@ class Dialect:
             and not any(key in keys for key in self.unless)
             and (not self.some or any(key in keys for key in self.some))
         )
-
-    def is_control(self, tool: str) -> bool:
-        """True for a tool of the framework itself."""
-        return tool in self.control or tool.startswith(self.control_prefixes)

@@ -8,8 +8,9 @@ on a value or on the span's name (OpenInference says TOOL in one) is checked spa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from collector.decode.span import Span
@@ -202,7 +203,11 @@ class Plan(NamedTuple):
 class _Sieve(NamedTuple):
     """What is known of one shape: where its guarded values are, and the plan for each set."""
 
+    shape: tuple[str, ...]
+    """Kept, so that no other shape can have its identity."""
     guarded: tuple[int, ...]
+    mark: Callable[[Sequence[Any]], Any]
+    """Takes the guarded values out of a span's."""
     open: _Open
     plans: dict[Any, Plan]
 
@@ -233,25 +238,25 @@ class Plans:
         self._session_keys = tuple(session_keys)
         self._agent_keys = tuple(agent_keys)
         self._extra_keys = frozenset(extra_keys)
-        self._sieves: dict[tuple[str, tuple[Any, ...], int], _Sieve] = {}
+        self._sieves: dict[tuple[int, str, int], _Sieve] = {}
+        """By the identity of the shape, which spans of equal keys share while it is remembered."""
 
     def of(self, span: Span) -> Plan:
         """The plan for a span: by its shape, and by the values that decide what it is.
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
-        shape = (span.scope, span.shape, span.kind)
+        shape = (id(span.shape), span.scope, span.kind)
         sieve = self._sieves.get(shape)
         if sieve is None:
             if len(self._sieves) >= SHAPES_MAX:
                 self._sieves.clear()
             sieve = self._sieves[shape] = self._make(span)
-        values = span.values
-        mark: Any = tuple([values[at] for at in sieve.guarded])
+        mark = sieve.mark(span.values)
         try:
             found = sieve.plans.get(mark)
         except TypeError:  # values that came as JSON
-            mark = tuple([_hashable(span.codec.value(raw)) for raw in mark])
+            mark = tuple([_hashable(span.attribute(at)) for at in sieve.guarded])
             found = sieve.plans.get(mark)
         if found is None:
             found = _settled(sieve.open, span)
@@ -294,7 +299,10 @@ class Plans:
             Guard(place[key], values) for key, values in STOPS.items() if key in place
         )
         parts = _Open(plan, stops, place.get(PENDING_KEY))
-        return _Sieve(_guarded(parts), parts, {})
+        guarded = _guarded(parts)
+        return _Sieve(
+            span.shape, guarded, itemgetter(*guarded) if guarded else _unmarked, parts, {}
+        )
 
 
 def _speaks(keys: Iterable[str]) -> bool:
@@ -363,13 +371,18 @@ def fits(span: Span, guard: Guard) -> bool:
     return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 
 
+def _unmarked(_values: Sequence[Any]) -> None:
+    """Spans of this shape are all alike."""
+
+
 def _hashable(value: Any) -> Any:
     """Stands for a decoded value: texts for themselves, all others by their type."""
     return value if isinstance(value, str) else type(value)
 
 
-def _is_short(mark: tuple[Any, ...]) -> bool:
-    return sum(len(part) for part in mark if isinstance(part, str | bytes)) <= MARK_MAX
+def _is_short(mark: Any) -> bool:
+    parts = mark if isinstance(mark, tuple) else (mark,)
+    return sum(len(part) for part in parts if isinstance(part, str | bytes)) <= MARK_MAX
 
 
 def _first(keys: Iterable[str], place: Mapping[str, int]) -> int | None:

@@ -93,11 +93,16 @@ def requested(span: Span, outputs: Outputs) -> list[Requested]:
         )
         for call_id, name, arguments in outputs.flat
     ]
-    if outputs.listed is not None and not found:
+    if outputs.listed is not None and not found and _may_ask(span.values[outputs.listed]):
         found += _parts(span.attribute(outputs.listed))
     if outputs.plain is not None and not found:
         found += _items(span.attribute(outputs.plain))
     return [each for each in found if each is not None][:_MANY]
+
+
+def _may_ask(raw: Any) -> bool:
+    """False where a value as it came on the wire cannot hold a request, which has a name."""
+    return b"name" in raw if type(raw) is bytes else True
 
 
 def _parts(value: Any) -> list[Requested | None]:

@@ -65,25 +65,28 @@ def read(span: Span, plan: Plan) -> Reading | None:
 
 def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     """The hot path: each attribute is decoded once, and only if it is asked for."""
-    values, decode = span.values, span.codec.value
+    values = span.values
     tool = _named(span, fields) if fields.name is not None else ""
     if tool is None:
         return None
     if fields.tool is not None:
-        value = decode(values[fields.tool])
+        value = span.codec.name(values[fields.tool])
         tool = value if type(value) is str and value else tool
     if not tool:
         return None
     if len(tool) > NAME_MAX:
         tool = tool[:NAME_MAX]
-    call_id = text(span, fields.call_id) if fields.call_id is not None else ""
+    call_id = ""
+    if fields.call_id is not None:
+        value = span.codec.value(values[fields.call_id])
+        call_id = value[:NAME_MAX] if type(value) is str else ""
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
         call_id = call_id or arguments.call_id
         arguments = arguments.arguments
     dialect = fields.dialect
     error = span.status == STATUS_ERROR or _has_text(span, plan.error)
-    control = dialect.is_control(tool)
+    control = tool in dialect.control or tool.startswith(dialect.control_prefixes)
     if not fields.plain:
         error = error or _failed(span, fields)
         control = control or _is_marked(span, fields)
@@ -115,9 +118,10 @@ def _named(span: Span, fields: Fields) -> str | None:
 def _arguments(span: Span, fields: Fields) -> Any:
     """The first place that gives arguments; UNREADABLE where places gave only that."""
     found: Any = None
+    decode, values = span.codec.value, span.values
     for at, unwrap, event, key in fields.arguments:
         if not event:
-            value = unwrap(span.codec.value(span.values[at]))
+            value = unwrap(decode(values[at]))
         elif span.events:
             value = unwrap(_event_value(span, event, key))
         else:
@@ -186,10 +190,18 @@ def agent_of(span: Span, plan: Plan) -> str:
         elif place.metadata:
             name = _metadata_agent(span.attribute(place.at or 0))
         else:
-            name = text(span, place.at)
+            name = _name(span, place.at)
         if name not in NO_AGENT:
             return name[:NAME_MAX]
     return ""
+
+
+def _name(span: Span, index: int | None) -> str:
+    """The same for a text that recurs."""
+    if index is None:
+        return ""
+    value = span.codec.name(span.values[index])
+    return value[:NAME_MAX] if isinstance(value, str) else ""
 
 
 def _metadata_agent(value: Any) -> str:

@@ -30,6 +30,8 @@ class Codec:
     def value(self, raw: Any) -> Any:
         return raw
 
+    name = value
+
     def events(self, raw: Any) -> Any:
         return raw
 

@@ -24,6 +24,8 @@ class _Codec:
     def value(self, raw: Any) -> Any:
         return raw
 
+    name = value
+
     def events(self, raw: Any) -> list[SpanEvent]:
         return list(raw)
 
