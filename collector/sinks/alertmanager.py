@@ -25,10 +25,10 @@ class Alertmanager:
         self._url = url.rstrip("/") + "/api/v2/alerts"
         self._timeout_seconds = timeout_seconds
 
-    async def send(self, messages: Sequence[Sequence[dict[str, Any]]]) -> None:
-        """Each message is a list of alerts; one request carries them all."""
+    async def send(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Each message is an alert; one request carries them all."""
         # Of one alert told twice only the last counts.
-        alerts = {str(alert["labels"]): alert for told in messages for alert in told}
+        alerts = {str(alert["labels"]): alert for alert in messages}
         body = as_json(list(alerts.values()))
         headers = {"content-type": "application/json"}
         await post(self._url, body, headers, self._timeout_seconds)

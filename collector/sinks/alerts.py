@@ -112,11 +112,14 @@ class Alerts:
 
     def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
         ends = now + KEPT_FOR * self._repeat_ns
-        alerts = [as_alert(page, self._links, ends) for page in pages]
-        for queue in self._managers:
-            queue.put(alerts)
-        if news:
-            for page, alert in zip(pages, alerts, strict=True):
+        for page in pages:
+            alert = as_alert(page, self._links, ends)
+            for queue in self._managers:
+                if news:
+                    queue.put(alert)
+                else:
+                    queue.offer(alert)
+            if news:
                 for queue in self._hooks:
                     queue.put(_for_hook(page, alert))
 

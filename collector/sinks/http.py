@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 __all__ = ["DeliveryError", "post"]
 
 ANSWER_BYTES_MAX = 64 * 1024
+REST_SECONDS = 0.5
 RETRY_CODES = frozenset({408, 425, 429})
 
 
@@ -59,10 +60,11 @@ async def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         writer.write(_head(url, len(body), headers) + body)
         await writer.drain()
         line = await reader.readline()
-        # The rest is read so that the receiver may finish its answer; what it says is not used.
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(0.5):
-                await reader.read(ANSWER_BYTES_MAX)
+        with contextlib.suppress(
+            OSError, TimeoutError, ValueError, asyncio.IncompleteReadError
+        ):
+            async with asyncio.timeout(REST_SECONDS):
+                await _rest(reader)
     finally:
         writer.close()
         with contextlib.suppress(OSError):
@@ -71,6 +73,19 @@ async def _status(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
         raise ValueError("the answer is not HTTP")
     return int(words[1])
+
+
+async def _rest(reader: asyncio.StreamReader) -> None:
+    """Reads on so that the receiver may finish its answer; what it says is not used.
+
+    Some keep the connection, whatever they are asked: their answer has the length it says.
+    """
+    length = ANSWER_BYTES_MAX
+    while (line := await reader.readline()).strip():
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = min(int(value), ANSWER_BYTES_MAX)
+    await reader.readexactly(length)
 
 
 def _head(url: str, length: int, headers: Mapping[str, str]) -> bytes:

@@ -53,6 +53,9 @@ class Page:
     verdict: Verdict
     since_ns: int
     last_ns: int
+    """When the latest such call was seen."""
+    told_ns: int
+    """When the receivers heard of it last."""
     calls: set[bytes] = field(default_factory=set)
     """Trace and span ids of the harmful calls; revised ones are taken out."""
     count: int = 1

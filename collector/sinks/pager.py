@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from collector.sinks.page import Page, PageKey
@@ -28,6 +29,9 @@ AT_ONCE = frozenset({Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBI
 
 FIRING_MAX = 10_000
 """Pages firing at once; beyond it the counters must do."""
+
+REPEATED_AT_ONCE = 64
+"""Pages told again in one tick: thousands that fire never hold up the process, or fill a queue."""
 
 CALLS_MAX = 64
 """Calls of one page that are remembered one by one; with more it is not revised to nothing."""
@@ -60,6 +64,7 @@ class Pager:
 
     def __init__(self, rules: Rules, tell: Tell) -> None:
         self.firing: dict[PageKey, Page] = {}
+        """In the order in which they were told of last."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
         self._tell = tell
@@ -68,7 +73,6 @@ class Pager:
         self._held: dict[tuple[str, bytes], Verdict] = {}
         self._waiting: deque[_Waiting] = deque()
         self._raised: deque[int] = deque()
-        self._repeat_ns = 0
 
     @property
     def due_ns(self) -> int | None:
@@ -120,7 +124,7 @@ class Pager:
         elif len(self.firing) >= FIRING_MAX:
             self.withheld["full"] += 1
         elif self._may(now):
-            page = self.firing[key] = Page(key, verdict, now - waited_ns, now, {call[1]})
+            page = self.firing[key] = Page(key, verdict, now - waited_ns, now, now, {call[1]})
             self._of[call] = page
             self._tell((page,), now, True)
         else:
@@ -166,13 +170,23 @@ class Pager:
             verdict = self._held.pop(call, None)
             if verdict is not None:
                 self._raise(call, verdict, now, now - due_ns + self._rules.settle_ns)
-        if now < self._repeat_ns:
-            return
-        self._repeat_ns = now + self._rules.repeat_ns
-        quiet = now - self._rules.quiet_ns
-        self._resolve([page for page in self.firing.values() if page.last_ns <= quiet], now)
-        if self.firing:
-            self._tell(tuple(self.firing.values()), now, False)
+        self._repeat(now)
+
+    def _repeat(self, now: int) -> None:
+        """Pages that were told of long ago are told again, or are over; a few at a time."""
+        told_before, quiet = now - self._rules.repeat_ns, now - self._rules.quiet_ns
+        due = [
+            page
+            for page in islice(self.firing.values(), REPEATED_AT_ONCE)
+            if page.told_ns <= told_before
+        ]
+        self._resolve([page for page in due if page.last_ns <= quiet], now)
+        still = [page for page in due if not page.ended_ns]
+        for page in still:
+            page.told_ns = now
+            self.firing[page.key] = self.firing.pop(page.key)
+        if still:
+            self._tell(tuple(still), now, False)
 
     def ended(self, events: Iterable[SessionFinished], now: int) -> None:
         """Sessions are over: so are their pages."""

@@ -1,7 +1,7 @@
 """Between verdicts and the network: a bounded queue for each sink, and a task that empties it.
 
-Putting in never waits. A sink that hangs holds up its own queue only; beyond the bound the oldest
-message is dropped, counted: the newest say most.
+Putting in never waits. A sink that hangs holds up its own queue only, so that it starves no other;
+beyond the bound the oldest message is dropped, counted: the newest say most.
 """
 
 from __future__ import annotations
@@ -88,6 +88,14 @@ class Queue:
         self._entries.append(_Entry(message, asyncio.get_running_loop().time()))
         self._idle.clear()
         self._news.set()
+
+    def offer(self, message: Any) -> None:
+        """Takes a message that will be told again in any case, unless the queue is half full.
+
+        So what is repeated never pushes out what is new.
+        """
+        if 2 * len(self._entries) < self.capacity:
+            self.put(message)
 
     def start(self) -> None:
         """Begins to send, in the running loop."""

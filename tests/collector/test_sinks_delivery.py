@@ -224,6 +224,73 @@ def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
     run(main)
 
 
+def test_a_hanging_receiver_starves_no_other() -> None:
+    """Each sink has its queue: what one does not take, the others have long since had."""
+
+    async def main() -> None:
+        async with Receiver(None) as hanging, Receiver() as good:
+            settings = AlertSettings(
+                webhook=WebhookSettings(url=hanging.url),
+                alertmanager=(hanging.url, good.url),
+                pages_per_minute=1_000,
+                queue=20,
+                timeout_seconds=60,
+            )
+            alerts = Alerts(settings, "", 600 * SECOND, lambda: NOW)
+            alerts.start()
+            for number in range(100):
+                alerts.deliver(
+                    [verdict(number=number)._replace(session=SessionKey("", f"s{number}"))]
+                )
+                await asyncio.sleep(0)
+            stuck, fine, hook = alerts.queues
+            await until(lambda: fine.results["ok"] == 100 and len(fine) == 0)
+            assert (fine.results["dropped"], fine.retries) == (0, 0)
+            assert (len(stuck), stuck.results["dropped"]) == (20, 80)
+            assert (len(hook), hook.results["dropped"]) == (20, 80)
+            await alerts.stop(0)
+
+    run(main)
+
+
+def test_repeats_never_push_out_what_is_new() -> None:
+    """A receiver that is away finds the news when it comes back, not the same page many times."""
+
+    async def main() -> None:
+        async with Receiver(None) as hook:
+            queue = Queue(_Hook(hook.url, 60), 10, QUICK, lump=1)
+            for number in range(3):
+                queue.put(number)
+            for _ in range(20):
+                queue.offer("again")
+            assert (len(queue), queue.results["dropped"]) == (5, 0)
+
+    run(main)
+
+
+def test_an_answer_on_a_kept_connection_is_not_waited_for() -> None:
+    """A receiver that keeps the connection open has answered when its answer is whole."""
+
+    async def main() -> None:
+        async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(keep, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(5):
+            await post(f"http://{host}:{port}", b"", {}, 5)
+        assert loop.time() - began < 1
+        server.close()
+        await asyncio.sleep(0.05)
+
+    run(main)
+
+
 def test_a_refusal_for_good_is_not_tried_again() -> None:
     """A 400 will be a 400; a receiver that is not there is tried until time is up."""
 

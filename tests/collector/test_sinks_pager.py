@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.sinks.page import Links, Page, PageKey, as_alert, printable
-from collector.sinks.pager import FIRING_MAX, MINUTE, SECOND, Pager, Rules
+from collector.sinks.pager import (
+    FIRING_MAX,
+    MINUTE,
+    REPEATED_AT_ONCE,
+    SECOND,
+    Pager,
+    Rules,
+)
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from monitor.totals import Finished, SessionFinished
 
@@ -155,8 +162,19 @@ def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
     for minute in range(5):
         told.pager.tick(minute * MINUTE)
 
-    assert told.repeated == [1, 1, 1]
+    assert told.repeated == [1, 1]
     assert told.news[-1] == ("forbidden", True, 3 * MINUTE)
+
+
+def test_many_pages_are_repeated_a_few_at_a_time() -> None:
+    """Each is told again once in its time, and no tick has to word them all."""
+    told = Told(Rules(per_minute=10**9))
+    many = 3 * REPEATED_AT_ONCE + 1
+    told.pager.take((verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(many)), 0)
+    for tick in range(10):
+        told.pager.tick(MINUTE + tick)
+
+    assert told.repeated == [REPEATED_AT_ONCE] * 3 + [1]
 
 
 def test_the_rate_is_limited() -> None:
@@ -188,6 +206,7 @@ def test_hostile_text_stays_on_its_line() -> None:
         verdict=verdict(tool="wa\x1b[31mter\nSTATUS: fine" + "x" * 999, session="s\r\n\u202e"),
         since_ns=SECOND,
         last_ns=SECOND,
+        told_ns=SECOND,
     )
     alert = as_alert(page, Links("http://t/{trace_id}", "http://s/{session}"), 9 * SECOND)
 

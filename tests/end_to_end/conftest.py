@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.end_to_end.moody import BadTime
 from tests.end_to_end.service import Service
 from tests.end_to_end.traffic import Rover
 
@@ -33,6 +34,30 @@ def _no_proxy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What passes beside the other tests is looked at last."""
+    items.sort(key=_passes_beside)
+
+
+def _passes_beside(item: pytest.Item) -> bool:
+    return "bad_minute" in getattr(item, "fixturenames", ())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _side_by_side(request: pytest.FixtureRequest) -> None:
+    """Begins it with the first test of this folder, if it is going to be looked at."""
+    if any(map(_passes_beside, request.session.items)):
+        request.getfixturevalue("bad_minute")
+
+
+@pytest.fixture(scope="session")
+def bad_minute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadTime]:
+    """A minute with a bad webhook, in a thread of its own."""
+    bad = BadTime(tmp_path_factory.mktemp("bad-minute"), 60)
+    yield bad
+    bad.close()
 
 
 @pytest.fixture
