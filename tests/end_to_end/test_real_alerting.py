@@ -1,0 +1,214 @@
+"""From a span to a page through the real Prometheus and Alertmanager, and back to quiet."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+import pytest
+
+from collector.clock import now_ns
+from tests.end_to_end.alerting import (
+    CRITICAL,
+    Pages,
+    Prometheus,
+    alertmanager,
+    paging_specs,
+    sdk_calls,
+)
+from tests.end_to_end.service import Service, eventually, request
+from tests.end_to_end.traffic import GOLDEN, Rover, send
+
+_NUMBERS = count(1_000)
+
+
+def _named(agent: str) -> dict[str, Any]:
+    return {"gen_ai.agent.name": agent}
+
+
+class World(NamedTuple):
+    """Everything that is between an agent and a person's telephone."""
+
+    service: Service
+    pages: Pages
+    manager: str
+    prometheus: Prometheus
+
+    def post(self, *alerts: dict[str, str]) -> None:
+        """Alerts of somebody else."""
+        body = json.dumps([{"labels": labels} for labels in alerts]).encode()
+        headers = {"content-type": "application/json"}
+        reply = request(self.manager, "POST", "/api/v2/alerts", body, headers)
+        assert reply.status == 200, reply.body
+
+    def states(self, name: str, label: str) -> dict[str, str]:
+        """Alertmanager's states of the alerts of a name, by one label."""
+        return {
+            alert["labels"][label]: alert["status"]["state"]
+            for alert in request(self.manager, "GET", "/api/v2/alerts").json()
+            if alert["labels"]["alertname"] == name
+        }
+
+    def call(self, session: str, *tools: str, agent: str) -> None:
+        """A session of an agent of its own."""
+        made = Rover(session, next(_NUMBERS))
+        for tool in tools:
+            made.call(tool, {}, **_named(agent))
+        send(self.service, made.spans)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A service that tells Alertmanager and a webhook, scraped each second."""
+    folder = tmp_path_factory.mktemp("alerting")
+    pages = Pages()
+    with alertmanager(folder, pages.url) as manager:
+        service = Service(
+            ("--specs", str(paging_specs(folder))),
+            {
+                "OFFRAILS_HISTORY": "complete",
+                "OFFRAILS_ALERTS_ALERTMANAGER": f"http://{manager}",
+                "OFFRAILS_ALERTS_WEBHOOK_URL": pages.url,
+                "OFFRAILS_SESSIONS_WINDOW_SECONDS": "1",
+                "OFFRAILS_SESSIONS_IDLE_SECONDS": "5",
+                "OFFRAILS_SESSIONS_HOLD_SECONDS": "2",
+            },
+        ).wait_ready()
+        prometheus = Prometheus(folder, service, manager)
+        try:
+            yield World(service, pages, manager, prometheus.wait())
+        finally:
+            prometheus.stop()
+            service.kill()
+    pages.close()
+
+
+def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
+    """A real exporter's critical call is at the webhook directly and through Alertmanager in less
+    than a second, by scrape and rule once it is final; each is resolved when it is over.
+    """
+    took: dict[str, list[float]] = {"direct": [], "manager": []}
+    for number in range(3):
+        session, agent = f"critical-{number}", f"critical-{number}"
+        began = sdk_calls(world.service, session, "unlock_safety", "water", agent=agent)
+        for way, times in took.items():
+            at, alert = eventually(lambda: world.pages.of(session, way=way))[0]  # noqa: B023
+            assert (alert["labels"]["alertname"], alert["labels"]["severity"]) == (
+                CRITICAL,
+                "critical",
+            )
+            times.append(at - began)
+    for way, times in took.items():
+        print(f"span to webhook, {way}, 0.5 s to settle: {min(times):.3f} s")
+        assert min(times) < 1
+
+    at, alert = eventually(
+        lambda: world.pages.named(CRITICAL, source="rules", agent="critical-2"), 25
+    )[0]
+    print(f"span to webhook by scrape and rule, 1 s each: {at - began:.3f} s")
+    assert alert["labels"]["reason"] == "out_of_order"
+
+    for way in took:
+        eventually(lambda: world.pages.of("critical-2", "resolved", way), 25)  # noqa: B023
+    eventually(
+        lambda: world.pages.named(CRITICAL, "resolved", source="rules", agent="critical-2"), 30
+    )
+    assert "critical-2" not in world.states(CRITICAL, "agent")
+
+
+def test_a_rule_pages_after_its_for_and_ends(world: World) -> None:
+    """A runaway session is pending first, pages when it has lasted, and resolves when it is over."""
+    rule = 'ALERTS{alertname="AgentSessionRunaway",agent="runaway",alertstate="%s"}'
+    called = 0.0
+
+    def runs(state: str) -> bool:
+        nonlocal called
+        if time.monotonic() - called > 3:  # not so many that its budget burns as well
+            called = time.monotonic()
+            world.call("runaway", "made_up_tool", agent="runaway")
+        return bool(world.prometheus.query(rule % state))
+
+    eventually(lambda: runs("pending"), 20)
+    pending = time.monotonic()
+    assert world.pages.named("AgentSessionRunaway", agent="runaway") == []
+    eventually(lambda: runs("firing"), 20)
+    assert time.monotonic() - pending > 0.5  # its `for` is 2 s here, looked at once a second
+    eventually(lambda: world.pages.named("AgentSessionRunaway", agent="runaway"), 20)
+    eventually(
+        lambda: world.pages.named("AgentSessionRunaway", "resolved", agent="runaway"), 40
+    )
+
+
+def test_what_is_revised_in_time_pages_nobody(world: World) -> None:
+    """An artefact of the order of arrival, by no way: not at once, and not by a rule."""
+    made = Rover("turned", next(_NUMBERS))
+    for tool in ("unlock_safety", "move", "scan", "open_valve"):
+        made.call(tool, {}, **_named("turned"))
+    before = world.service.metric("offrails_alerts_withheld_total", reason="revised")
+
+    send(world.service, made.spans[3:])
+    send(world.service, made.spans[:3])
+    sdk_calls(world.service, "after-turned", "unlock_safety", "water", agent="after-turned")
+
+    eventually(
+        lambda: (
+            world.service.metric("offrails_alerts_withheld_total", reason="revised") > before
+        )
+    )
+    assert world.service.metric("offrails_verdict_revisions_total", agent="turned") > 0
+    # What was sent after it has come by every way; this one by none.
+    eventually(lambda: world.pages.of("after-turned", way="manager"))
+    eventually(lambda: world.pages.named(CRITICAL, source="rules", agent="after-turned"), 25)
+    assert world.pages.of("turned") == world.pages.named(CRITICAL, agent="turned") == []
+    assert world.service.metric("offrails_harmful_calls_total", agent="turned") == 0
+    assert world.prometheus.query('ALERTS{agent="turned"}') == []
+
+
+def test_inhibition(world: World) -> None:
+    """A critical page mutes warnings about the same agent and spec; a monitor that is down, the rest."""
+    critical = {"alertname": CRITICAL, "severity": "critical", "spec": "s", "agent": "same"}
+    high = {"alertname": "AgentHarmRateHigh", "severity": "warning", "spec": "s"}
+    down = {"alertname": "AgentMonitorDown", "severity": "critical", "cluster": "far"}
+    drops = {"alertname": "AgentMonitorSpansDropped", "severity": "critical"}
+    world.post(critical, down)
+    world.post({**high, "agent": "same"}, {**high, "agent": "other"})
+    world.post({**drops, "cluster": "far"}, {**drops, "cluster": "near"})
+
+    assert world.states("AgentHarmRateHigh", "agent") == {
+        "same": "suppressed",
+        "other": "active",
+    }
+    found = world.states("AgentMonitorSpansDropped", "cluster")
+    assert found == {"far": "suppressed", "near": "active"}
+    eventually(lambda: world.pages.named("AgentHarmRateHigh", agent="other"))
+    eventually(lambda: world.pages.named("AgentMonitorSpansDropped", cluster="near"))
+    assert world.pages.named("AgentHarmRateHigh", agent="same") == []
+    assert world.pages.named("AgentMonitorSpansDropped", cluster="far") == []
+
+
+def test_every_rule_runs_after_mixed_traffic(world: World) -> None:
+    """No expression of any rule is an error, and exemplars lead to traces."""
+    for number in range(6):
+        world.call(f"good-{number}", *GOLDEN, agent="mixed")
+        world.call(f"bad-{number}", "unlock_safety", "water", "fly", agent="mixed")
+    recorded = "agent_spec:offrails_calls:rate5m"
+    eventually(lambda: world.prometheus.query(recorded), 25)
+
+    rules: list[Any] = [
+        rule for group in world.prometheus.ask("rules")["groups"] for rule in group["rules"]
+    ]
+    assert len(rules) > 30
+    for rule in rules:
+        assert rule["health"] == "ok", (rule["name"], rule)
+        world.prometheus.query(rule["query"])
+    start, end = str(now_ns() / 1e9 - 300), str(now_ns() / 1e9 + 5)
+    found = eventually(
+        lambda: world.prometheus.ask(
+            "query_exemplars", query="offrails_harmful_calls_total", start=start, end=end
+        ),
+        25,
+    )
+    assert {"trace_id", "span_id"} <= found[0]["exemplars"][0]["labels"].keys()
