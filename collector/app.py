@@ -61,6 +61,7 @@ def limits_of(settings: Settings) -> Limits:
         idle_ns=int(sessions.idle_seconds * SECOND),
         hold_ns=int(sessions.hold_seconds * SECOND),
         sessions_max=sessions.max,
+        pairs_max=settings.metrics_pairs_max,
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
     )

@@ -24,8 +24,8 @@ from monitor.records import Evidence
 
 __all__ = ["COUNTED", "PROCESS", "Families", "MetricsApp"]
 
-SLICE_LINES = 1_000
-"""So many lines are rendered before other tasks get their turn: a few milliseconds."""
+SLICE_CHARACTERS = 64 * 1024
+"""So much text is rendered before other tasks get their turn: half a millisecond."""
 
 COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
@@ -168,11 +168,14 @@ class MetricsApp:
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         lump: list[str] = []
-        for line in lines(self._families.collect(), open_metrics=open_metrics):
-            lump.append(line)
-            if len(lump) >= SLICE_LINES:
+        room = SLICE_CHARACTERS
+        for text in lines(self._families.collect(), open_metrics=open_metrics):
+            lump.append(text)
+            room -= len(text)
+            if room <= 0:
                 yield _encoded(lump)
                 lump.clear()
+                room = SLICE_CHARACTERS
                 await asyncio.sleep(0)
         yield _encoded(lump)
 

@@ -293,6 +293,11 @@ class Settings(_Section):
     metrics: Address = Field(
         "127.0.0.1:9464", description="/metrics and health: HOST:PORT or off."
     )
+    metrics_pairs_max: int = Field(
+        2_000,
+        ge=1,
+        description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`.",
+    )
     admin: Address = Field(
         "127.0.0.1:4319", description="The API: HOST:PORT or off; keep it on loopback."
     )

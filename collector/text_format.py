@@ -1,7 +1,7 @@
 """Families as text: OpenMetrics with exemplars, or Prometheus' text format.
 
-Written here because a scrape of a large process is mostly this: one pass, no object a sample
-beyond the one it is made of, and a stop now and then where other tasks may run.
+Written here because a scrape of a large process is mostly this: one pass, lines that come as text
+are taken as they are, and a stop now and then where other tasks may run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf, isinf, isnan
 
-from monitor.exposition import Family, Sample
+from monitor.exposition import Family, Marked
+from monitor.totals import Exemplar
 
 __all__ = ["lines"]
 
@@ -17,15 +18,23 @@ OPEN_METRICS_END = "# EOF\n"
 
 
 def lines(families: Iterable[Family], *, open_metrics: bool) -> Iterator[str]:
-    """The exposition, line by line; the first of a family holds its help and type as well."""
+    """The exposition, a line or several at a time; the first of a family are help and type."""
     for family in families:
         yield _head(family, open_metrics=open_metrics)
         name = family.name
         ending = "_total" if family.kind == "counter" else ""
         for sample in family.samples:
+            if isinstance(sample, str):
+                yield sample
+                continue
+            if isinstance(sample, Marked):
+                yield _marked(sample) if open_metrics else sample.text
+                continue
             suffix, labels, value, exemplar, _ = sample
             text = f"{value}.0" if type(value) is int else number(value)
-            end = _exemplar(sample) if open_metrics and exemplar is not None else ""
+            end = ""
+            if open_metrics and exemplar is not None:
+                end = _exemplar(exemplar, sample.observed)
             if labels:
                 yield f"{name}{suffix or ending}{{{labels}}} {text}{end}\n"
             else:
@@ -43,12 +52,18 @@ def _head(family: Family, *, open_metrics: bool) -> str:
     return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n"
 
 
-def _exemplar(sample: Sample) -> str:
-    exemplar = sample.exemplar
-    assert exemplar is not None
+def _marked(sample: Marked) -> str:
+    """Lines with their exemplars; no label holds a line end."""
+    lines = sample.text.split("\n")
+    for place, (exemplar, observed) in sample.exemplars.items():
+        lines[place] += _exemplar(exemplar, observed)
+    return "\n".join(lines)
+
+
+def _exemplar(exemplar: Exemplar, observed: float) -> str:
     return (
         f' # {{trace_id="{exemplar.trace_id.hex()}",span_id="{exemplar.span_id.hex()}"}}'
-        f" {number(sample.observed)} {exemplar.at_ns / 1e9:.3f}"
+        f" {number(observed)} {exemplar.at_ns / 1e9:.3f}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +25,9 @@ __all__ = ["Monitor", "Named"]
 QUIET_MAX = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
 
+EVICTED_MAX = 100_000
+"""Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
+
 Named = tuple[int, bytes, str]
 """A span that names an agent: (start in Unix nanoseconds, span id, name)."""
 
@@ -45,7 +48,7 @@ class Monitor:
         self.limits = limits or Limits()
         self.started_ns = started_ns
         self.binder = Binder(specs)
-        self.totals = Totals(self.limits.hold_ns)
+        self.totals = Totals(self.limits.hold_ns, self.limits.pairs_max)
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
@@ -60,6 +63,8 @@ class Monitor:
         """Sessions that were idle for their time, or too many, and had made no call."""
         self._news: list[Verdict] = []
         """Verdicts that a late session id has revised; told with the next ones."""
+        self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
+        """Sessions that had to make room; told with the next tick."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -130,7 +135,7 @@ class Monitor:
         session = Session(call.session, call, now)
         self._table.add(session)
         while (old := self._table.excess()) is not None:
-            self._finish(old, "evicted", now)
+            self._evicted += self._finish(old, "evicted", now)
         return session
 
     def _wake(self, key: SessionKey) -> Session | None:
@@ -265,9 +270,14 @@ class Monitor:
         self._ledger.on_final = tell
 
     def tick(self, now: int) -> list[SessionFinished]:
-        """What time brings: final verdicts, ends of idle sessions, means that forget."""
+        """What time brings: final verdicts, ends of idle sessions, means that forget.
+
+        Returns:
+            Sessions that have ended, with those evicted since the last tick.
+        """
         self._settle(now)
-        finished: list[SessionFinished] = []
+        finished = list(self._evicted)
+        self._evicted.clear()
         before = now - self.limits.idle_ns
         while (session := self._table.idle(before)) is not None:
             finished += self._finish(session, "idle", now)

@@ -6,14 +6,16 @@ they are asked for, so that whoever renders them can let others have their turn 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import accumulate, starmap
-from typing import Literal, NamedTuple
+from functools import cache
+from itertools import accumulate, islice, starmap
+from typing import Literal, NamedTuple, TypeVar
 
 from monitor.binder import Binder
 from monitor.records import PROFILES, Conventions, Kind, Reason
 from monitor.spec.spec import Spec
+from monitor.templates import at_zero, counters, filled, spread_lines
 from monitor.totals import (
     OUTCOMES,
     UNKNOWN_TOOL,
@@ -31,6 +33,7 @@ __all__ = [
     "TABLE",
     "Described",
     "Family",
+    "Marked",
     "Sample",
     "buckets",
     "family",
@@ -38,6 +41,9 @@ __all__ = [
     "labels_text",
     "monitor_families",
 ]
+
+PAIRS_AT_ONCE = 256
+"""Pairs whose lines are made in one go, where each has one line of a family."""
 
 RANKS = 10
 """So many of the worst live sessions are shown, by place: as many series, for ever."""
@@ -281,13 +287,24 @@ class Sample(NamedTuple):
     """The value that the exemplar stands for."""
 
 
+class Marked(NamedTuple):
+    """Several lines as text, some of which have an exemplar."""
+
+    text: str
+    exemplars: Mapping[int, tuple[Exemplar, float]]
+    """By line: the exemplar, and the value it stands for."""
+
+
 class Family(NamedTuple):
-    """A family of metrics; its samples are made while they are read, and only once."""
+    """A family of metrics; its samples are made while they are read, and only once.
+
+    Where there are many, they come as text: whole lines.
+    """
 
     name: str
     kind: str
     help: str
-    samples: Iterable[Sample]
+    samples: Iterable[Sample | Marked | str]
 
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -338,15 +355,49 @@ def _bucket_samples(
     yield Sample("_sum", labels, total)
 
 
-def buckets(spread: Spread, labels: str) -> Iterator[Sample]:
-    """The samples of one histogram, with the exemplar of each bucket."""
-    bounds = [*map(repr, spread.bounds), "+Inf"]
+def buckets(name: str, spread: Spread, labels: str) -> str | Marked:
+    """The lines of one histogram, with the exemplar of each bucket.
+
+    Args:
+        name: the family's, in full.
+        spread: what it shows.
+        labels: the pair's, as text.
+    """
+    template = spread_lines(name, spread.bounds)
+    if not any(spread.counts):
+        return at_zero(template, labels)
     counts = list(accumulate(spread.counts))
-    for place, (bound, count) in enumerate(zip(bounds, counts, strict=True)):
-        exemplar, value = spread.exemplars.get(place, (None, 0.0))
-        yield Sample("_bucket", f'{labels},le="{bound}"', count, exemplar, value)
-    yield Sample("_count", labels, counts[-1])
-    yield Sample("_sum", labels, spread.total)
+    text = filled(template, labels, (*counts, counts[-1], spread.total))
+    return Marked(text, spread.exemplars) if spread.exemplars else text
+
+
+def _singles(name: str, rows: Iterable[tuple[str, float]]) -> Family:
+    """A family with one line a pair; a row is (labels, value)."""
+    row = TABLE[name]
+    full = f"offrails_{name}_total" if row.kind == "counter" else f"offrails_{name}"
+    return Family(f"offrails_{name}", row.kind, row.help, _lumps(full, iter(rows)))
+
+
+def _lumps(name: str, rows: Iterator[tuple[str, float]]) -> Iterator[str]:
+    while lump := [
+        f"{name}{{{labels}}} {float(value)}\n" for labels, value in islice(rows, PAIRS_AT_ONCE)
+    ]:
+        yield "".join(lump)
+
+
+def _several(
+    name: str,
+    further: tuple[str, ...],
+    labels: str,
+    values: Iterable[int] | None,
+    exemplars: Mapping[int, tuple[Exemplar, float]] | None = None,
+) -> str | Marked:
+    """Counters of one pair that differ in their further labels; without values all are 0."""
+    template = counters(f"offrails_{name}_total", further)
+    if values is None:
+        return at_zero(template, labels)
+    text = filled(template, labels, values)
+    return Marked(text, exemplars) if exemplars else text
 
 
 def monitor_families(
@@ -391,43 +442,44 @@ _Pairs = list[tuple[str, Pair]]
 def _means(pairs: _Pairs) -> Iterator[Family]:
     """Live means; a pair without sessions has no sample, rather than a zero that means nothing."""
     known = [(text, pair) for text, pair in pairs if pair.sessions]
-    yield _family("harm_rate", (("", t, mean(p.harm_rate, p.sessions)) for t, p in known))
-    yield _family(
+    yield _singles("harm_rate", ((t, mean(p.harm_rate, p.sessions)) for t, p in known))
+    yield _singles(
         "prefix_crit",
         (
-            ("", f'{t},beta="{p.beta:g}"', mean(p.prefix_crit, p.sessions))
+            (f'{t},beta="{p.beta:g}"', mean(p.prefix_crit, p.sessions))
             for t, p in known
             if p.sessions
         ),
     )
-    yield _family(
-        "harmful_calls_per_session", (("", t, p.harmful / p.sessions) for t, p in known)
-    )
-    yield _family("session_score_window_sessions", (("", t, p.sessions) for t, p in pairs))
-    yield _family(
-        "sessions_without_harm_ratio", (("", t, p.clean / p.sessions) for t, p in known)
-    )
+    yield _singles("harmful_calls_per_session", ((t, p.harmful / p.sessions) for t, p in known))
+    yield _singles("session_score_window_sessions", ((t, p.sessions) for t, p in pairs))
+    yield _singles("sessions_without_harm_ratio", ((t, p.clean / p.sessions) for t, p in known))
 
 
 def _worst(pairs: _Pairs, worst: list[Share]) -> Iterator[Family]:
     """The worst live session of each pair, and the worst of all by place."""
     known = [(text, pair) for text, pair in pairs if pair.sessions and pair.active]
-    tops = [(t, p.worst.first(), p.worst_prefix_crit.first()) for t, p in known]
     one = fixed(1.0)
-    yield _family(
+    yield _singles(
         "harm_rate_max",
-        (("", t, mean(top.share.harm_rate, 1) if top else 0.0) for t, top, _ in tops),
+        (
+            (t, mean(top.share.harm_rate, 1) if (top := p.worst.first()) else 0.0)
+            for t, p in known
+        ),
     )
-    yield _family(
+    yield _singles(
         "prefix_crit_min",
-        (("", t, mean(top.share.prefix_crit if top else one, 1)) for t, _, top in tops),
+        (
+            (t, mean(top.share.prefix_crit if (top := p.worst_prefix_crit.first()) else one, 1))
+            for t, p in known
+        ),
     )
     ranked = [(f'rank="{rank}"', share) for rank, share in enumerate(worst)]
-    yield _family("worst_session_harm_rate", (("", t, mean(s.harm_rate, 1)) for t, s in ranked))
-    yield _family(
-        "worst_session_prefix_crit", (("", t, mean(s.prefix_crit, 1)) for t, s in ranked)
+    yield _singles("worst_session_harm_rate", ((t, mean(s.harm_rate, 1)) for t, s in ranked))
+    yield _singles(
+        "worst_session_prefix_crit", ((t, mean(s.prefix_crit, 1)) for t, s in ranked)
     )
-    yield _family("worst_session_harmful_calls", (("", t, s.harmful) for t, s in ranked))
+    yield _singles("worst_session_harmful_calls", ((t, s.harmful) for t, s in ranked))
 
 
 _FINISHED = {
@@ -448,45 +500,42 @@ _SPREADS = {
 
 def _finished_means(pairs: _Pairs) -> Iterator[Family]:
     for name, score in _FINISHED.items():
-        found = [(text, *pair.scores.get(score, (0, 0))) for text, pair in pairs]
-        yield _family(
-            name, [("", text, mean(total, count)) for text, total, count in found if count]
-        )
+        found = ((text, *pair.scores.get(score, (0, 0))) for text, pair in pairs)
+        yield _singles(name, ((text, mean(total, n)) for text, total, n in found if n))
 
 
 def _spreads(pairs: _Pairs) -> Iterator[Family]:
     for name, score in _SPREADS.items():
-        known = [(text, pair.spreads[score]) for text, pair in pairs if score in pair.spreads]
-        samples = [(text, spread) for text, spread in known]
-        row = TABLE[name]
-        made = (sample for text, spread in samples for sample in buckets(spread, text))
-        yield Family(f"offrails_{name}", row.kind, row.help, made)
+        known = ((text, pair.spreads[score]) for text, pair in pairs if score in pair.spreads)
+        row, full = TABLE[name], f"offrails_{name}"
+        yield Family(full, row.kind, row.help, (buckets(full, s, text) for text, s in known))
+
+
+_KINDS = tuple(Kind)
+_VERDICTS = tuple(f'verdict="{kind.value}"' for kind in Kind)
+_OUTCOMES = tuple(f'outcome="{outcome}"' for outcome in OUTCOMES)
 
 
 def _counts(pairs: _Pairs) -> Iterator[Family]:
-    judged = [(t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL]) for t, p in pairs]
-    yield _family(
-        "harmful_call_ratio", [("", t, p.calls[Kind.HARMFUL] / n) for t, p, n in judged if n]
+    judged = ((t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL]) for t, p in pairs)
+    yield _singles(
+        "harmful_call_ratio", ((t, p.calls[Kind.HARMFUL] / n) for t, p, n in judged if n)
     )
-    yield _family("sessions_active", (("", t, p.active) for t, p in pairs))
-    yield _family("sessions_started", (("", t, p.started) for t, p in pairs))
-    yield _family("sessions_joined", (("", t, p.joined) for t, p in pairs))
-    yield _family("compensations", (("", t, p.compensations) for t, p in pairs))
-    yield _family("calls_late", (("", t, p.late) for t, p in pairs))
-    yield _family(
-        "sessions_finished",
-        (
-            ("", f'{t},outcome="{outcome}"', p.outcomes[outcome])
-            for t, p in pairs
-            for outcome in OUTCOMES
-        ),
+    yield _singles("sessions_active", ((t, p.active) for t, p in pairs))
+    yield _singles("sessions_started", ((t, p.started) for t, p in pairs))
+    yield _singles("sessions_joined", ((t, p.joined) for t, p in pairs))
+    yield _singles("compensations", ((t, p.compensations) for t, p in pairs))
+    yield _singles("calls_late", ((t, p.late) for t, p in pairs))
+    name = "sessions_finished"
+    yield _grouped(
+        name,
+        (_several(name, _OUTCOMES, t, _each(p.outcomes, OUTCOMES)) for t, p in pairs),
     )
-    yield _family(
+    yield _grouped(
         "calls",
         (
-            ("", f'{t},verdict="{kind.value}"', p.calls[kind], p.exemplars.get(kind))
+            _several("calls", _VERDICTS, t, _each(p.calls, _KINDS), _marks(p, _KINDS))
             for t, p in pairs
-            for kind in Kind
         ),
     )
     yield _family(
@@ -499,38 +548,62 @@ def _counts(pairs: _Pairs) -> Iterator[Family]:
     )
 
 
+def _grouped(name: str, samples: Iterable[str | Marked]) -> Family:
+    row = TABLE[name]
+    return Family(f"offrails_{name}", row.kind, row.help, samples)
+
+
+def _marks(
+    pair: Pair, keys: Sequence[Kind] | Sequence[tuple[Reason, str]]
+) -> dict[int, tuple[Exemplar, float]]:
+    """Exemplars of counters, by the place of their line."""
+    known = pair.exemplars
+    return {place: (known[key], 1.0) for place, key in enumerate(keys) if key in known}
+
+
+class _Harms(NamedTuple):
+    """What harmful calls can be, under one spec."""
+
+    keys: tuple[tuple[Reason, str], ...]
+    labels: tuple[str, ...]
+
+
+@cache
+def _harms(severities: tuple[str, ...]) -> _Harms:
+    keys = tuple((reason, severity) for severity in severities for reason in Reason)
+    labels = tuple(
+        f'reason="{reason.value}",severity="{severity}"' for reason, severity in keys
+    )
+    return _Harms(keys, labels)
+
+
 def _harmful(pairs: _Pairs) -> Iterator[Family]:
     """Every reason and severity the pair's spec can give, from zero on.
 
     A counter born at 1 is invisible to Prometheus' rate() and increase().
     """
-    yield _family(
-        "harmful_calls",
-        (
-            (
-                "",
-                f'{t},reason="{reason.value}",severity="{severity}"',
-                p.final[reason, severity],
-                p.exemplars.get((reason, severity)),
-            )
-            for t, p in pairs
-            for severity in p.severities
-            for reason in Reason
-        ),
+    found = ((t, p, _harms(p.severities)) for t, p in pairs)
+    yield _grouped("harmful_calls", (_final(t, p, harms) for t, p, harms in found))
+    first = "harmful_calls_provisional"
+    known = ((t, p.provisional, _harms(p.severities)) for t, p in pairs)
+    yield _grouped(
+        first,
+        (_several(first, h.labels, t, _each(counted, h.keys)) for t, counted, h in known),
     )
-    yield _family(
-        "harmful_calls_provisional",
-        (
-            (
-                "",
-                f'{t},reason="{reason.value}",severity="{severity}"',
-                p.provisional[reason, severity],
-            )
-            for t, p in pairs
-            for severity in p.severities
-            for reason in Reason
-        ),
-    )
+
+
+def _final(labels: str, pair: Pair, harms: _Harms) -> str | Marked:
+    marks = _marks(pair, harms.keys) if pair.final else None
+    values = _each(pair.final, harms.keys)
+    return _several("harmful_calls", harms.labels, labels, values, marks)
+
+
+_Key = TypeVar("_Key")
+
+
+def _each(counted: Mapping[_Key, int], keys: Iterable[_Key]) -> Iterable[int] | None:
+    """What was counted by key; None where nothing was."""
+    return [counted.get(key, 0) for key in keys] if counted else None
 
 
 def _by_tool(totals: Totals, binder: Binder) -> Iterator[tuple[tuple[str, ...], float]]:

@@ -22,6 +22,8 @@ class Limits:
     """A finished session counts in the gauges for this long, so that short ones are seen."""
     sessions_max: int = 100_000
     """Live sessions; beyond it the least recently active is evicted."""
+    pairs_max: int = 2_000
+    """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     history_complete: bool = False
     """Every session is seen from its first call, whatever its times."""
     keep_arguments: bool = False

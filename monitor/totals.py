@@ -35,10 +35,11 @@ __all__ = [
     "mean",
 ]
 
-PAIRS_MAX = 600
+PAIRS_MAX = 2_000
 """Label pairs beyond this fold into one, visibly: series are the scraper's memory.
 
-A pair has at most 150 series.
+A pair has 100 to 150 series, and 250,000 of them are what one scrape may well bring. A user may set
+more: 5,000 pairs are rendered in a quarter of a second.
 """
 
 AGENTS_MAX = 256
@@ -284,9 +285,14 @@ class _Held(NamedTuple):
 
 
 class Totals:
-    """All pairs, and the finished sessions of the window."""
+    """All pairs, and the finished sessions of the window.
 
-    def __init__(self, hold_ns: int) -> None:
+    Args:
+        hold_ns: how long a finished session counts in the means.
+        pairs_max: pairs with sums of their own.
+    """
+
+    def __init__(self, hold_ns: int, pairs_max: int = PAIRS_MAX) -> None:
         self.pairs: dict[tuple[str, str], Pair] = {}
         self.folded: Counter[str] = Counter({"agent": 0, "agent_spec": 0})
         """By label, how often a value was folded into `OVERFLOW`."""
@@ -295,6 +301,7 @@ class Totals:
         self._agents: Counter[str] = Counter()
         """How many pairs each agent has."""
         self._hold_ns = hold_ns
+        self._pairs_max = pairs_max
         self._held: deque[_Held] = deque()
         self._sweep_ns = 0
         self._to_clear: list[Pair] = []
@@ -326,7 +333,7 @@ class Totals:
         if agent not in self._agents and len(self._agents) >= AGENTS_MAX and agent != OVERFLOW:
             self.folded["agent"] += 1
             agent = OVERFLOW
-        if (agent, spec) not in self.pairs and len(self.pairs) >= PAIRS_MAX:
+        if (agent, spec) not in self.pairs and len(self.pairs) >= self._pairs_max:
             self.folded["agent_spec"] += 1
             return OVERFLOW, OVERFLOW
         return agent, spec

@@ -87,6 +87,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_RECEIVER_KEEPALIVE_MAX_AGE_GRACE_SECONDS": "1",
         "OFFRAILS_RECEIVER_REFLECTION": "true",
         "OFFRAILS_METRICS": "off",
+        "OFFRAILS_METRICS_PAIRS_MAX": "7",
         "OFFRAILS_ADMIN": "off",
         "OFFRAILS_SESSIONS_MAX": "7",
         "OFFRAILS_SESSIONS_IDLE_SECONDS": "7.5",

@@ -36,6 +36,7 @@ def _check(bad: BadTime) -> None:
     assert found.grown_bytes < 32 * MEGABYTE
     # Every page, and every end of one, was delivered or is counted as lost.
     eventually(lambda: service.metric("offrails_alert_queue_length", sink="webhook") == 0)
+    assert service.metric("offrails_alerts_firing") < 300  # sessions that made room have ended
     ends = found.sessions - service.metric("offrails_alerts_firing")
     sent = {
         result: service.metric("offrails_alerts_sent_total", sink="webhook", result=result)

@@ -367,6 +367,9 @@ def test_sessions_are_bounded() -> None:
     ended = {found["session"]: found["ended"] for found in judge.judgements()}
     assert ended == {"one": None, "two": "evicted", "three": None}
     assert judge.ended == {"evicted": 1}
+    told = judge.tick(SECOND)
+    assert [(event.session.id, event.ended) for event in told] == [("two", "evicted")]
+    assert judge.tick(SECOND) == []
     assert judge.sessions == 2
 
 
