@@ -22,6 +22,7 @@ from collector.receivers.status import Outcome, Refusal
 from collector.receiving import (
     Server,
     allow_connections,
+    build_door,
     build_receivers,
     namespace_keys,
     warn_if_open,
@@ -129,11 +130,12 @@ class App:
         self._recorder = recorder_of(settings.record, clock)
         record = self._recorder.take if self._recorder is not None else None
         export = Export(self._gate.consume, stats, clock, bounds, record)
-        self._receivers = build_receivers(settings.receiver, export)
+        door = build_door(settings.receiver)
+        self._receivers = build_receivers(settings.receiver, export, door)
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
-        families = Families(self.monitor, stats, self.reloader.reloads, [self._alerts])
+        families = Families(self.monitor, stats, self.reloader.reloads, [door, self._alerts])
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
             app = MetricsApp(families, self._health)

@@ -84,6 +84,9 @@ class Families:
     def collect(self) -> Iterator[Family]:
         monitor, stats = self._monitor, self._stats
         yield from monitor_families(monitor.totals, monitor.binder, monitor.ended)
+        yield family("sessions_without_calls", [((), monitor.without_calls)])
+        yield family("calls_out_of_order", [((), monitor.out_of_order)])
+        yield family("spans_skewed", [((), monitor.skewed)])
         yield family("steps_folded_young", [((), monitor.folded_young)])
         built = (version("offrails"), platform.python_version())
         yield family("build_info", [(built, 1)])

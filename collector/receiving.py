@@ -19,7 +19,14 @@ from collector.receivers.tls import Certificates
 from collector.receivers.tokens import Tokens
 from collector.settings import OFF, Receiver, Settings
 
-__all__ = ["Server", "allow_connections", "build_receivers", "namespace_keys", "warn_if_open"]
+__all__ = [
+    "Server",
+    "allow_connections",
+    "build_door",
+    "build_receivers",
+    "namespace_keys",
+    "warn_if_open",
+]
 
 RESERVED_FILES = 64
 """Descriptors for everything that is no connection of a sender."""
@@ -32,19 +39,27 @@ class Server(Protocol):
     async def stop(self, grace_seconds: float) -> None: ...
 
 
-def build_receivers(settings: Receiver, export: Export) -> dict[str, Server]:
-    """Return the listeners that are not off, by name.
+def build_door(settings: Receiver) -> Door:
+    """Return what lets requests in, for all listeners together.
 
     Raises:
-        OSError: a sentence; the tokens or certificates cannot be used.
+        OSError: a sentence; the tokens cannot be used.
     """
     tokens_file = settings.auth.bearer.tokens_file
-    door = Door(
+    return Door(
         max(settings.max_inflight_bytes, settings.max_request_bytes),
         settings.max_inflight_requests,
         Tokens(tokens_file) if tokens_file else None,
         settings.body_seconds,
     )
+
+
+def build_receivers(settings: Receiver, export: Export, door: Door) -> dict[str, Server]:
+    """Return the listeners that are not off, by name.
+
+    Raises:
+        OSError: a sentence; the certificates cannot be used.
+    """
     receivers: dict[str, Server] = {}
     if settings.grpc != OFF:
         receivers["grpc"] = _grpc(settings, export, door)

@@ -39,6 +39,10 @@ class Court:
         self.binder = binder
         self.folded_young = 0
         """Steps folded before they were final, in a burst of one session."""
+        self.out_of_order = 0
+        """Calls that arrived after one that began later, under each spec."""
+        self._skewed_before = 0
+        """Under specs that are not in use any more."""
         self._ledger = ledger
         self._names = names
         self._limits = limits
@@ -48,8 +52,16 @@ class Court:
 
     @property
     def skewed(self) -> int:
-        """Calls placed behind the call they are a part of, under the specs in use."""
-        return sum(judge.skewed for judge in (*self.binder.judges.values(), self._unbound))
+        """Calls placed behind the call they are a part of, under each spec."""
+        judges = (*self.binder.judges.values(), self._unbound)
+        return self._skewed_before + sum(judge.skewed for judge in judges)
+
+    def use(self, binder: Binder) -> None:
+        """Sessions that begin from now on are bound by another binder."""
+        kept = set(map(id, binder.judges.values()))
+        gone = (judge for judge in self.binder.judges.values() if id(judge) not in kept)
+        self._skewed_before += sum(judge.skewed for judge in gone)
+        self.binder = binder
 
     # --- which specs -------------------------------------------------------------------------
 
@@ -178,6 +190,7 @@ class Court:
         self, judgement: Judgement, call: ToolCall, tool: int, token: int, at: int, now: int
     ) -> Sequence[Change]:
         """The call goes to its place among earlier ones, whose verdicts it may revise."""
+        self.out_of_order += 1
         late = judgement.late
         changes = judgement.insert(call, tool, token, at, now)
         self._ledger.count(judgement, changes)

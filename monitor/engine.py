@@ -75,7 +75,8 @@ class Monitor:
         binder = Binder(specs, self.binder)
         if not binder.differs(self.binder):
             return False
-        self.binder = self._court.binder = binder
+        self.binder = binder
+        self._court.use(binder)
         for pair in self.totals.pairs.values():
             judge = binder.judges.get(pair.spec)
             if judge is not None:
@@ -345,6 +346,11 @@ class Monitor:
     def skewed(self) -> int:
         """Calls that by their clocks began before the call they are a part of: hosts differ."""
         return self._court.skewed
+
+    @property
+    def out_of_order(self) -> int:
+        """Calls that arrived after one that began later, under each spec."""
+        return self._court.out_of_order
 
     @property
     def folded_young(self) -> int:

@@ -141,6 +141,9 @@ TABLE: Mapping[str, Described] = {
     "sessions_joined": Described(
         "counter", _PAIR, "Sessions whose first calls were not seen, counted with the session."
     ),
+    "sessions_without_calls": Described(
+        "counter", (), "Sessions that were heard of, and ended without a single tool call."
+    ),
     "sessions_ended": Described("counter", ("cause",), "Sessions ended, by cause."),
     "calls": Described(
         "counter", (*_PAIR, "verdict"), "Judged calls, each once, by its first verdict."
@@ -170,6 +173,16 @@ TABLE: Mapping[str, Described] = {
     ),
     "calls_late": Described(
         "counter", ("agent", "spec"), "Calls that came after their place was folded."
+    ),
+    "calls_out_of_order": Described(
+        "counter",
+        (),
+        "Calls that arrived after one that began later, under each spec of theirs.",
+    ),
+    "spans_skewed": Described(
+        "counter",
+        (),
+        "Calls that by their clocks began before the call they are a part of: hosts' clocks differ.",
     ),
     "steps_folded_young": Described(
         "counter", (), "Steps folded before the window had passed, in a burst of one session."
@@ -204,6 +217,14 @@ TABLE: Mapping[str, Described] = {
     ),
     "ingest_spans": Described(
         "counter", ("transport", "result"), "Spans received: accepted or rejected."
+    ),
+    "ingest_queue_length": Described(
+        "gauge",
+        ("queue",),
+        "What is being read and judged now: requests, and bytes of their bodies.",
+    ),
+    "ingest_queue_capacity": Described(
+        "gauge", ("queue",), "Beyond it senders are told to try again later."
     ),
     "ingest_bytes": Described("counter", ("transport",), "Bytes of request bodies received."),
     "internal_errors": Described(

@@ -12,6 +12,7 @@ from typing import Final
 
 from collector.receivers.status import Outcome, Refusal
 from collector.receivers.tokens import Tokens
+from monitor.exposition import Family, family
 
 __all__ = ["BODY_SECONDS", "HEAD_SECONDS", "Door", "Ticket"]
 
@@ -75,6 +76,13 @@ class Door:
         finally:
             self.requests -= 1
             self.bytes -= ticket.bytes
+
+    def families(self) -> Iterator[Family]:
+        """How full it is, as metrics."""
+        held = (("requests", self.requests), ("bytes", self.bytes))
+        most = (("requests", self._requests_max), ("bytes", self._bytes_max))
+        yield family("ingest_queue_length", (((name,), count) for name, count in held))
+        yield family("ingest_queue_capacity", (((name,), count) for name, count in most))
 
     def has_room(self, count: int) -> bool:
         return self.bytes + count <= self._bytes_max

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.clock import now_ns
 from collector.health import Health
 from collector.metrics import PROCESS, Families, MetricsApp
+from collector.receivers.door import Door
 from collector.settings import Alerts as AlertSettings
 from collector.sinks.alerts import Alerts
 from collector.stats import Stats
@@ -33,7 +34,7 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    app = MetricsApp(Families(Monitor(), stats or Stats(), None, [alerts]), Health())
+    app = MetricsApp(Families(Monitor(), stats or Stats(), None, [Door(), alerts]), Health())
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

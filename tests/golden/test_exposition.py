@@ -15,6 +15,7 @@ import pytest
 
 from collector import metrics
 from collector.metrics import Families
+from collector.receivers.door import Door
 from collector.settings import Alerts as AlertSettings
 from collector.settings import Webhook
 from collector.sinks.alerts import Alerts
@@ -95,7 +96,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr(metrics, "version", lambda _: "1.2.3")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
-    return Families(_monitor(), _stats(), None, [Alerts(settings, "", 0, lambda: 0)])
+    return Families(_monitor(), _stats(), None, [Door(), Alerts(settings, "", 0, lambda: 0)])
 
 
 @pytest.mark.parametrize(

@@ -611,3 +611,34 @@ def test_a_complete_history_has_no_gaps() -> None:
     judge = monitor(ROVER)
 
     assert only(judge.observe(call(1, "open", gaps=True), NOW)).kind is Kind.HARMFUL
+
+
+def test_calls_out_of_order_are_counted() -> None:
+    """A call that began before one that has come is one; those in order are none."""
+    judge = monitor(ROVER)
+    for number in (1, 3, 2, 4):
+        judge.observe(call(number, "unlock"), NOW)
+
+    assert judge.out_of_order == 1
+
+
+def test_sessions_without_calls_are_counted() -> None:
+    """Of a session that is heard of and never calls anything, a number is left."""
+    judge = monitor(ROVER)
+    judge.learn(SessionKey("", "silent"), NOW, attributes={}, start_ns=NOW)
+    judge.tick(NOW + SECOND)
+    assert judge.without_calls == 0
+    judge.tick(NOW + judge.limits.idle_ns + SECOND)
+    assert judge.without_calls == 1
+
+
+def test_skewed_calls_are_counted_across_a_reload() -> None:
+    """The counter never goes back, whatever specs are in use."""
+    judge = monitor(ROVER)
+    parent = call(5, "unlock", end_ns=START + 9 * SECOND)
+    judge.observe(parent, NOW)
+    judge.observe(call(1, "unlock")._replace(parent_span_id=parent.span_id), NOW)
+    before = judge.skewed
+    judge.use([])
+
+    assert before == judge.skewed == 1
