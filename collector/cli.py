@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -96,11 +97,20 @@ def _add_replay(verbs: Any) -> None:
         metavar="OLD",
         help="older specs: say which sessions and calls --specs judges otherwise",
     )
-    replay.add_argument("--by", choices=("agent",), help="compare agents (or models)")
+    replay.add_argument(
+        "--by",
+        choices=("agent", "task"),
+        help="agent: compare agents (or models); task: how alike repeated runs of a task are",
+    )
+    replay.add_argument(
+        "--task",
+        metavar="ATTR",
+        help="with --by task: the attribute that names a run's task (else its task spec)",
+    )
     replay.add_argument(
         "--weights",
         metavar="pc=1,harm_free=2",
-        help="with --by: a single number of your making",
+        help="with --by agent: a single number of your making",
     )
     replay.set_defaults(run=_replay)
 
@@ -255,8 +265,10 @@ def _replay(options: argparse.Namespace) -> int:
     from collector.progress import Progress
     from collector.replay import BadInput, replay
 
-    if options.weights is not None and options.by is None:
+    if options.weights is not None and options.by != "agent":
         _quit("--weights goes with --by agent")
+    if options.task is not None and options.by != "task":
+        _quit("--task goes with --by task")
     try:
         weights = None if options.weights is None else parse_weights(options.weights)
     except ValueError as problem:
@@ -266,10 +278,14 @@ def _replay(options: argparse.Namespace) -> int:
     if options.against:
         return _against(options, specs)
     try:
-        found = replay(
-            options.files, specs, Settings(), together=options.together, progress=progress
-        )
-        for line in _replayed(found, weights, options):
+        if options.by == "task":
+            lines = _replayed_tasks(options, specs, progress)
+        else:
+            found = replay(
+                options.files, specs, Settings(), together=options.together, progress=progress
+            )
+            lines = _replayed(found, weights, options)
+        for line in lines:
             print(line)
     except BadInput as problem:
         print(f"offrails: {problem}", file=sys.stderr)
@@ -332,8 +348,35 @@ def _replayed(
         yield from table.means(means(judgements))
     if repeated := spreads(judgements):
         yield from table.distributions(repeated)
-    if options.by is not None:
+    if options.by == "agent":
         yield from table.agents(compare(judgements, weights))
+
+
+def _replayed_tasks(
+    options: argparse.Namespace, specs: Sequence[Any], progress: Any
+) -> Iterator[str]:
+    """What `replay --by task` prints: how alike the runs of each task are, after the scores."""
+    from collector import table
+    from collector.repeats import agent_means, repeats, task_runs
+    from collector.replay import judge, recorded
+
+    found = [recorded(file, progress) for file in options.files]
+    groups = [found] if options.together else [[each] for each in found]
+    judged = [list(judge(group, specs, Settings())) for group in groups]
+    runs = [
+        run
+        for group, objects in zip(groups, judged, strict=True)
+        for run in task_runs(group, objects, options.task)
+    ]
+    tasks = repeats(runs)
+    overall = agent_means(tasks)
+    if options.json:
+        objects = [each.as_json() for each in tasks] + [each.as_json() for each in overall]
+        for line in objects:
+            yield json.dumps(line, ensure_ascii=False)
+        return
+    yield from _replayed(chain.from_iterable(judged), None, options)
+    yield from table.tasks(tasks, overall)
 
 
 def _learn(options: argparse.Namespace) -> int:

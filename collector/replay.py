@@ -22,7 +22,7 @@ from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.spec.spec import Spec
 
-__all__ = ["BadInput", "Recorded", "observe", "recorded", "replay", "sessions"]
+__all__ = ["BadInput", "Recorded", "judge", "observe", "recorded", "replay", "sessions"]
 
 _GZIP = b"\x1f\x8b"
 
@@ -52,12 +52,7 @@ def replay(
     """
     groups = [list(files)] if together else [[file] for file in files]
     for group in groups:
-        found = [_read(file, progress) for file in group]
-        requests = [spans for each in found for spans in each.requests]
-        if requests:
-            yield from _judge(requests, specs, settings)
-        for each in found:
-            yield from _judge_runs(each, specs, unnamed)
+        yield from judge([_read(file, progress) for file in group], specs, settings, unnamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +62,17 @@ class Recorded:
     file: Path
     requests: Sequence[Sequence[Span]] = ()
     runs: Sequence[Run] = ()
+
+
+def judge(
+    found: Sequence[Recorded], specs: Sequence[Spec], settings: Settings, unnamed: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Judgement objects of recordings, their spans as one stream."""
+    requests = [spans for each in found for spans in each.requests]
+    if requests:
+        yield from _judge(requests, specs, settings)
+    for each in found:
+        yield from _judge_runs(each, specs, unnamed)
 
 
 def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:

@@ -59,6 +59,16 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What else the record tells in plain values, as a reward."""
 
+    @property
+    def task(self) -> str:
+        """What the run was asked to do, by name; "" where the record does not say."""
+        return self.spec or _first(self.facts, "task", "task_id")
+
+    @property
+    def answer(self) -> str:
+        """What the agent said in the end; "" where the record does not say."""
+        return _first(self.facts, "output", "final_response", "response", "answer").strip()
+
 
 # --- reading ----------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from collector.comparing import VECTOR, AgentScores, Mean, Spread
+from collector.repeats import AVERAGED, AgentMeans, Repeats
 
-__all__ = ["agents", "aligned", "distributions", "means", "printable", "table"]
+__all__ = ["agents", "aligned", "distributions", "means", "printable", "table", "tasks"]
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("session", "session"),
@@ -88,6 +89,34 @@ def agents(found: Sequence[AgentScores]) -> Iterator[str]:
     yield from aligned([titles + ["weighted"] * weighted, *rows], texts=1)
     if len({each.tasks for each in found}) > 1:
         yield "The agents ran different numbers of tasks: compare with care."
+
+
+def tasks(found: Sequence[Repeats], overall: Sequence[AgentMeans]) -> Iterator[str]:
+    """A line per agent and task: how alike its runs are. Then each agent's means over tasks."""
+    titles = ["agent", "task", "runs", "TSS", "AC paper", "AC repo", "sequences", "diverge at",
+              "first two", "answers"]  # fmt: skip
+    rows = [
+        [_cell(each.agent), _cell(each.task or None), str(each.runs),
+         *(_cell(each.value(name)) for name in AVERAGED)]
+        for each in found
+    ]  # fmt: skip
+    rows += [
+        [_cell(each.agent), f"mean of {each.tasks}", str(each.runs),
+         *(_cell(each.means[name]) for name in AVERAGED)]
+        for each in overall if each.tasks > 1
+    ]  # fmt: skip
+    yield ""
+    yield "consistency by task (papers/002), over pairs of runs:"
+    yield from aligned([titles, *rows], texts=2)
+    yield (
+        "Where two runs call different tools at a step it counts 0 for the paper's AC; published "
+        "code compares the arguments all the same."
+    )
+    if any(each.compared < each.runs for each in found):
+        most = max(each.compared for each in found)
+        yield f"Of tasks with more than {most} runs, {most} are compared."
+    if not any(each.task for each in found):
+        yield "No run names its task: give --task ATTR, or --specs with a spec per task."
 
 
 def _cell(value: Any) -> str:

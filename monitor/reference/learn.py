@@ -6,7 +6,6 @@ score and the figures of the alarms. Each alarm is judged on every run by what t
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from monitor.reference.calls import seems_to_write
 from monitor.reference.medoid import Medoids
 from monitor.reference.risk import Risk
-from monitor.reference.runs import SeenRun
+from monitor.reference.runs import SeenRun, sample
 from monitor.reference.settings import COMPARED_MAX, RISK_ALARM, WRITES_MAX
 from monitor.reference.tree import Tree
 from monitor.scores.consistency import Consistency, consistency
@@ -139,8 +138,8 @@ class _Learning:
         return {tool: frozenset(found[tool]) for tool in sorted(found)}
 
     def _consistency(self) -> Consistency:
-        ranked = sorted(self.seen, key=_shuffle_key)
-        return consistency([call.call for call in run.calls] for run in ranked[:COMPARED_MAX])
+        compared = sample(self.seen, COMPARED_MAX)
+        return consistency([call.call for call in run.calls] for run in compared)
 
     # --- each run judged by the others ----------------------------------------------------------
 
@@ -221,9 +220,3 @@ class _Learning:
         called = sum(2 << tools.index(tool) for tool in known) | (len(known) < len(tools))
         unexpected = bool(self._writes_unexpected(run))
         return risk.of(called, unexpected_write=unexpected) >= RISK_ALARM
-
-
-def _shuffle_key(run: SeenRun) -> tuple[bytes, str]:
-    """An order that has nothing to do with the runs' content or names, and is always the same."""
-    text = "\0".join(f"{call.tool}\1{call.digest}" for call in run.calls)
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest(), run.id

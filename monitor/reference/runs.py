@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from monitor.reference.calls import digest
 from monitor.scores.consistency import Call, flatten
 
-__all__ = ["SeenCall", "SeenRun", "seen_call"]
+__all__ = ["SeenCall", "SeenRun", "sample", "seen_call"]
 
 
 class SeenCall(NamedTuple):
@@ -41,3 +42,14 @@ def seen_call(tool: str, arguments: Mapping[str, Any] | None, *, failed: bool) -
     """A call from what was recorded of it."""
     found = "" if arguments is None else digest(arguments)
     return SeenCall(tool, found, failed, Call(tool, flatten(arguments)))
+
+
+def sample(runs: Iterable[SeenRun], most: int) -> list[SeenRun]:
+    """At most so many of the runs: the same ones whatever the order they come in."""
+    return sorted(runs, key=_shuffle_key)[:most]
+
+
+def _shuffle_key(run: SeenRun) -> tuple[bytes, str]:
+    """An order that has nothing to do with the runs' content or names, and is always the same."""
+    text = "\0".join(f"{call.tool}\1{call.digest}" for call in run.calls)
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest(), run.id

@@ -1,0 +1,72 @@
+"""What an agent said in the end: read from spans, for the agreement of outputs (papers/002).
+
+Models' spans tell it wherever contents are on the wire at all; where they do not, the root of a
+trace may. Nothing here is on the way of a live span: only recordings are read so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from collector.decode.span import Span
+from collector.dialects.arguments import parsed
+
+__all__ = ["answers"]
+
+_TEXTS: Final = (
+    "llm.output_messages.0.message.content",
+    "gen_ai.completion.0.content",
+    "ai.response.text",
+)
+_MESSAGES: Final = "gen_ai.output.messages"
+_OUTPUT: Final = "output.value"
+_OF_ROOT: Final = ("final_result", _OUTPUT)
+
+
+def answers(spans: Iterable[Span]) -> dict[bytes, str]:
+    """The last answer of each trace that tells one, by trace id."""
+    found: dict[bytes, tuple[bool, int, int, str]] = {}
+    for span in spans:
+        attributes = span.attributes()
+        text, model = _of_model(attributes), True
+        if not text and not span.parent_span_id:
+            text, model = _of_root(attributes), False
+        told = (model, span.end_ns, span.start_ns, text)
+        if text and told > found.get(span.trace_id, (False, -1, -1, "")):
+            found[span.trace_id] = told
+    return {trace: told[-1] for trace, told in found.items()}
+
+
+def _of_model(attributes: Mapping[str, Any]) -> str:
+    """The text of a model's output; "" where it asked for tools, or tells nothing."""
+    for key in _TEXTS:
+        if isinstance(text := attributes.get(key), str) and text.strip():
+            return text.strip()
+    if _MESSAGES in attributes:
+        return "\n".join(_parts(parsed(attributes[_MESSAGES]), "parts", "text", "content"))
+    if attributes.get("openinference.span.kind") == "LLM":
+        response = parsed(attributes.get(_OUTPUT))
+        items = response.get("output") if isinstance(response, dict) else None
+        return "\n".join(_parts(items, "content", "output_text", "text"))
+    return ""
+
+
+def _parts(messages: Any, within: str, type_: str, key: str) -> Iterator[str]:
+    """Texts of the parts of one type."""
+    for message in messages if isinstance(messages, list) else ():
+        parts = message.get(within) if isinstance(message, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == type_:
+                text = part.get(key)
+                if isinstance(text, str) and text.strip():
+                    yield text.strip()
+
+
+def _of_root(attributes: Mapping[str, Any]) -> str:
+    """The text a root span ends with; a document is a state of the framework, not an answer."""
+    for key in _OF_ROOT:
+        text = attributes.get(key)
+        if isinstance(text, str) and text.strip() and text.lstrip()[0] not in "{[":
+            return text.strip()
+    return ""
