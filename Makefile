@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SPECS ?= dfa_specs
 
-.PHONY: run demo demo-alerts test test-long test-live format bench fuzz audit validate-deploy clean
+.PHONY: run demo demo-alerts test test-long test-live format bench bench-peers fuzz audit validate-deploy clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
@@ -45,6 +45,15 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
 
+# What we are compared with, in .peers: a Collector built from its Go modules (a few minutes), and
+# what comes from the package index. `make bench` leaves out what is not there.
+bench-peers:
+	$(PYTHON) -m venv .peers
+	.peers/bin/pip install --quiet --disable-pip-version-check agentevals invariant-ai rotel
+	GOBIN=$(CURDIR)/.peers go install go.opentelemetry.io/collector/cmd/builder@v0.158.0
+	.peers/builder --config tests/bench/peers/collector.yaml
+	cp .peers/collector/otelcol .peers/otelcol
+
 # The decoders against mutated requests; what they do not survive becomes a test.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
@@ -58,7 +67,7 @@ audit: $(VENV)/.python
 	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean:
-	rm -rf $(VENV) .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .peers .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

@@ -5,6 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-for name in ("decode", "pipeline", "scores", "latency", "scrape", "memory"):
+NAMES = (
+    "decode",
+    "pipeline",
+    "process",
+    "trajectory",
+    "scores",
+    "latency",
+    "scrape",
+    "startup",
+    "memory",
+)
+
+for name in NAMES:
     print(f"\n=== {name}", flush=True)
     subprocess.run([sys.executable, "-m", f"tests.bench.{name}"], check=True)

@@ -11,6 +11,7 @@ import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -51,15 +52,26 @@ def _judge(traffic: Traffic) -> None:
     assert calls[Kind.HARMFUL] == traffic.harmful, (calls, traffic.harmful)
 
 
+PARSE = "upb FromString alone"
+
 WAYS: dict[str, Callable[[Traffic], None]] = {
-    "upb FromString alone": _parse,
+    PARSE: _parse,
     "bytes -> Span": _decode,
     "bytes -> verdict": _judge,
 }
 
 
-def main() -> None:
-    """Prints CPU microseconds a span, the least of several rotating rounds, and the ratios."""
+class Row(NamedTuple):
+    """What one way needs for a span."""
+
+    way: str
+    spans_a_request: int
+    cpu_us: float
+
+
+def measure() -> list[Row]:
+    """CPU microseconds a span, the least of several rotating rounds."""
+    rows = []
     for size, requests in ((50, 200), (1, 4_000), (512, 24)):
         traffic = generate(size, requests)
         best = dict.fromkeys(WAYS, float("inf"))
@@ -69,14 +81,26 @@ def main() -> None:
                 begin = time.process_time()
                 way(traffic)
                 best[name] = min(best[name], time.process_time() - begin)
-        base = best["upb FromString alone"]
-        print(
-            f"{size} spans a request: {traffic.spans} spans, {traffic.calls} calls, {traffic.harmful} harmful"
+        rows += [Row(name, size, took / traffic.spans * 1e6) for name, took in best.items()]
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a Markdown table, each beside its ratio to the parse alone."""
+    sizes = list(dict.fromkeys(row.spans_a_request for row in rows))
+    costs = {(row.way, row.spans_a_request): row.cpu_us for row in rows}
+    lines = [
+        "| CPU us a span | " + " | ".join(f"{size} a request" for size in sizes) + " |",
+        "|---" * (len(sizes) + 1) + "|",
+    ]
+    for way in WAYS:
+        cells = (
+            f"{costs[way, size]:.2f} ({costs[way, size] / costs[PARSE, size]:.1f}x)"
+            for size in sizes
         )
-        for name, seconds in best.items():
-            micros = seconds / traffic.spans * 1e6
-            print(f"  {name:22} {micros:8.2f} us a span  {seconds / base:5.2f} x")
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    print(table(measure()))

@@ -70,7 +70,7 @@ def _session(
 ) -> list[Span]:
     """The spans of one session in the order they end: chat, tool, ..., now and then an agent."""
     trace = chance.randbytes(16)
-    conversation = f"bench-{serial}"
+    conversation = f"bench-{serial}-{trace.hex()[:8]}"
     spans = []
     for number, tool in enumerate(tools):
         begin = start_ns + number * SECOND

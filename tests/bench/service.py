@@ -1,0 +1,157 @@
+"""Servers under test: the real service and, where they are installed, its peers.
+
+Each is a process of its own on free loopback ports. What it costs is read from the kernel's own
+accounting of its threads, in nanoseconds, so an idle machine is not needed to compare two of them
+in one run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["PEERS", "Server", "peers", "service", "start"]
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / ".peers"
+"""Where `make bench-peers` puts what is not ours."""
+
+ROVER = ROOT / "dfa_specs" / "farm_rover.yaml"
+ADDRESS = re.compile(r"(grpc|http|metrics)=127\.0\.0\.1:(\d+)")
+START_SECONDS = 20.0
+
+COLLECTOR = """\
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "127.0.0.1:{grpc}", max_recv_msg_size_mib: 64}}
+      http: {{endpoint: "127.0.0.1:{http}", max_request_body_size: 67108864}}
+connectors:
+  spanmetrics: {{}}
+exporters:
+  prometheus: {{endpoint: "127.0.0.1:{metrics}"}}
+service:
+  telemetry: {{metrics: {{level: none}}, logs: {{level: error}}}}
+  pipelines:
+    traces: {{receivers: [otlp], exporters: [spanmetrics]}}
+    metrics: {{receivers: [spanmetrics], exporters: [prometheus]}}
+"""
+"""The Collector doing its nearest thing: every span into metrics for Prometheus."""
+
+
+class Server(NamedTuple):
+    """A running server."""
+
+    name: str
+    pid: int
+    ports: dict[str, int]
+
+    def cpu_ns(self) -> int:
+        """CPU time of all its threads so far."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+    def resident_bytes(self) -> int:
+        """Memory that it holds now."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * 4_096
+
+
+class Peer(NamedTuple):
+    """A server that is not ours: how to start it on given ports."""
+
+    name: str
+    command: tuple[str, ...]
+    config: str = ""
+
+
+def peers() -> list[Peer]:
+    """The peers that are installed here."""
+    collector = Peer(
+        "Collector, spanmetrics", (str(PEERS / "otelcol"), "--config", "{config}"), COLLECTOR
+    )
+    rotel = Peer(
+        "rotel, blackhole",
+        (
+            str(PEERS / "bin" / "rotel"),
+            "start",
+            "--exporter",
+            "blackhole",
+            "--otlp-grpc-endpoint",
+            "127.0.0.1:{grpc}",
+            "--otlp-http-endpoint",
+            "127.0.0.1:{http}",
+        ),
+    )
+    return [peer for peer in (collector, rotel) if Path(peer.command[0]).exists()]
+
+
+@contextlib.contextmanager
+def service(*arguments: str, specs: Path = ROVER) -> Iterator[Server]:
+    """The service itself, ready, judging by one spec with a complete history."""
+    command = [sys.executable, "-m", "collector", "serve", "--specs", str(specs)]
+    for name in ("grpc", "http", "metrics"):
+        command += [f"--{name}", "127.0.0.1:0"]
+    command += ["--admin", "off", "--history", "complete", *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ports = {name: int(port) for name, port in ADDRESS.findall(line)}
+        assert ports, f"not ready: {line!r}"
+        yield Server("offrails", process.pid, ports)
+    finally:
+        _stop(process)
+
+
+@contextlib.contextmanager
+def start(peer: Peer) -> Iterator[Server]:
+    """A peer, ready."""
+    ports = {name: _free_port() for name in ("grpc", "http", "metrics")}
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(peer.config.format(**ports))
+        command = [part.format(config=config, **ports) for part in peer.command]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            _await_port(process, ports["grpc"])
+            _await_port(process, ports["http"])
+            yield Server(peer.name, process.pid, ports)
+        finally:
+            _stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await_port(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"ended with {process.returncode}"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"nobody listens on port {port}")
+
+
+def _stop(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
