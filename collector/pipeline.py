@@ -10,9 +10,9 @@ from collector.dialects.outputs import Outputs
 from collector.dialects.read import Reading, agent_of, read, unpended, wrapped_by
 from collector.joining import Joiner
 from collector.one_call import Call, Piece, Seen
-from collector.requested import Asked, Asker, Mode, Requests, asker_of
+from collector.requested import Asked, Mode, Requests
 from collector.seen import UNKNOWN, SeenAgents
-from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, Sessions
+from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions, asker_of
 from collector.stats import Stats
 from collector.traces import FROM_TRACE, Named, Told, Trace, Traces, Tree
 from monitor.engine import Monitor

@@ -8,21 +8,18 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, Requested, requested
 from collector.one_call import Call, Piece, Seen
+from collector.sessions import Asker
 from collector.traces import Trace
 from monitor.records import Evidence
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Asker", "Mode", "Requests", "asker_of"]
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Requests"]
 
 Mode = Literal["auto", "always", "never"]
-
-Asker = tuple[str, str]
-"""Namespace and service name of who asks."""
 
 AGENTS_MAX = 1_000
 """Askers remembered; the least recent is forgotten, and learnt anew."""
@@ -198,12 +195,6 @@ class Requests:
         rest += self._lost
         self._open.clear()
         return rest
-
-
-def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
-    """Who asks in the spans of a resource."""
-    service = resource.get("service.name")
-    return namespace, service if isinstance(service, str) else ""
 
 
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:

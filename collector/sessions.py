@@ -8,16 +8,23 @@ one below which one is told.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
-from collector.requested import Asker, asker_of
 from collector.traces import Told, Trace, Tree
 from monitor.records import SessionKey
 
-__all__ = ["ID_MAX", "NAMESPACE_KEYS", "RESOURCE_RUNG", "Owner", "Sessions"]
+__all__ = [
+    "ID_MAX",
+    "NAMESPACE_KEYS",
+    "RESOURCE_RUNG",
+    "Asker",
+    "Owner",
+    "Sessions",
+    "asker_of",
+]
 
 NAMESPACE_KEYS = ("service.namespace", "deployment.environment.name")
 
@@ -35,6 +42,10 @@ _RAW_MAX = 256
 
 _new: Any = tuple.__new__
 """NamedTuple's own constructor costs twice as much."""
+
+
+Asker = tuple[str, str]
+"""Namespace and service name of who asks for calls."""
 
 
 class Owner(NamedTuple):
@@ -165,6 +176,12 @@ class Sessions:
             if weak is None:
                 weak = tree.hints.get(above)
         return weak or trace.first, False
+
+
+def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
+    """Who asks in the spans of a resource."""
+    service = resource.get("service.name")
+    return namespace, service if isinstance(service, str) else ""
 
 
 def id_of(value: Any) -> str:
