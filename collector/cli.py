@@ -189,16 +189,29 @@ def _add_check(verbs: Any) -> None:
 
 
 def _add_draw(verbs: Any) -> None:
-    draw = verbs.add_parser("draw", help="print a spec as a diagram")
+    draw = verbs.add_parser("draw", help="draw a spec or a reference")
     draw.add_argument("file", type=Path, metavar="FILE")
     draw.add_argument(
         "--format", choices=("mermaid", "dot"), default="mermaid", help="mermaid is the default"
     )
-    draw.add_argument("--out", type=Path, metavar="FILE.svg", help="write a picture instead")
     draw.add_argument(
-        "--runs", nargs="+", type=Path, default=(), metavar="RUNS", help="with --session"
+        "--out", type=Path, metavar="FILE.svg|.png", help="write a picture instead"
     )
-    draw.add_argument("--session", metavar="ID", help="draw in the path of a session of --runs")
+    draw.add_argument(
+        "--runs",
+        nargs="+",
+        type=Path,
+        default=(),
+        metavar="RUNS",
+        help="recordings: draw in the sessions named by --session, or (a reference) all",
+    )
+    draw.add_argument(
+        "--session",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="draw in the path of a session of --runs; repeatable for a reference",
+    )
     draw.set_defaults(run=_draw)
 
 
@@ -516,6 +529,12 @@ def _draw(options: argparse.Namespace) -> int:
         _quit(f"{options.file}: no spec")
     if options.out is not None:
         return _picture(options, spec)
+    if spec.learnt is not None:
+        from monitor.reference import diagram
+
+        tree = diagram.mermaid if options.format == "mermaid" else diagram.dot
+        print(tree(spec.learnt, spec.id))
+        return OK
     for title, machine in spec.diagrams():
         print(mermaid(machine, title) if options.format == "mermaid" else dot(machine, title))
     return OK
@@ -523,12 +542,16 @@ def _draw(options: argparse.Namespace) -> int:
 
 def _picture(options: argparse.Namespace, spec: Any) -> int:
     from collector.drawing import BadPicture, picture
+    from collector.png import NoRenderer, png
 
-    if options.out.suffix.lower() != ".svg":
-        _quit(f"{options.out}: pictures are SVG; name the file *.svg")
+    form = options.out.suffix.lower()
+    if form not in (".svg", ".png"):
+        _quit(f"{options.out}: pictures are SVG or PNG; name the file *.svg or *.png")
     try:
         text = picture(spec, options.runs, options.session)
-        options.out.write_text(text, encoding="utf-8")
+        options.out.write_bytes(png(text) if form == ".png" else text.encode())
+    except NoRenderer as problem:
+        _quit(f"{options.out}: {problem}")
     except (BadPicture, OSError) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED

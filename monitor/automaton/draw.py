@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from monitor.automaton.dfa import Machine
 
-__all__ = ["dot", "machine_edges", "machine_states", "mermaid", "visible"]
+__all__ = [
+    "dot",
+    "dot_text",
+    "machine_edges",
+    "machine_states",
+    "mermaid",
+    "mermaid_text",
+    "visible",
+]
 
 
 def mermaid(machine: Machine, title: str = "") -> str:
@@ -21,14 +29,14 @@ def mermaid(machine: Machine, title: str = "") -> str:
     """
     states = machine_states(machine)
     accepting = [state for state in states if machine.accepts(state)]
-    lines = ["---", f'title: "{_mermaid_text(title)}"', "---"] if title else []
+    lines = ["---", f'title: "{mermaid_text(title)}"', "---"] if title else []
     lines += ["stateDiagram-v2", "    direction LR"]
     lines += [
-        f'    state "{_mermaid_text(machine.name(state))}" as s{state}' for state in states
+        f'    state "{mermaid_text(machine.name(state))}" as s{state}' for state in states
     ]
     lines.append(f"    [*] --> s{machine.initial}")
     for source, target, label in _edges(machine, states):
-        lines.append(f"    s{source} --> s{target} : {_mermaid_text(label)}")
+        lines.append(f"    s{source} --> s{target} : {mermaid_text(label)}")
     lines += [f"    s{state} --> [*]" for state in accepting]
     if accepting:
         lines.append("    classDef accepting stroke-width:4px")
@@ -45,15 +53,15 @@ def dot(machine: Machine, title: str = "") -> str:
     states = machine_states(machine)
     lines = ["digraph spec {", "    rankdir=LR;", "    node [shape=circle];"]
     if title:
-        lines.append(f"    label={_dot_text(title)};")
+        lines.append(f"    label={dot_text(title)};")
     lines.append("    start [shape=point];")
     for state in states:
         shape = " shape=doublecircle" if machine.accepts(state) else ""
-        lines.append(f"    s{state} [label={_dot_text(machine.name(state))}{shape}];")
+        lines.append(f"    s{state} [label={dot_text(machine.name(state))}{shape}];")
     lines.append(f"    start -> s{machine.initial};")
     for source, target, label in _edges(machine, states):
         style = " style=dashed" if source == target else ""
-        lines.append(f"    s{source} -> s{target} [label={_dot_text(label)}{style}];")
+        lines.append(f"    s{source} -> s{target} [label={dot_text(label)}{style}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -96,14 +104,15 @@ def _edges(machine: Machine, states: tuple[int, ...]) -> list[tuple[int, int, st
 _PLAIN = frozenset(" _-.,'()/=*+[]")
 
 
-def _mermaid_text(text: str) -> str:
+def mermaid_text(text: str) -> str:
     """Mermaid has entity codes (`#35;`) for everything that is not plain in a label."""
     return "".join(
         char if char.isalnum() or char in _PLAIN else f"#{ord(char)};" for char in visible(text)
     )
 
 
-def _dot_text(text: str) -> str:
+def dot_text(text: str) -> str:
+    """The text as a quoted DOT string."""
     escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

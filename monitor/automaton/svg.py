@@ -12,19 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final, NamedTuple
-from unicodedata import east_asian_width
 
 from monitor.automaton.dfa import Machine
 from monitor.automaton.draw import machine_edges, machine_states, visible
 from monitor.automaton.layers import Layout, Route, Size, layout
+from monitor.automaton.lettering import short, width_of
 
 __all__ = ["STATES_MAX", "Step", "svg"]
 
 STATES_MAX: Final = 400
 """More are no picture."""
 
-NAME_MAX: Final = 32
-"""Characters of a state's name that are shown; the rest is in its tool tip."""
 LABEL_MAX: Final = 26
 READS_MAX: Final = 3
 """Lines of reads; the rest is in the tool tip."""
@@ -91,7 +89,7 @@ class _Drawing:
 
     @property
     def width(self) -> float:
-        return max(START + self.layout.width, _width(self.title, 8.4)) + 2 * MARGIN
+        return max(START + self.layout.width, width_of(self.title, 8.4)) + 2 * MARGIN
 
 
 def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[Step] = ()) -> str:
@@ -161,7 +159,7 @@ def _drawing(title: str, machine: Machine, path: Sequence[Step]) -> _Drawing:
         state: _size(machine.name(state), reads.get(state, []), harms.get(state, []))
         for state in states
     }
-    widths = {edge: max(map(_width, lines)) for edge, lines in labels.items()}
+    widths = {edge: max(map(width_of, lines)) for edge, lines in labels.items()}
     placed = layout(states, widths, machine.initial, sizes)
     visited = frozenset(end for step in path for end in (step.source, step.target))
     return _Drawing(
@@ -177,7 +175,7 @@ def _taken(
     harms: dict[int, list[str]] = {}
     for number, step in enumerate(path, start=1):
         if step.harmful:
-            harms.setdefault(step.source, []).append(f"✗ ({number}) {_short(step.label)}")
+            harms.setdefault(step.source, []).append(f"✗ ({number}) {short(step.label)}")
         elif step.source != step.target:
             taken.setdefault((step.source, step.target), []).append(number)
     return taken, {
@@ -188,9 +186,9 @@ def _taken(
 
 
 def _size(name: str, reads: Sequence[str], harms: Sequence[str]) -> Size:
-    below = max((_width(line, 5.8) for line in reads), default=0.0)
-    harmful = max((_width(line, 6.6) for line in harms), default=0.0)
-    width = max(_width(_short(name), 7.4) + 26, below, harmful, 56.0)
+    below = max((width_of(line, 5.8) for line in reads), default=0.0)
+    harmful = max((width_of(line, 6.6) for line in harms), default=0.0)
+    width = max(width_of(short(name), 7.4) + 26, below, harmful, 56.0)
     return Size(width, BOX + 2 * LINE * max(len(reads), len(harms)))
 
 
@@ -198,22 +196,12 @@ def _wrapped(names: Sequence[str]) -> list[str]:
     """Names with commas, on lines of at most `LABEL_MAX` characters."""
     lines: list[str] = []
     for index, name in enumerate(names):
-        text = _short(name) + ("," if index + 1 < len(names) else "")
+        text = short(name) + ("," if index + 1 < len(names) else "")
         if lines and len(lines[-1]) + len(text) < LABEL_MAX:
             lines[-1] += f" {text}"
         else:
             lines.append(text)
     return lines
-
-
-def _short(text: str) -> str:
-    text = visible(text)
-    return text if len(text) <= NAME_MAX else text[: NAME_MAX - 1] + "…"
-
-
-def _width(text: str, each: float = 6.4) -> float:
-    """About how wide a text is, in pixels; `each` is the width of a common letter."""
-    return sum(each * (1.9 if east_asian_width(char) in "WF" else 1.0) for char in text)
 
 
 # --- drawing ----------------------------------------------------------------------------------
@@ -238,7 +226,7 @@ def _draw(drawing: _Drawing) -> Iterator[str]:
 
 def _box(drawing: _Drawing, state: int) -> float:
     """Width of the box itself, without what is written below it."""
-    return max(_width(_short(drawing.machine.name(state)), 7.4) + 26, 56.0)
+    return max(width_of(short(drawing.machine.name(state)), 7.4) + 26, 56.0)
 
 
 def _state(drawing: _Drawing, state: int) -> Iterator[str]:
@@ -251,7 +239,7 @@ def _state(drawing: _Drawing, state: int) -> Iterator[str]:
     yield _rectangle(kind, x, y, width, BOX)
     if accepting:
         yield _rectangle(f"{kind} inner", x, y, width - 7, BOX - 7)
-    yield f'<text class="name" x="{x:.1f}" y="{y + 4.5:.1f}">{escape(_short(name))}</text>'
+    yield f'<text class="name" x="{x:.1f}" y="{y + 4.5:.1f}">{escape(short(name))}</text>'
     for number, line in enumerate(drawing.reads.get(state, []), start=1):
         at = y + BOX / 2 + LINE * number - 1
         text = f"↻ {line}" if number == 1 else line

@@ -135,4 +135,4 @@ def test_the_verb_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "judges no session 'none'" in capsys.readouterr().err
     assert main([*given[:-1], str(tmp_path / "no" / "x.svg")]) == 1
     with pytest.raises(SystemExit):
-        main([*given[:-1], str(tmp_path / "x.png")])
+        main([*given[:-1], str(tmp_path / "x.gif")])
