@@ -142,6 +142,12 @@ def _add_learn(verbs: Any) -> None:
     learn.add_argument(
         "--update", type=Path, metavar="OLD", help="propose the next version of this reference"
     )
+    learn.add_argument(
+        "--spec",
+        type=Path,
+        metavar="OUT",
+        help="draft a task spec as well, for review (ALERGIA; needs the extra learn)",
+    )
     learn.set_defaults(run=_learn)
 
 
@@ -393,6 +399,7 @@ def _replayed_tasks(
 
 
 def _learn(options: argparse.Namespace) -> int:
+    from collector.drafts import NoLearner
     from collector.learning import BadLabels, learn_files
     from collector.replay import BadInput
 
@@ -407,8 +414,11 @@ def _learn(options: argparse.Namespace) -> int:
             success=options.success,
             labels=options.labels,
             update=options.update,
+            spec=options.spec,
         ):
             print(line)
+    except NoLearner as problem:
+        _quit(str(problem))
     except (BadInput, BadLabels) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.decode.span import Span
+from collector.drafts import Draft, draft, learner
 from collector.progress import Progress
 from collector.replay import recorded, sessions
 from collector.runs import Run
@@ -20,6 +21,7 @@ from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import VERSION
+from monitor.spec.findings import has_errors
 from monitor.spec.learnt import Alarm, Learnt
 from monitor.spec.read import load_spec
 from monitor.spec.spec import Spec
@@ -61,6 +63,7 @@ def learn_files(
     success: str | None = None,
     labels: Path | None = None,
     update: Path | None = None,
+    spec: Path | None = None,
 ) -> Iterator[str]:
     """Learns a reference and writes it; what a person should know of it comes as lines.
 
@@ -72,11 +75,14 @@ def learn_files(
         success: ATTR=VALUE of a successful run.
         labels: a file of outcomes.
         update: the reference that this one is to replace.
+        spec: for a drafted task spec, too.
 
     Raises:
+        NoLearner: there is to be a spec, and the extra is not installed.
         BadInput: a file cannot be read.
         BadLabels: outcomes cannot be read, or there are no runs, or no older reference.
     """
+    alergia = learner() if spec is not None else None
     old = _old(update) if update is not None else None
     found = read_files(files, success, labels)
     if not found.runs:
@@ -90,6 +96,18 @@ def learn_files(
     yield from _summary(learnt, own, number, out, found)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)
+    if spec is not None:
+        yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
+
+
+def _drafted(found: Draft, out: Path) -> Iterator[str]:
+    """Writes the drafted spec, and says what a reviewer should know of it."""
+    out.write_text(found.text, encoding="utf-8")
+    yield f"{out}: a task spec, drafted for review"
+    yield from (f"  {printable(line)}" for line in found.told)
+    yield from (f"  {printable(str(each))}" for each in found.findings)
+    if has_errors(found.findings):
+        yield "  It does not load as it is: mend it first."
 
 
 def _given(writes: str | None, old: Spec | None) -> list[str] | None:

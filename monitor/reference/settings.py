@@ -13,6 +13,10 @@ __all__ = [
     "PSEUDO_RUNS",
     "RISK_ALARM",
     "SAMPLE_MAX",
+    "SPEC_CONFIDENCE",
+    "SPEC_FOLDS",
+    "SPEC_PRUNED",
+    "SPEC_RUNS_MAX",
     "VARIANTS_MAX",
     "VERSION",
     "WRITES_MAX",
@@ -54,3 +58,15 @@ SAMPLE_MAX: Final = 512
 
 COMPARED_MAX: Final = 128
 """Runs the consistency is computed from, each pair of them."""
+
+SPEC_CONFIDENCE: Final = 0.05
+"""Of the Hoeffding test by which ALERGIA merges states: its authors' and the library's default."""
+
+SPEC_PRUNED: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Shares of runs below which edges are left out of a drafted spec: the first that compiles."""
+
+SPEC_FOLDS: Final = 5
+"""Parts of the runs, each tried on what the others teach."""
+
+SPEC_RUNS_MAX: Final = 2_000
+"""Runs a spec is drafted from."""
