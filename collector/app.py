@@ -127,7 +127,7 @@ class App:
         bounds = ExportLimits(body_bytes=settings.receiver.max_request_bytes)
         self._gate = _Gate(pipeline.consume)
         self._seen = pipeline.seen
-        self._recorder = recorder_of(settings.record, clock)
+        self._recorder = recorder_of(settings.record, clock, stats.recorded)
         record = self._recorder.take if self._recorder is not None else None
         export = Export(self._gate.consume, stats, clock, bounds, record)
         door = build_door(settings.receiver)

@@ -13,6 +13,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +31,7 @@ SECOND_NS: Final = 1_000_000_000
 OPEN: Final = ".open"
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
 _TEXTS: Final = ("stringValue", "string_value")
+_NUMBERS: Final = ("intValue", "int_value", "doubleValue", "double_value")
 _PATTERN: Final = "offrails-*.jsonl.gz"
 _WAIT_SECONDS: Final = 1.0
 
@@ -74,20 +76,65 @@ def _to_hex(holder: dict[str, Any]) -> None:
 
 
 def _redact(value: Any, redact: Sequence[Any]) -> None:
-    """Replaces what matches in every text value, wherever it is."""
+    """Replaces what matches in every text, number and status message, wherever it is."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):
             waiting += each
         elif isinstance(each, dict):
-            for key in _TEXTS:
-                text = each.get(key)
-                if isinstance(text, str):
-                    for pattern in redact:
-                        text = pattern.sub(REDACTED, text)
-                    each[key] = text
+            _redact_value(each, redact)
+            status = each.get("status")
+            if isinstance(status, dict) and isinstance(status.get("message"), str):
+                status["message"] = _text(status["message"], redact)
             waiting += each.values()
+
+
+def _redact_value(holder: dict[str, Any], redact: Sequence[Any]) -> None:
+    for key in _TEXTS:
+        if isinstance(holder.get(key), str):
+            holder[key] = _text(holder[key], redact)
+    for key in _NUMBERS:
+        if key in holder and _number(holder[key], redact) == REDACTED:
+            del holder[key]
+            holder[_TEXTS[0]] = REDACTED
+
+
+def _text(text: str, redact: Sequence[Any]) -> str:
+    """The text without what matches; JSON stays JSON where that hides as much."""
+    plain = _without(text, redact)
+    if plain == text or text.lstrip()[:1] not in ("{", "["):
+        return plain
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        return plain
+    shaped = json.dumps(_leaves(whole, redact), ensure_ascii=False)
+    # An expression may span keys and values; then what it hides counts for more than the form.
+    return shaped if _without(shaped, redact) == shaped else plain
+
+
+def _leaves(value: Any, redact: Sequence[Any]) -> Any:
+    if isinstance(value, str):
+        return _text(value, redact)
+    if isinstance(value, dict):
+        return {_without(key, redact): _leaves(item, redact) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_leaves(item, redact) for item in value]
+    return _number(value, redact)
+
+
+def _number(value: Any, redact: Sequence[Any]) -> Any:
+    """A number as it is, or the mark instead of it."""
+    if value is None or isinstance(value, bool):
+        return value
+    return REDACTED if _without(str(value), redact) != str(value) else value
+
+
+def _without(text: str, redact: Sequence[Any]) -> str:
+    for pattern in redact:
+        text = pattern.sub(REDACTED, text)
+    return text
 
 
 class Recorder:
@@ -100,7 +147,8 @@ class Recorder:
         age_seconds: or when it is so old.
         total_bytes: of all whole files, compressed; beyond it the oldest go.
         queue_bytes: of bodies that wait.
-        redact: RE2 expressions; what they match in a text value is replaced.
+        redact: RE2 expressions; what they match in a text or a number is replaced.
+        counts: where requests are counted, by `written` and `dropped`.
 
     Raises:
         ValueError: an expression is none.
@@ -116,9 +164,10 @@ class Recorder:
         total_bytes: int = 1 << 30,
         queue_bytes: int = 64 << 20,
         redact: Sequence[str] = (),
+        counts: dict[str, int] | None = None,
     ) -> None:
-        self.dropped = 0
-        """Requests that were not recorded: the queue was full, or the disk refused them."""
+        self.counts = {"written": 0, "dropped": 0} if counts is None else counts
+        """Dropped: the queue was full, or the disk refused."""
         self._folder = folder
         self._clock = clock
         self._file_bytes, self._age_ns = file_bytes, int(age_seconds * SECOND_NS)
@@ -127,6 +176,7 @@ class Recorder:
         self._log = structlog.get_logger("collector.record")
         self._queue: queue.SimpleQueue[tuple[bytes, Encoding] | None] = queue.SimpleQueue()
         self._waiting = 0
+        self._refused = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._file: gzip.GzipFile | None = None
@@ -148,7 +198,7 @@ class Recorder:
         """Takes a request; returns at once."""
         with self._lock:
             if self._waiting + len(body) > self._queue_bytes:
-                self.dropped += 1
+                self.counts["dropped"] += 1
                 return
             self._waiting += len(body)
         self._queue.put((body, encoding))
@@ -173,15 +223,27 @@ class Recorder:
                 self._waiting -= len(found[0])
             try:
                 self._write(line(*found, self._redact))
+                self.counts["written"] += 1
             except Exception as error:  # noqa: BLE001
                 # A request that cannot be written must not end the recording of the next.
                 self._refuse(error)
+                if isinstance(error, OSError):
+                    self._abandon()
         self._close_old(now=True)
 
     def _refuse(self, error: Exception) -> None:
-        if not self.dropped:
+        if not self._refused:
             self._log.error("a request could not be recorded", error=str(error))
-        self.dropped += 1
+        self._refused = True
+        with self._lock:
+            self.counts["dropped"] += 1
+
+    def _abandon(self) -> None:
+        """Leaves a file the disk refused part of: what would follow in it could not be read."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
     def _write(self, text: bytes) -> None:
         self._close_old()
@@ -194,7 +256,8 @@ class Recorder:
             self._close_old(now=True)
 
     def _open(self) -> None:
-        self._begun_ns, self._written = self._clock(), 0
+        # Two files never have one name, however coarse the clock.
+        self._begun_ns, self._written = max(self._clock(), self._begun_ns + 1), 0
         self._path = self._folder / f"offrails-{self._begun_ns:020d}.jsonl.gz"
         self._file = gzip.open(f"{self._path}{OPEN}", "wb", compresslevel=3)  # noqa: SIM115
 
@@ -212,7 +275,8 @@ class Recorder:
             self._refuse(error)
 
     def _prune(self) -> None:
-        files = sorted(self._folder.glob(_PATTERN))
+        """Deletes the oldest; what a process left open when it died counts, and goes, like others."""
+        files = sorted([*self._folder.glob(_PATTERN), *self._folder.glob(_PATTERN + OPEN)])
         sizes = {file: file.stat().st_size for file in files}
         total = sum(sizes.values())
         for file in files[:-1]:
@@ -222,7 +286,9 @@ class Recorder:
             total -= sizes[file]
 
 
-def recorder_of(settings: Record, clock: Callable[[], int]) -> Recorder | None:
+def recorder_of(
+    settings: Record, clock: Callable[[], int], counts: dict[str, int]
+) -> Recorder | None:
     """The recorder that is set up; None where nothing is to be recorded."""
     if settings.folder is None:
         return None
@@ -233,6 +299,7 @@ def recorder_of(settings: Record, clock: Callable[[], int]) -> Recorder | None:
         age_seconds=settings.age_seconds,
         total_bytes=settings.total_bytes,
         redact=settings.redact,
+        counts=counts,
     )
 
 

@@ -278,7 +278,7 @@ class Record(_Section):
         1024 * 1024 * 1024, ge=1, description="Of all files; beyond it the oldest go."
     )
     redact: Annotated[Names, AfterValidator(_expressions)] = Field(
-        (), description="RE2 expressions: what they match in a text is replaced."
+        (), description="RE2 expressions: what they match in a text or a number is replaced."
     )
 
 

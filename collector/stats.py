@@ -70,6 +70,8 @@ class Stats:
         """transport: bodies as decoded, after decompression."""
         self.dropped: dict[str, int] = {}
         """reason: spans or calls that were accepted and not judged."""
+        self.recorded: dict[str, int] = {"written": 0, "dropped": 0}
+        """result: requests that were to be recorded. Another thread counts: no key is ever added."""
         self.counts: dict[tuple[str, ...], int] = {}
         """(name, *labels): everything that has no field of its own."""
         self.verdict_latency: dict[Transport, Histogram] = {

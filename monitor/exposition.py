@@ -263,6 +263,11 @@ TABLE: Mapping[str, Described] = {
         ("reason",),
         "Spans not judged because they were late, too many, or seen before.",
     ),
+    "record_requests": Described(
+        "counter",
+        ("result",),
+        "Requests to be recorded: written, or dropped (the queue was full, or the disk refused).",
+    ),
     "arguments_unreadable": Described(
         "counter",
         ("dialect",),

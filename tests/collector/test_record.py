@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import re2
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -77,7 +81,7 @@ def test_files_are_bounded(tmp_path: Path) -> None:
 
     assert [path.suffix for path in tmp_path.iterdir()] == [".gz"]
     assert "2" in json.dumps(read(tmp_path))
-    assert recorder.dropped == 0
+    assert recorder.counts == {"written": 3, "dropped": 0}
 
 
 def test_age(tmp_path: Path) -> None:
@@ -92,17 +96,137 @@ def test_age(tmp_path: Path) -> None:
     assert len(list((tmp_path / "deep" / "er").iterdir())) == 2
 
 
-def test_redaction(tmp_path: Path) -> None:
-    """What an expression matches in a text is replaced, and no tool name or id with it."""
-    recorder = Recorder(tmp_path, lambda: 1, redact=[r"[\w.]+@[\w.]+", r"\d{4}"])
+def test_age_without_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is closed when it is old enough, also where no request follows."""
+    monkeypatch.setattr("collector.record._WAIT_SECONDS", 0.001)
+    closed = threading.Event()
+    monkeypatch.setattr(Recorder, "_prune", lambda _: closed.set())
+    now = iter(range(0, 10**15, 10**9))
+    recorder = Recorder(tmp_path, lambda: next(now), age_seconds=5)
     recorder.start()
-    recorder.take(request("mia@x.org has 1234 5").SerializeToString(), "proto")
+    recorder.take(b"{}", "json")
+    assert closed.wait(10)
+    assert read(tmp_path) == [{}]
     recorder.stop()
 
-    text = json.dumps(read(tmp_path))
+
+def redacted(request: ExportTraceServiceRequest, *patterns: str, folder: Path) -> str:
+    recorder = Recorder(folder, lambda: 1, redact=patterns)
+    recorder.start()
+    recorder.take(request.SerializeToString(), "proto")
+    recorder.stop()
+    return json.dumps(read(folder))
+
+
+def test_redaction(tmp_path: Path) -> None:
+    """What an expression matches in a text is replaced, and no tool name or id with it."""
+    said = request("mia@x.org has 1234 5")
+    text = redacted(said, r"[\w.]+@[\w.]+", r"\b\d{4}\b", folder=tmp_path)
+
     assert "[redacted] has [redacted] 5" in text
     assert "mia@" not in text
     assert str(2**60) in text
+    assert '"gen_ai.tool.name"' in text
+
+
+def test_redaction_of_numbers_and_messages(tmp_path: Path) -> None:
+    """A number that matches becomes the mark, and so does a part of a status message."""
+    said = request("fine")
+    span = said.resource_spans[0].scope_spans[0].spans[0]
+    span.status.message = "no card 4111111111111111 here"
+    pair = span.attributes.add()
+    pair.key, pair.value.int_value = "card", 4111111111111111
+    pair = span.attributes.add()
+    pair.key, pair.value.double_value = "weight", 4111.5
+
+    text = redacted(said, r"4111\d{12}", r"^4111\.5$", folder=tmp_path)
+    assert "4111" not in text
+    assert text.count("[redacted]") == 3
+    (found,) = otlp_json.decode(json.dumps(read(tmp_path)[0]).encode()).spans
+    assert found.attributes()["card"] == "[redacted]"
+
+
+def test_redacted_json_stays_json(tmp_path: Path) -> None:
+    """Arguments are JSON in a text: they can still be read, keys and nested texts redacted too."""
+    given = {"to": "mia@x.org", "card": 4111, "n": [1, {"mia@x.org": '{"deep": "mia@x.org"}'}]}
+    said = request(json.dumps(given))
+    redacted(said, r"[\w.]+@[\w.]+", r"\b4111\b", folder=tmp_path)
+
+    (span,) = otlp_json.decode(json.dumps(read(tmp_path)[0]).encode()).spans
+    assert json.loads(span.attributes()["said"]) == {
+        "to": "[redacted]",
+        "card": "[redacted]",
+        "n": [1, {"[redacted]": '{"deep": "[redacted]"}'}],
+    }
+
+
+def test_hiding_comes_before_form(tmp_path: Path) -> None:
+    """An expression that spans a key and its value hides both, although the JSON is broken."""
+    said = request('{"password": "hunter2", "a": 1}')
+    text = redacted(said, r'"password": "[^"]*"', folder=tmp_path)
+
+    assert "hunter2" not in text
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text("ab7@ ", max_size=6),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text("ab7@ ", max_size=4), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    st.sampled_from([r"a@b", r"7+", r"b|@", r'"a": 7']),
+)
+@settings(max_examples=150, deadline=None)
+def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
+    """Whatever the text, plain or JSON: the expression finds nothing in what is recorded."""
+    body = {
+        "resourceSpans": [{"a": {"stringValue": json.dumps(value)}, "b": {"intValue": "77"}}]
+    }
+    compiled = re2.compile(pattern)
+    found = json.loads(line(json.dumps(body).encode(), "json", [compiled]))
+
+    texts = [str(found["resourceSpans"][0][key]["stringValue"]) for key in "a"]
+    assert not any(compiled.search(text) for text in texts)
+    assert ("77" in json.dumps(found["resourceSpans"][0]["b"])) == (pattern != "7+")
+
+
+def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
+    """A file that was never closed goes like any other when there are too many bytes."""
+    left = tmp_path / "offrails-00000000000000000001.jsonl.gz.open"
+    left.write_bytes(b"x" * 1_000)
+    recorder = Recorder(tmp_path, lambda: 5, file_bytes=1, total_bytes=900)
+    recorder.start()
+    for _ in range(2):
+        recorder.take(request().SerializeToString(), "proto")
+    recorder.stop()
+
+    assert not left.exists()
+    # The clock stood still, and yet no file took another's name.
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk refuses is counted, and the next file is whole."""
+    full = iter([True, False])
+    write = gzip.GzipFile.write
+
+    def refuse(file: gzip.GzipFile, text: Any) -> int:
+        if next(full, False):
+            raise OSError(28, "No space left on device")
+        return write(file, text)
+
+    monkeypatch.setattr(gzip.GzipFile, "write", refuse)
+    recorder = Recorder(tmp_path, lambda: 1)
+    recorder.start()
+    for _ in range(2):
+        recorder.take(b"{}", "json")
+    recorder.stop()
+
+    assert recorder.counts == {"written": 1, "dropped": 1}
+    assert read(tmp_path) == [{}]
 
 
 def test_a_full_queue_drops(tmp_path: Path) -> None:
@@ -110,7 +234,7 @@ def test_a_full_queue_drops(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, lambda: 1, queue_bytes=1)
     recorder.take(b"xx", "json")
 
-    assert recorder.dropped == 1
+    assert recorder.counts == {"written": 0, "dropped": 1}
 
 
 def test_a_bad_body_is_counted(tmp_path: Path) -> None:
@@ -121,7 +245,7 @@ def test_a_bad_body_is_counted(tmp_path: Path) -> None:
     recorder.take(b"{}", "json")
     recorder.stop()
 
-    assert recorder.dropped == 1
+    assert recorder.counts == {"written": 1, "dropped": 1}
     assert read(tmp_path) == [{}]
 
 
