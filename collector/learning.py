@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gc
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import VERSION
+from monitor.spec.compile import compile_text
 from monitor.spec.findings import has_errors
 from monitor.spec.learnt import Alarm, Learnt
 from monitor.spec.read import load_spec
@@ -84,20 +87,33 @@ def learn_files(
     """
     alergia = learner() if spec is not None else None
     old = _old(update) if update is not None else None
-    found = read_files(files, success, labels)
+    progress = Progress(list(files))
+    with _uncollected():
+        found = read_files(files, success, labels, progress)
     if not found.runs:
         raise BadLabels("there are no runs to learn from")
     given = _given(writes, old)
     source = {"files": found.files, "version": version("offrails"), "settings": VERSION}
+    progress.say("comparing the runs")
     learnt = learn(found.runs, given, source)
     own = id_ or (old.id if old is not None else "")
     number = _next(old.version) if old is not None else "1"
-    out.write_text(reference_text(learnt, own, number, _match(found)), encoding="utf-8")
+    text = reference_text(learnt, own, number, _match(found))
+    out.write_text(text, encoding="utf-8")
     yield from _summary(learnt, own, number, out, found)
+    yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
+
+
+def _doubts(text: str, out: Path) -> Iterator[str]:
+    """What the compiler says of the new reference."""
+    _, findings = compile_text(text, out.name)
+    for each in findings:
+        yield printable(f"{each.severity} {each.code}: {each.message}")
+        yield f"    {each.impact}"
 
 
 def _drafted(found: Draft, out: Path) -> Iterator[str]:
@@ -144,12 +160,27 @@ def _match(found: Files) -> dict[str, Any]:
 # --- reading ----------------------------------------------------------------------------------
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: all that is read is kept, and looking costs a third."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def read_files(
-    files: Sequence[Path], success: str | None = None, labels: Path | None = None
+    files: Sequence[Path],
+    success: str | None = None,
+    labels: Path | None = None,
+    progress: Progress | None = None,
 ) -> Files:
     """The runs of some files, with their outcomes where these are told."""
     outcomes = _outcomes(success, labels)
-    progress = Progress(list(files))
+    progress = progress or Progress(list(files))
     runs: list[SeenRun] = []
     told: list[dict[str, Any]] = []
     services: set[str] = set()
@@ -157,7 +188,7 @@ def read_files(
         found = recorded(file, progress)
         here = [_plain(run, outcomes) for run in found.runs]
         if found.requests:
-            here += _traced(found.requests, outcomes)
+            here += _traced(found.requests, outcomes, progress)
             services |= {
                 str(span.resource.attributes.get(SERVICE, ""))
                 for spans in found.requests
@@ -186,11 +217,13 @@ def _plain(run: Run, outcomes: _Outcomes) -> SeenRun:
     return SeenRun(run.session, run.agent, tuple(calls), success)
 
 
-def _traced(requests: Sequence[Sequence[Span]], outcomes: _Outcomes) -> list[SeenRun]:
+def _traced(
+    requests: Sequence[Sequence[Span]], outcomes: _Outcomes, progress: Progress
+) -> list[SeenRun]:
     """Sessions of recorded spans; an `offrails.spec` among them is not looked at."""
     good = _successful(requests, outcomes)
     runs = []
-    for found in sessions(requests):
+    for found in sessions(requests, progress):
         steps = found["steps"]
         success = None
         if outcomes.attribute:
@@ -293,8 +326,6 @@ def _summary(learnt: Learnt, id_: str, number: str, out: Path, found: Files) -> 
     yield "alarms, each run judged by the others:"
     for name, alarm in learnt.alarms.items():
         yield f"  {name:<17} {_figures(alarm)}"
-    if learnt.runs < 2:
-        yield "With fewer than two seen runs every alarm is a hint."
 
 
 def _list(tools: Any) -> str:

@@ -101,13 +101,18 @@ def recorded(file: Path, progress: Progress) -> Recorded:
     return _read(file, progress)
 
 
-def sessions(requests: Sequence[Sequence[Span]]) -> Iterator[dict[str, Any]]:
+def sessions(
+    requests: Sequence[Sequence[Span]], progress: Progress | None = None
+) -> Iterator[dict[str, Any]]:
     """The sessions of recorded spans, as judgement objects under no spec at all."""
-    return _judge(requests, (), Settings())
+    return _judge(requests, (), Settings(), progress)
 
 
 def _judge(
-    requests: Sequence[Sequence[Span]], specs: Sequence[Spec], settings: Settings
+    requests: Sequence[Sequence[Span]],
+    specs: Sequence[Spec],
+    settings: Settings,
+    progress: Progress | None = None,
 ) -> Iterator[dict[str, Any]]:
     monitor = Monitor(specs, _limits())
     pipeline = Pipeline(
@@ -121,7 +126,7 @@ def _judge(
     )
     # There is no clock: what was recorded is over, so its end is the time of every receipt.
     end = max((span.end_ns for spans in requests for span in spans), default=0)
-    for spans in requests:
+    for spans in requests if progress is None else progress.stage("sessions", requests):
         pipeline.consume(spans, end, "replay")
     pipeline.finish()
     monitor.close(end)

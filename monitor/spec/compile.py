@@ -25,6 +25,7 @@ from monitor.spec.graph import can_finish, check_graph, states_max
 from monitor.spec.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.notes import Notes
 from monitor.spec.reference import ReferenceDocument, is_learnt, learnt_of
+from monitor.spec.review import review
 from monitor.spec.schema import (
     ConventionsDocument,
     SeverityDocument,
@@ -105,8 +106,9 @@ def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
     try:
         learnt = learnt_of(model)
     except ValueError as problem:
-        notes.add("invalid_document", str(problem), "tree")
+        notes.add("broken_tree", str(problem), "tree")
         return None
+    review(learnt, notes)
     if notes.refuse:
         return None
     return replace(
@@ -119,6 +121,7 @@ def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
         file=notes.file,
         sha256_8=sha256_8,
         learnt=learnt,
+        findings=notes.sorted(),
     )
 
 

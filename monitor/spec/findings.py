@@ -74,6 +74,28 @@ CODES: dict[str, tuple[Severity, str]] = {
         "The constraints together forbid the call, so it is harmful whenever it is made.",
     ),
     "unsatisfiable": ("error", "No session can ever satisfy the constraint."),
+    # --- learnt references ---
+    "broken_tree": ("error", "No session can be compared with a tree that is damaged."),
+    "duplicate_tool": ("error", "Nodes of the tree could mean either: names are by number."),
+    "contradicting_counts": (
+        "warning",
+        "Support, risk and pictures show these numbers: learn the reference anew.",
+    ),
+    "unseen_tool": (
+        "warning",
+        "A name that was mistyped is never met: the write is not watched.",
+    ),
+    "expected_read": (
+        "warning",
+        "Only writes are watched: that it did not come is never told.",
+    ),
+    "few_runs": ("warning", "With fewer than two usual runs every alarm is a hint."),
+    "no_writes": ("warning", "The strongest alarm, an unexpected write, is never raised."),
+    "noisy_alarm": (
+        "warning",
+        "People switch such a page off; its arguments may differ in every run. Leave tools whose "
+        "arguments always differ out of the writes, or learn from more runs.",
+    ),
 }
 """Code -> (severity, what it means for whoever relies on the spec)."""
 

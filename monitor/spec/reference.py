@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from monitor.spec.learnt import Alarm, Learnt, Node
-from monitor.spec.schema import MatchDocument, Name, RegexDocument
+from monitor.spec.parts import MatchDocument, Name, Part
 
 __all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
 
@@ -22,11 +22,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class FileDocument(_Part):
+class FileDocument(Part):
     """A file of runs."""
 
     name: str
@@ -34,19 +30,19 @@ class FileDocument(_Part):
     runs: Count
 
 
-class SourceDocument(_Part):
+class SourceDocument(Part):
     """What a reference was learnt from, and with what."""
 
     files: list[FileDocument]
     runs: Count = Field(description="seen runs: the successes, where outcomes were told")
     failures: Count = Field(default=0, description="runs that failed: they serve the risk")
     labelled: bool = False
-    agents: list[str] = []
+    agents: list[str] = Field(default=[])
     version: str = Field(default="", description="of offrails")
     settings: str = Field(default="1", description="version of the learning settings")
 
 
-class AlarmDocument(_Part):
+class AlarmDocument(Part):
     """How an alarm did on the runs it was learnt from, each judged by the others."""
 
     precision: Share | None = None
@@ -56,7 +52,7 @@ class AlarmDocument(_Part):
     runs: Count
 
 
-class RiskDocument(_Part):
+class RiskDocument(Part):
     """What the risk is computed from: runs by outcome, and by tool how many called it."""
 
     successes: Count
@@ -66,7 +62,7 @@ class RiskDocument(_Part):
     )
 
 
-class ConsistencyDocument(_Part):
+class ConsistencyDocument(Part):
     """papers/002 section 3.2, of the seen runs."""
 
     runs: Count
@@ -78,7 +74,7 @@ class ConsistencyDocument(_Part):
     first_two_agreement: Share
 
 
-class ReferenceDocument(_Part):
+class ReferenceDocument(Part):
     """A learnt reference: which sessions it watches, and what it was learnt from."""
 
     id: Annotated[
@@ -88,7 +84,9 @@ class ReferenceDocument(_Part):
     description: str = ""
     kind: Literal["reference"]
     mode: Literal["shadow", "page"] = "shadow"
-    match: dict[Name, MatchDocument] = {}
+    match: dict[Name, MatchDocument] = Field(
+        default={}, description="resource and span attributes a session must have, all of them"
+    )
     learnt: SourceDocument
     writes: list[str] = Field(default=[], description="tools that change something")
     writes_from: Literal["given", "inferred"] = "inferred"
@@ -96,7 +94,7 @@ class ReferenceDocument(_Part):
     tools: list[str] = Field(max_length=10_000)
     medoid: list[str] = Field(default=[], description="the run that is nearest to all others")
     expected_writes: list[str] = Field(default=[], description="tools every seen run wrote by")
-    alarms: dict[str, AlarmDocument] = {}
+    alarms: dict[str, AlarmDocument] = Field(default={})
     risk: RiskDocument | None = None
     write_calls: dict[str, list[Digest]] = Field(
         default={}, description="tool: digests of the arguments it was called with"
@@ -169,6 +167,3 @@ def _node(text: str, number: int) -> Node:
     digests = found[5] or ""
     known = None if digests == "*" else frozenset(filter(None, digests.split(",")))
     return Node(parent, tool, runs, ends, known)
-
-
-ReferenceDocument.model_rebuild(_types_namespace={"RegexDocument": RegexDocument})

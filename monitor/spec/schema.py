@@ -10,23 +10,21 @@ import sys
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
     Tag,
     WithJsonSchema,
 )
+from pydantic.json_schema import models_json_schema
 
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
+from monitor.spec.parts import MatchDocument, Name, Part, form
+from monitor.spec.reference import ReferenceDocument
 
 __all__ = ["ConventionsDocument", "SpecDocument", "SymbolDocument", "json_schema"]
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-"""A symbol, state or tool. Numbers are accepted as they are written."""
 
 Level = Literal["info", "warning", "critical"]
 
@@ -47,12 +45,6 @@ def _given(value: Any) -> Any:
     if value is None:
         raise ValueError("leave the key out for any arguments, or write {} for none")
     return value
-
-
-def _form(value: Any) -> str:
-    return (
-        "mapping" if isinstance(value, dict) else "list" if isinstance(value, list) else "plain"
-    )
 
 
 _PATTERN_FORMS: list[dict[str, Any]] = [
@@ -93,27 +85,8 @@ ConstraintDocument = Annotated[
 ]
 """Parsed by `monitor.spec.constraints`."""
 
-Plain = str | int | float | bool
 
-MatchDocument = Annotated[
-    Annotated[Plain, Tag("plain")]
-    | Annotated[list[Plain], Tag("list")]
-    | Annotated["RegexDocument", Tag("mapping")],
-    Discriminator(_form),
-]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class RegexDocument(_Part):
-    """An attribute that is searched for an expression."""
-
-    regex: str = Field(description="RE2, searched unless anchored")
-
-
-class SeverityDocument(_Part):
+class SeverityDocument(Part):
     """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
 
     default: Level = "warning"
@@ -122,7 +95,7 @@ class SeverityDocument(_Part):
     reasons: dict[ReasonName, Level] = Field(default={}, description="by reason of the verdict")
 
 
-class SymbolDocument(_Part):
+class SymbolDocument(Part):
     """A symbol of the alphabet: calls of one tool, with these arguments."""
 
     tool: Name
@@ -131,7 +104,7 @@ class SymbolDocument(_Part):
     )
 
 
-class ConventionsDocument(_Part):
+class ConventionsDocument(Part):
     """A profile and what differs from it."""
 
     profile: Literal["live", "core"] = "live"
@@ -146,23 +119,23 @@ class ConventionsDocument(_Part):
 
 Target = Annotated[
     Annotated[Name, Tag("plain")] | Annotated[list[Name], Tag("list")],
-    Discriminator(_form),
+    Discriminator(form),
 ]
 """A state; a list is read so that it can be called nondeterministic."""
 
 Reads = Annotated[
     Annotated[list[Name], Tag("list")] | Annotated[dict[Name, list[Name]], Tag("mapping")],
-    Discriminator(_form),
+    Discriminator(form),
 ]
 
 ConventionsChoice = Annotated[
     Annotated[Literal["live", "core"], Tag("plain")]
     | Annotated[ConventionsDocument, Tag("mapping")],
-    Discriminator(_form),
+    Discriminator(form),
 ]
 
 
-class SpecDocument(_Part):
+class SpecDocument(Part):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
     id: Annotated[
@@ -216,9 +189,19 @@ class SpecDocument(_Part):
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a spec document."""
-    schema = SpecDocument.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    """JSON Schema (2020-12) of a document: of a learnt reference where it is one, else of a spec."""
+    _, schema = models_json_schema(
+        [(SpecDocument, "validation"), (ReferenceDocument, "validation")]
+    )
+    learnt = {"properties": {"kind": {"const": "reference"}}, "required": ["kind", "learnt"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A spec or a learnt reference of offrails",
+        "if": learnt,
+        "then": {"$ref": "#/$defs/ReferenceDocument"},
+        "else": {"$ref": "#/$defs/SpecDocument"},
+        **schema,
+    }
 
 
 def main() -> None:

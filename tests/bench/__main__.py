@@ -15,6 +15,7 @@ NAMES = (
     "scrape",
     "startup",
     "memory",
+    "learning",
 )
 
 for name in NAMES:

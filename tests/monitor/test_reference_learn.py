@@ -168,4 +168,16 @@ def test_bad_trees_are_refused(node: str) -> None:
     spec, findings = compile_text(f'{head}  - "{node}"\n', "r.yaml")
 
     assert spec is None
-    assert [found.code for found in findings] == ["invalid_document"]
+    assert [found.code for found in findings] == ["broken_tree"]
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=7))
+@settings(max_examples=40, deadline=None)
+def test_what_was_learnt_is_sound(told: list[tuple[list[str], bool]]) -> None:
+    """No learnt document contradicts itself: only its worth is ever warned of."""
+    runs = [run(str(n), *names, success=good) for n, (names, good) in enumerate(told)]
+    spec, findings = compile_text(reference_text(learn(runs), "r"), "r.yaml")
+
+    assert spec is not None
+    assert {each.code for each in findings} <= {"few_runs", "no_writes", "noisy_alarm"}
+    assert spec.findings == findings
