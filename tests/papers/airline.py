@@ -12,7 +12,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -250,9 +250,11 @@ def alergia(confidence: float) -> Trainer:
     """Log-likelihood ratio of two automata learnt by ALERGIA (Carrasco and Oncina 1994)."""
 
     def train(runs: Sequence[Tried]) -> Scorer:
+        # One set of tools for both: a model of no runs would else spread its odds over fewer.
+        tools = {name for each in runs for name in each.names}
         models = {
             outcome: _Alergia(
-                [each.names for each in runs if each.failed is outcome], confidence
+                [each.names for each in runs if each.failed is outcome], confidence, tools
             )
             for outcome in (True, False)
         }
@@ -264,11 +266,14 @@ def alergia(confidence: float) -> Trainer:
 class _Alergia:
     """A probabilistic automaton: a prefix tree whose alike states are merged, breadth first."""
 
-    def __init__(self, words: Sequence[Sequence[str]], confidence: float) -> None:
+    def __init__(
+        self, words: Sequence[Sequence[str]], confidence: float, tools: Set[str]
+    ) -> None:
         self._bound = math.sqrt(0.5 * math.log(2 / confidence))
         self._next: list[dict[str, int]] = [{}]
         self._count: list[Counter[str]] = [Counter()]
-        self._symbols = {name for word in words for name in word}
+        self._kinds = len(tools) + 2
+        """Known tools, the end, and one unknown tool."""
         for word in words:
             self._add(word)
         self._merge()
@@ -329,7 +334,7 @@ class _Alergia:
         """Log-probability of a prefix, with one imagined call of each kind."""
         node: int | None = 0
         total = 0.0
-        kinds = len(self._symbols) + 2
+        kinds = self._kinds
         for name in names:
             counts = self._count[node] if node is not None else Counter[str]()
             total += math.log((counts[name] + 1) / (sum(counts.values()) + kinds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,12 @@ from tests.papers.airline import (
     aucs,
     compared,
     judged,
+    report,
     tried,
     watched_risks,
 )
+
+PAGE = Path(__file__).parents[2] / "docs" / "references.md"
 
 pytestmark = pytest.mark.skipif(
     not RUNS.exists(), reason="the recorded airline runs are absent"
@@ -85,3 +89,48 @@ def test_each_step_has_its_risk() -> None:
         assert len(risks) == len(one.tried.run.calls)
         assert all(0 <= risk <= 1 for risk in risks)
         assert risks[-1] == one.object["risk"]
+
+
+def levenshtein(one: list[str], other: list[str]) -> int:
+    """By its recursion, row by row: nothing of it is the library's."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        before, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+    return row[-1]
+
+
+def medoids(runs: list[list[str]]) -> list[list[str]]:
+    """All runs with the highest mean similarity to the others (papers/002, Definition 3)."""
+    sums = [sum(1 - levenshtein(a, b) / max(len(a), len(b), 1) for b in runs) for a in runs]
+    return [run for run, total in zip(runs, sums, strict=True) if total > max(sums) - 1e-9]
+
+
+def test_first_two_by_an_independent_script() -> None:
+    """The online flag is that of the definitions: some medoid's first two names, call by call."""
+    runs = tried()
+    differing = 0
+    for one in found():
+        usual = [
+            each.names
+            for each in runs
+            if (each.task, each.failed) == (one.tried.task, False)
+            and each.run.session != one.tried.run.session
+        ]
+        if not usual:
+            continue
+        names = one.tried.names[:2]
+        said = {names != medoid[:2][: len(names)] for medoid in medoids(usual)}
+        assert one.object["first_two_diverged"] in said
+        differing += len(said) > 1
+    # Where medoids tie they may disagree; that is rare.
+    assert differing <= 2
+
+
+@pytest.mark.long
+def test_the_report_is_fresh() -> None:
+    """docs/references.md has every line of the tables that the one command prints."""
+    text = PAGE.read_text()
+
+    assert [line for line in report() if line.startswith("| ") and line not in text] == []
