@@ -82,7 +82,7 @@ def _add_serve(verbs: Any) -> None:
 
 def _add_replay(verbs: Any) -> None:
     replay = verbs.add_parser("replay", help="judge stored OTLP/JSON lines or plain runs")
-    replay.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    replay.add_argument("files", nargs="+", type=Path, metavar="FILE|DIR")
     _add_specs(replay)
     form = replay.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one judgement object a line")
@@ -130,7 +130,7 @@ def _add_import(verbs: Any) -> None:
 
 def _add_learn(verbs: Any) -> None:
     learn = verbs.add_parser("learn", help="learn a reference from recorded runs")
-    learn.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    learn.add_argument("files", nargs="+", type=Path, metavar="FILE|DIR")
     learn.add_argument("--id", help="of the reference; with --update that of OLD")
     learn.add_argument("--out", type=Path, required=True, metavar="FILE", help="for it")
     learn.add_argument("--writes", metavar="TOOL,...", help="tools that change something")
@@ -293,6 +293,7 @@ def _replay(options: argparse.Namespace) -> int:
     except ValueError as problem:
         _quit(f"--weights: {problem}")
     specs = _specs(options.specs or ())
+    options.files = _recordings(options.files)
     progress = Progress(options.files)
     if options.against:
         return _against(options, specs)
@@ -301,7 +302,12 @@ def _replay(options: argparse.Namespace) -> int:
             lines = _replayed_tasks(options, specs, progress)
         else:
             found = replay(
-                options.files, specs, Settings(), together=options.together, progress=progress
+                options.files,
+                specs,
+                Settings(),
+                together=options.together,
+                progress=progress,
+                unnamed=_only_reference(specs),
             )
             lines = _replayed(found, weights, options)
         for line in lines:
@@ -371,6 +377,15 @@ def _replayed(
         yield from table.agents(compare(judgements, weights))
 
 
+def _only_reference(specs: Sequence[Any]) -> str:
+    """The reference that plain runs without a spec's name are compared with; "" for none.
+
+    Plain runs often say nothing that a `match` could go by, not even their agent.
+    """
+    found = [spec for spec in specs if spec.kind != "policy"]
+    return found[0].id if len(found) == 1 and found[0].learnt is not None else ""
+
+
 def _replayed_tasks(
     options: argparse.Namespace, specs: Sequence[Any], progress: Any
 ) -> Iterator[str]:
@@ -381,7 +396,8 @@ def _replayed_tasks(
 
     found = [recorded(file, progress) for file in options.files]
     groups = [found] if options.together else [[each] for each in found]
-    judged = [list(judge(group, specs, Settings())) for group in groups]
+    unnamed = _only_reference(specs)
+    judged = [list(judge(group, specs, Settings(), unnamed)) for group in groups]
     runs = [
         run
         for group, objects in zip(groups, judged, strict=True)
@@ -405,6 +421,7 @@ def _learn(options: argparse.Namespace) -> int:
 
     if not options.id and not options.update:
         _quit("learn: --id is missing")
+    options.files = _recordings(options.files)
     try:
         for line in learn_files(
             options.files,
@@ -508,6 +525,7 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     from collector.progress import Progress
     from collector.replay import BadInput, replay
 
+    options.runs = _recordings(options.runs)
     tasks = [spec.id for spec in specs if spec.kind != "policy"]
     try:
         found = checking.try_runs(
@@ -558,7 +576,7 @@ def _picture(options: argparse.Namespace, spec: Any) -> int:
     if form not in (".svg", ".png"):
         _quit(f"{options.out}: pictures are SVG or PNG; name the file *.svg or *.png")
     try:
-        text = picture(spec, options.runs, options.session)
+        text = picture(spec, _recordings(options.runs), options.session)
         options.out.write_bytes(png(text) if form == ".png" else text.encode())
     except NoRenderer as problem:
         _quit(f"{options.out}: {problem}")
@@ -588,6 +606,17 @@ def _tail(options: argparse.Namespace) -> int:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
     return OK
+
+
+def _recordings(paths: Sequence[Path]) -> list[Path]:
+    """Files, and the recordings of folders."""
+    from collector.replay import BadInput, files_of
+
+    try:
+        return files_of(paths)
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        raise SystemExit(FAILED) from None
 
 
 def _settings(file: Path | None, options: dict[tuple[str, ...], Any]) -> Settings:

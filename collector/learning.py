@@ -87,6 +87,10 @@ def learn_files(
     """
     alergia = learner() if spec is not None else None
     old = _old(update) if update is not None else None
+    for each in (out, spec):
+        # Better now than after minutes of learning.
+        if each is not None:
+            each.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(list(files))
     with _uncollected():
         found = read_files(files, success, labels, progress)
@@ -104,6 +108,7 @@ def learn_files(
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)
+    yield f"now `offrails draw {printable(str(out))} --out PICTURE.svg` to look at it, and `serve --specs`"
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
 

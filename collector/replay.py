@@ -22,9 +22,21 @@ from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.spec.spec import Spec
 
-__all__ = ["BadInput", "Recorded", "judge", "observe", "recorded", "replay", "sessions"]
+__all__ = [
+    "BadInput",
+    "Recorded",
+    "files_of",
+    "judge",
+    "observe",
+    "recorded",
+    "replay",
+    "sessions",
+]
 
 _GZIP = b"\x1f\x8b"
+
+_RECORDINGS = ("*.jsonl", "*.jsonl.gz")
+"""What is read of a folder; a file that is being recorded has another ending."""
 
 
 class BadInput(Exception):  # noqa: N818 - it names the input
@@ -53,6 +65,23 @@ def replay(
     groups = [list(files)] if together else [[file] for file in files]
     for group in groups:
         yield from judge([_read(file, progress) for file in group], specs, settings, unnamed)
+
+
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """The paths, with folders replaced by the recordings in them, oldest first.
+
+    Raises:
+        BadInput: a folder holds none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(
+            file for pattern in _RECORDINGS for file in path.glob(pattern) if path.is_dir()
+        )
+        if path.is_dir() and not inside:
+            raise BadInput(f"{path}: no {' or '.join(_RECORDINGS)} in this folder")
+        found += inside or [path]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

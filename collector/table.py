@@ -47,6 +47,36 @@ def table(judgements: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield ""
         yield "harmful calls:"
         yield from harms
+    yield from _compared([found for found in objects if "alarms" in found])
+
+
+def _compared(objects: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How each session did against its reference, where there is one."""
+    if not objects:
+        return
+    rows = [
+        [_cell(found["session"]), _cell(found["spec"]), _left(found["divergence"]),
+         _cell(found["risk"]), _raised(found["alarms"])]
+        for found in objects
+    ]  # fmt: skip
+    yield ""
+    raised = sum(bool(found["alarms"]) for found in objects)
+    yield f"against references: {raised} of {len(objects)} raise an alarm"
+    titles = ["session", "reference", "first divergence", "risk", "alarms"]
+    yield from aligned([titles, *rows], texts=len(titles))
+
+
+def _left(divergence: dict[str, Any] | None) -> str:
+    if divergence is None:
+        return "-"
+    text = f"call {divergence['step']} {divergence['kind']}"
+    if divergence["expected"] and divergence["kind"] != "wrong_arguments":
+        text += f", usual: {printable(divergence['expected'][0])}"
+    return text
+
+
+def _raised(alarms: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(f"{each['alarm']} ({each['level']})" for each in alarms) or "-"
 
 
 def means(found: dict[str, Mean]) -> Iterator[str]:

@@ -165,7 +165,7 @@ def _track(watch: Watch, number: int, name: str, calls: Sequence[Call]) -> Track
             continue
         track.nodes.append((at.node, step))
         if watch.is_unexpected(call.token):
-            track.notes.append((at.node, Note("writes the unexpected", number, step)))
+            track.notes.append((at.node, Note("unexpected write", number, step)))
     track.last = at.node
     end = watch.at_end(at)
     if end is not None:

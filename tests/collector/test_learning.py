@@ -250,3 +250,48 @@ def test_real_runs_over_the_wire(tmp_path: Path) -> None:
 
     assert facts(one) == facts(other)
     assert len(facts(one)) == len(made)
+
+
+def test_folders_of_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder stands for its whole recordings; folders for the output are made."""
+    spans_, out = tmp_path / "spans", tmp_path / "specs" / "deep" / "r.yaml"
+    spans_.mkdir()
+    plain(spans_ / "a.jsonl", *RUNS)
+    (spans_ / "b.jsonl.gz.open").write_bytes(b"half a file")
+
+    assert main(["learn", str(spans_), "--id", "r", "--out", str(out)]) == 0
+    assert f"learnt from {len(RUNS)} runs" in capsys.readouterr().out
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit, match="1"):
+        main(["learn", str(tmp_path / "empty"), "--id", "r", "--out", str(out)])
+    assert "no *.jsonl or *.jsonl.gz in this folder" in capsys.readouterr().err
+
+
+def test_doubts_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reference whose page would come in every good run is warned of when it is learnt."""
+    runs = [(str(n), [("get_a", {}), ("book_b", {"id": n})], 1.0) for n in range(4)]
+    out = tmp_path / "r.yaml"
+
+    assert (
+        main(["learn", str(plain(tmp_path / "x", *runs)), "--id", "r", "--out", str(out)]) == 0
+    )
+    assert (
+        "warning noisy_alarm: unexpected_write was raised in 4 of 4" in capsys.readouterr().out
+    )
+
+
+def test_replay_tells_what_a_reference_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each session's first divergence, risk and alarms stand in the table."""
+    usual = [(str(n), [("get_a", {}), ("book_b", {"x": 1})], 1.0) for n in range(3)]
+    odd = plain(tmp_path / "odd", ("odd", [("drop_c", {}), ("book_b", {"x": 9})], 0.0))
+    out = tmp_path / "r.yaml"
+    main(["learn", str(plain(tmp_path / "x", *usual)), "--id", "r", "--out", str(out)])
+    capsys.readouterr()
+
+    assert main(["replay", str(odd), "--specs", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "against references: 1 of 1 raise an alarm" in said
+    assert "call 1 wrong_tool, usual: get_a" in said
+    assert "unexpected_write (page)" in said
