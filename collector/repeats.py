@@ -67,15 +67,18 @@ class Repeats(NamedTuple):
         found: float | None = getattr(self.scores, name) if self.scores is not None else None
         return found
 
+    def values(self) -> dict[str, float | None]:
+        """All of `AVERAGED`, in that order."""
+        return {name: self.value(name) for name in AVERAGED}
+
     def as_json(self) -> dict[str, Any]:
         """The group as a JSON object."""
-        told = {name: self.value(name) for name in AVERAGED}
         return {
             "agent": self.agent,
             "task": self.task or None,
             "runs": self.runs,
             "compared": self.compared,
-            **told,
+            **self.values(),
             "answers": self.answers,
         }
 

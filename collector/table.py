@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collector.comparing import VECTOR, AgentScores, Mean, Spread
-from collector.repeats import AVERAGED, AgentMeans, Repeats
+
+if TYPE_CHECKING:
+    from collector.repeats import AgentMeans, Repeats
 
 __all__ = ["agents", "aligned", "distributions", "means", "printable", "table", "tasks"]
 
@@ -127,12 +129,12 @@ def tasks(found: Sequence[Repeats], overall: Sequence[AgentMeans]) -> Iterator[s
               "first two", "answers"]  # fmt: skip
     rows = [
         [_cell(each.agent), _cell(each.task or None), str(each.runs),
-         *(_cell(each.value(name)) for name in AVERAGED)]
+         *map(_cell, each.values().values())]
         for each in found
     ]  # fmt: skip
     rows += [
         [_cell(each.agent), f"mean of {each.tasks}", str(each.runs),
-         *(_cell(each.means[name]) for name in AVERAGED)]
+         *map(_cell, each.means.values())]
         for each in overall if each.tasks > 1
     ]  # fmt: skip
     yield ""

@@ -6,9 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collector.cli import main
 from collector.learning import BadLabels, learn_files, read_files
@@ -141,14 +144,22 @@ def test_bad_labels(tmp_path: Path, labels: str) -> None:
         read_files([plain(tmp_path / "runs.jsonl", *RUNS)], labels=tmp_path / "labels")
 
 
-def test_order_of_files(tmp_path: Path) -> None:
-    """Files in any order give the same document, to the letter."""
-    files = [plain(tmp_path / f"{run[0]}.jsonl", run) for run in RUNS]
+@given(st.permutations(range(4)), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_order_of_files(order: list[int], split: bool) -> None:
+    """Files in any order, spans and plain runs, give the same document, to the letter."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [plain(folder / f"{run[0]}.jsonl", run) for run in RUNS[:3]]
+        files.append(folder / "spans.jsonl")
+        calls = [("get_a", {"x": 1}, False), ("book_b", {"x": 2}, True)]
+        lines = [spans(f"s{n}", calls, {"reward": 1.0}) for n in range(2)]
+        files[-1].write_text("\n".join(lines[::-1] if split else lines))
+        told = [files, [files[place] for place in order]]
+        for out, given_ in zip("ab", told, strict=True):
+            list(learn_files(given_, folder / out, id_="r", success="reward=1"))
 
-    list(learn_files(files, tmp_path / "one.yaml", id_="r", success="reward=1"))
-    list(learn_files(files[::-1], tmp_path / "other.yaml", id_="r", success="reward=1"))
-
-    assert (tmp_path / "one.yaml").read_text() == (tmp_path / "other.yaml").read_text()
+        assert (folder / "a").read_text() == (folder / "b").read_text()
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
