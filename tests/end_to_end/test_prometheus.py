@@ -117,6 +117,58 @@ def test_rules_fire_when_they_should() -> None:
     _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / "rules_test.yml"))
 
 
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
+    """It is seen pending, where it has a `for`, and firing, beside what must not fire; and without
+    any series it is silent, but for the two that say so.
+    """
+    tests = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
+    name = rule["alert"]
+    nothing = next(test for test in tests if not test["input_series"])
+    silent = str(nothing["promql_expr_test"])
+    if name == "AgentMonitorWatchdog":
+        assert name in silent
+        return
+    assert (name in silent) == (name == "AgentMonitorDown")
+    told = {
+        state
+        for test in tests
+        if test["name"] == name
+        for asked in test["promql_expr_test"]
+        for sample in asked["exp_samples"]
+        for state in ("pending", "firing")
+        if f'alertstate="{state}"' in sample["labels"]
+    }
+    assert told == ({"pending", "firing"} if "for" in rule else {"firing"})
+    series = [
+        each["series"]
+        for test in tests
+        if name in test["name"]
+        for each in test["input_series"]
+    ]
+    calm = '="good"' if name != "AgentMonitorVerdictLatencyHigh" else 'le="0.01"'
+    assert any(calm in text for text in series)
+
+
+def test_no_rule_alerts_for_a_spec_in_shadow() -> None:
+    """What an agent did alerts only under a spec that pages."""
+    for rule in ALERTS:
+        of_spec = "spec" in rule["expr"] and not rule["alert"].startswith("AgentMonitor")
+        if of_spec and rule["alert"] != "AgentSessionsUnmatched":
+            assert 'offrails_spec_info{mode="page"}' in rule["expr"], rule["alert"]
+
+
+def test_every_metric_named_anywhere_is_exported() -> None:
+    """In documents, boards, deployments and code: no name is of a metric that there is not."""
+    known = exported() | {f"offrails_{name}" for name in TABLE}
+    for folder in ("docs", "deploy", "grafana", "dfa_specs", "collector", "monitor"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in {".md", ".yml", ".yaml", ".json", ".py", ".html", ".js"}:
+                text = file.read_text()
+                named = set(re.findall(r"(?<![:\w])offrails_[a-z0-9_]+", text))
+                assert named <= known, (file, named - known)
+
+
 def test_the_configurations_are_sound() -> None:
     """Prometheus' and Alertmanager's own checks; a critical page goes to the pager."""
     _check(_tool("promtool"), "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
