@@ -234,7 +234,8 @@ class Alerts(_Section):
         None, description="File to which harmful verdicts are appended, as JSON lines."
     )
     otlp_endpoint: Url = Field(
-        "", description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`)."
+        "",
+        description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`); needs `offrails[otlp]`.",
     )
     settle_seconds: float = Field(
         0.5, ge=0, description="A page waits so long where an earlier call may still revise it."

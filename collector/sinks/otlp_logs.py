@@ -1,31 +1,32 @@
 """Verdicts and scores as OTLP log events `gen_ai.evaluation.result`, on the judged span.
 
-Written with the protocol's own messages, which the receivers need anyway, and posted by the same
-client as every other sink: the same bounds, timeouts and retries, and no further dependency.
+Sent by opentelemetry-exporter-otlp, so that whatever it knows (`OTEL_EXPORTER_OTLP_*` for headers,
+certificates, compression) works here too. It costs memory and time to import: it is imported where
+an endpoint is set, and nowhere else.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
-
-from collector.sinks.http import post
+from collector.sinks.http import DeliveryError
 from monitor.records import Kind, Verdict
 from monitor.totals import SessionFinished
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import ReadableLogRecord
 
 __all__ = ["EVENT", "Event", "OtlpLogs", "of_session", "of_verdict"]
 
 EVENT = "gen_ai.evaluation.result"
 
-_SEVERITIES: Mapping[str, SeverityNumber.ValueType] = {
-    "info": SeverityNumber.SEVERITY_NUMBER_INFO,
-    "warning": SeverityNumber.SEVERITY_NUMBER_WARN,
-    "critical": SeverityNumber.SEVERITY_NUMBER_ERROR,
-}
+GRACE_SECONDS = 1.0
+"""The exporter has its own timeout; after so much more it is not waited for."""
 
 
 class Event(NamedTuple):
@@ -105,49 +106,88 @@ class OtlpLogs:
     Args:
         endpoint: its base, such as http://127.0.0.1:4318; /v1/logs is added.
         timeout_seconds: for a whole request.
+
+    Raises:
+        OSError: a sentence; the exporter is not installed.
     """
 
     name = "otlp"
 
     def __init__(self, endpoint: str, timeout_seconds: float) -> None:
-        self._url = endpoint.rstrip("/") + "/v1/logs"
-        self._timeout_seconds = timeout_seconds
+        try:
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        except ImportError:
+            raise OSError(
+                "alerts.otlp_endpoint needs opentelemetry-exporter-otlp: pip install 'offrails[otlp]'"
+            ) from None
+        # What fails is counted here, and told by the metrics: our log is ours.
+        logger = logging.getLogger("opentelemetry.exporter")
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+        self._exporter = OTLPLogExporter(
+            endpoint=endpoint.rstrip("/") + "/v1/logs", timeout=timeout_seconds
+        )
+        self._patience_seconds = timeout_seconds + GRACE_SECONDS
+        # It waits for the network: in a thread of its own, one request at a time.
+        self._thread = ThreadPoolExecutor(1, "otlp-logs")
 
     async def send(self, messages: Sequence[Event]) -> None:
         """Each message is an event."""
-        body = _request(messages).SerializeToString()
-        headers = {"content-type": "application/x-protobuf"}
-        await post(self._url, body, headers, self._timeout_seconds)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._patience_seconds):
+                arrived = await loop.run_in_executor(self._thread, self._export, messages)
+        except TimeoutError:
+            raise DeliveryError("no answer in time") from None
+        if not arrived:
+            raise DeliveryError("the exporter gave up")
+
+    def _export(self, messages: Sequence[Event]) -> bool:
+        return self._exporter.export(_records(messages)).name == "SUCCESS"
 
 
-def _request(events: Sequence[Event]) -> ExportLogsServiceRequest:
-    request = ExportLogsServiceRequest()
-    group = request.resource_logs.add()
-    group.resource.attributes.append(_pair("service.name", "offrails"))
-    scope = group.scope_logs.add()
-    scope.scope.name = "offrails"
-    scope.log_records.extend(_record(event) for event in events)
-    return request
+def _records(events: Sequence[Event]) -> list[ReadableLogRecord]:
+    from opentelemetry._logs import LogRecord, SeverityNumber
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    numbers = {
+        "info": SeverityNumber.INFO,
+        "warning": SeverityNumber.WARN,
+        "critical": SeverityNumber.ERROR,
+    }
+    resource, scope = Resource({"service.name": "offrails"}), InstrumentationScope("offrails")
+    return [
+        ReadableLogRecord(
+            LogRecord(
+                timestamp=event.at_ns,
+                observed_timestamp=event.at_ns,
+                context=_on_span(event),
+                severity_text=event.severity,
+                severity_number=numbers.get(event.severity, SeverityNumber.WARN),
+                attributes={name: _clean(value) for name, value in event.attributes.items()},
+                event_name=EVENT,
+            ),
+            resource,
+            scope,
+        )
+        for event in events
+    ]
 
 
-def _record(event: Event) -> LogRecord:
-    return LogRecord(
-        time_unix_nano=event.at_ns,
-        observed_time_unix_nano=event.at_ns,
-        severity_number=_SEVERITIES.get(event.severity, SeverityNumber.SEVERITY_NUMBER_WARN),
-        severity_text=event.severity,
-        event_name=EVENT,
-        attributes=[_pair(name, value) for name, value in event.attributes.items()],
-        trace_id=event.trace_id,
-        span_id=event.span_id,
+def _on_span(event: Event) -> Context | None:
+    """The judged span as the event's own; a session's scores are of no span."""
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
+
+    if not event.span_id:
+        return None
+    trace_id, span_id = (
+        int.from_bytes(each, "big") for each in (event.trace_id, event.span_id)
     )
+    return set_span_in_context(NonRecordingSpan(SpanContext(trace_id, span_id, is_remote=True)))
 
 
-def _pair(name: str, value: str | int | float) -> KeyValue:
-    if isinstance(value, str):
-        # Half a surrogate pair has no place in the protocol's texts.
-        value = value.encode(errors="replace").decode()
-        return KeyValue(key=name, value=AnyValue(string_value=value))
-    if isinstance(value, int):
-        return KeyValue(key=name, value=AnyValue(int_value=value))
-    return KeyValue(key=name, value=AnyValue(double_value=value))
+def _clean(value: str | int | float) -> str | int | float:
+    """Half a surrogate pair, which an agent may well say, has no place in the protocol's texts."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

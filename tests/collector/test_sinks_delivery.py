@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from collector.settings import Webhook as WebhookSettings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.http import DeliveryError, post
+from collector.sinks.otlp_logs import OtlpLogs, of_verdict
 from collector.sinks.queue import Backoff, Queue
 from collector.sinks.webhook import SIGNATURE, payload, signature
 from monitor.records import Kind, Reason, SessionKey, Verdict
@@ -77,7 +80,9 @@ class Receiver:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             line, *rest = head.strip().split("\r\n")
-            headers = dict(each.split(": ", 1) for each in rest)
+            headers = {
+                name.lower(): value for name, value in (each.split(": ", 1) for each in rest)
+            }
             body = await reader.readexactly(int(headers["content-length"]))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -375,8 +380,9 @@ def test_a_dripping_receiver_is_bounded_in_time() -> None:
     run(main)
 
 
-def test_lines_and_log_events(tmp_path: Path) -> None:
+def test_lines_and_log_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each harmful verdict is a line, and an event on the judged span; scores at the end."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     async def main() -> None:
         file = tmp_path / "verdicts.jsonl"
@@ -407,6 +413,50 @@ def test_lines_and_log_events(tmp_path: Path) -> None:
         assert told[1]["gen_ai.evaluation.score.value"].double_value == 1.0
 
     run(main)
+
+
+def test_log_events_wait_for_a_receiver_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver of events that refuses and hangs costs its queue; when it is back they arrive."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+    async def main() -> None:
+        async with Receiver(b"HTTP/1.1 400 No\r\ncontent-length: 0\r\n\r\n") as logs:
+            queue = Queue(OtlpLogs(logs.url, 0.3), 10, QUICK)
+            queue.start()
+            hostile = verdict()._replace(tool="wa\ud800ter\n")
+            queue.put(of_verdict(hostile, NOW))
+            await until(lambda: queue.retries >= 1)
+            logs.answer = None
+            await until(lambda: queue.retries >= 2)
+            logs.answer = OK
+            await until(lambda: queue.results["ok"] == 1)
+            await queue.stop(1)
+        body = logs.requests[-1][2]
+        assert b"gen_ai.evaluation.result" in body
+        assert b"wa?ter" in body
+
+    run(main)
+
+
+def test_the_exporter_is_imported_only_where_it_is_used() -> None:
+    """Start-up and memory do not pay for what is off; where it is missing, a sentence says so."""
+    program = (
+        "import sys, collector.app, collector.cli; "
+        "print(sorted(n for n in sys.modules if n.startswith(('opentelemetry.sdk', "
+        "'opentelemetry.exporter', 'requests'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sets an endpoint and has not installed the extra is told its name."""
+    name = "opentelemetry.exporter.otlp.proto.http._log_exporter"
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(OSError, match=r"offrails\[otlp\]"):
+        OtlpLogs("http://127.0.0.1:1", 1)
 
 
 def test_a_slow_reader_of_the_feed_loses_the_oldest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -53,7 +54,9 @@ def _installed(python: str, source: Path, home: Path) -> None:
     """The stage's RUN lines, with another place for /opt."""
     first = DOCKERFILE.read_text().partition("AS demo-build")[0]
     for line in re.findall(r"^RUN (.+)$", first, re.MULTILINE):
-        words = [word.replace("/opt/offrails", str(home / "offrails")) for word in line.split()]
+        words = [
+            word.replace("/opt/offrails", str(home / "offrails")) for word in shlex.split(line)
+        ]
         command = [python if word == "python" else word for word in words]
         done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (line, done.stderr[-2000:])
