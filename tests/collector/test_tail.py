@@ -8,13 +8,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.sinks.event import as_event
 from collector.tail import Filters, TailError, lines, tail, worded
+from monitor.records import Kind, Reason, SessionKey, Verdict
 
 HARMFUL: dict[str, Any] = {
     "agent": "rover",
@@ -137,3 +140,33 @@ def test_the_verb(service: Service) -> None:
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[0]) == HARMFUL
+
+
+def test_the_page_of_the_api_shows_a_verdict_as_it_is() -> None:
+    """The example has every field that a line of the stream has, in its order, and no other."""
+    text = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    shown = json.loads(text.partition("```json\n")[2].partition("```")[0])
+    verdict = Verdict(
+        session=SessionKey("", "field-7"),
+        agent="rover",
+        spec="farm_rover",
+        spec_version="1",
+        mode="page",
+        kind=Kind.HARMFUL,
+        reason=Reason.OUT_OF_ORDER,
+        severity="critical",
+        step=2,
+        tool="water",
+        symbol="water",
+        skipped=("move", "scan", "open_valve"),
+        allowed=("move",),
+        state_before="unlocked",
+        state="unlocked",
+        final=False,
+        revised_from=None,
+        trace_id=(1).to_bytes(16, "big"),
+        span_id=bytes.fromhex("0000000200000002"),
+    )
+
+    assert list(shown) == list(as_event(verdict))
+    assert shown == as_event(verdict)
