@@ -18,6 +18,7 @@ from monitor.exposition import TABLE
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+RULE_TESTS = ("rules_test.yml", "alerts_test.yml")
 BUDGET, FASTEST = 0.01, 14.4
 
 _NAME = re.compile(r"\b(?:offrails|process)_[a-z0-9_]+\b")
@@ -112,9 +113,10 @@ def test_rules_are_sound() -> None:
     _check(_tool("promtool"), "check", "rules", "--lint=all", "--lint-fatal", str(RULES))
 
 
-def test_rules_fire_when_they_should() -> None:
+@pytest.mark.parametrize("file", RULE_TESTS)
+def test_rules_fire_when_they_should(file: str) -> None:
     """`promtool test rules`: firing, pending, not firing, and nothing there at all."""
-    _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / "rules_test.yml"))
+    _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / file))
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
@@ -122,7 +124,8 @@ def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
     """It is seen pending, where it has a `for`, and firing, beside what must not fire; and without
     any series it is silent, but for the two that say so.
     """
-    tests = yaml.safe_load((DEPLOY / "prometheus" / "rules_test.yml").read_text())["tests"]
+    texts = ((DEPLOY / "prometheus" / file).read_text() for file in RULE_TESTS)
+    tests = [test for text in texts for test in yaml.safe_load(text)["tests"]]
     name = rule["alert"]
     nothing = next(test for test in tests if not test["input_series"])
     silent = str(nothing["promql_expr_test"])
