@@ -268,6 +268,17 @@ def test_monitor_is_before_sampling() -> None:
     assert exporter["retry_on_failure"] == {"enabled": False}
 
 
+def test_scrapes_are_let_in_whole() -> None:
+    """A limit below what a full monitor exports would make Prometheus throw away all of it."""
+    limits = [
+        int(found)
+        for file in DEPLOY.rglob("*.y*ml")
+        for found in re.findall(r"sample_?[lL]imit: (\d+)", file.read_text())
+    ]
+    assert len(limits) == 4
+    assert min(limits) > 150 * Settings().metrics_pairs_max + 10_000
+
+
 # --- all of it ------------------------------------------------------------------------------------
 
 
