@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.end_to_end.alerting import CRITICAL, Pages, paging_specs, sdk_calls
-from tests.end_to_end.service import eventually
+from tests.end_to_end.service import Service, eventually
 from tests.end_to_end.traffic import Rover, send
 
 if TYPE_CHECKING:
@@ -135,6 +135,21 @@ def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
     assert sorted(took)[20] < 0.1
     assert service.metric("offrails_calls_total", verdict="harmful") == 40
     assert service.metric("offrails_alert_queue_length", sink="webhook") <= 5
+
+
+def test_log_events_leave_by_the_exporter(serve: Serve, shared: Service) -> None:
+    """Harm is an event at an OTLP receiver of logs; our own log stays one of JSON lines."""
+    before = shared.metric("offrails_ingest_requests_total", signal="logs")
+    service = serve(
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_ALERTS_OTLP_ENDPOINT=f"http://{shared.addresses['http']}",
+        OFFRAILS_ALERTS_TIMEOUT_SECONDS="1",
+    )
+    send(service, Rover("told", 3).calls("made_up_tool").spans)
+
+    eventually(lambda: service.metric("offrails_alerts_sent_total", sink="otlp", result="ok"))
+    assert shared.metric("offrails_ingest_requests_total", signal="logs") > before
+    assert service.events("harmful_call")
 
 
 def test_tail_shows_verdicts_as_they_come(serve: Serve) -> None:
