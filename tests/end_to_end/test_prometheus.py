@@ -170,7 +170,13 @@ def test_every_metric_named_anywhere_is_exported() -> None:
             if file.suffix in {".md", ".yml", ".yaml", ".json", ".py", ".html", ".js"}:
                 text = file.read_text()
                 named = set(re.findall(r"(?<![:\w])offrails_[a-z0-9_]+", text))
-                assert named <= known, (file, named - known)
+                lost = {name for name in named - known if not _begins(name, known)}
+                assert lost == set(), file
+
+
+def _begins(name: str, known: set[str]) -> bool:
+    """`offrails_worst_session_` and a star stands for several."""
+    return name.endswith("_") and any(each.startswith(name) for each in known)
 
 
 def test_the_configurations_are_sound() -> None:
