@@ -17,10 +17,13 @@ from monitor.session.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import Ended, Session
 from monitor.session.table import Table
+from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished, Totals
 
 __all__ = ["Monitor", "Named"]
+
+NEVER = 2**63
 
 QUIET_MAX = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
@@ -48,6 +51,7 @@ class Monitor:
         self.limits = limits or Limits()
         self.started_ns = started_ns
         self.binder = Binder(specs)
+        self._expires_ns = self._next_expiry()
         self.totals = Totals(self.limits.hold_ns, self.limits.pairs_max)
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""
@@ -77,11 +81,24 @@ class Monitor:
             return False
         self.binder = binder
         self._court.use(binder)
+        self._expires_ns = self._next_expiry()
         for pair in self.totals.pairs.values():
             judge = binder.judges.get(pair.spec)
             if judge is not None:
                 pair.severities = tuple(sorted({*pair.severities, *judge.severities}))
         return True
+
+    def _next_expiry(self) -> int:
+        """When the next accepted call of a spec is harmful again."""
+        specs = (judge.spec for judge in self.binder.judges.values())
+        return min(
+            (expires_ns(each) for spec in specs for each in spec.accepted), default=NEVER
+        )
+
+    def _expire(self, now: int) -> None:
+        """Accepted calls whose last day is over are harmful, in sessions that begin from now on."""
+        day = day_of(now)
+        self.use([in_force(judge.spec, day) for judge in self.binder.judges.values()])
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -276,6 +293,8 @@ class Monitor:
         Returns:
             Sessions that have ended, with those evicted since the last tick.
         """
+        if now >= self._expires_ns:
+            self._expire(now)
         self._settle(now)
         finished = list(self._evicted)
         self._evicted.clear()

@@ -48,7 +48,6 @@ CODES: dict[str, tuple[Severity, str]] = {
         "error",
         "One call would both stay and move: the verdicts are ambiguous.",
     ),
-    "wrong_edge_source": ("error", "The edge is listed under a state it does not start from."),
     "no_accepting_state_reachable": ("error", "No session can ever finish the task."),
     "too_many_golden_paths": (
         "error",
@@ -64,6 +63,12 @@ CODES: dict[str, tuple[Severity, str]] = {
         "An agent can go round without harm; golden paths leave the round out.",
     ),
     "trap": ("warning", "A session that gets there can no longer finish, and no call says so."),
+    # --- accepted calls ---
+    "expired_acceptance": ("warning", "The call is harmful again where it was accepted."),
+    "needless_acceptance": (
+        "warning",
+        "The entry changes nothing, because the call is allowed there; perhaps another was meant.",
+    ),
     # --- constraints ---
     "invalid_constraint": (
         "error",

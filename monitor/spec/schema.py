@@ -23,7 +23,13 @@ from pydantic import (
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
 
-__all__ = ["ConventionsDocument", "SpecDocument", "SymbolDocument", "json_schema"]
+__all__ = [
+    "AcceptDocument",
+    "ConventionsDocument",
+    "SpecDocument",
+    "SymbolDocument",
+    "json_schema",
+]
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 """A symbol, state or tool. Numbers are accepted as they are written."""
@@ -162,6 +168,24 @@ ConventionsChoice = Annotated[
 ]
 
 
+Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+class AcceptDocument(_Part):
+    """A call that is not harmful for a time, because somebody says so and why."""
+
+    symbol: Name
+    state: Name = Field(
+        description="where the call is made; beside `constraint`, that constraint's own state"
+    )
+    constraint: str | None = Field(
+        default=None, description="which constraint, as verdicts name it"
+    )
+    who: Annotated[str, StringConstraints(min_length=1)] = Field(description="who says so")
+    why: Annotated[str, StringConstraints(min_length=1)]
+    until: Day = Field(description="the last day, as 2026-12-31, in UTC")
+
+
 class SpecDocument(_Part):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
@@ -212,6 +236,9 @@ class SpecDocument(_Part):
     )
     undo: dict[Name, Name] = Field(
         default={}, description="symbol -> the symbol that undoes it"
+    )
+    accept: list[AcceptDocument] = Field(
+        default=[], description="calls that are not harmful for a time"
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import date
+from typing import Any, Literal, NamedTuple
 
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
@@ -15,7 +16,14 @@ from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
 from monitor.spec.learnt import Learnt
 
-__all__ = ["GOLDEN_LISTED_MAX", "GOLDEN_MAX", "MatchRules", "SeverityRules", "Spec"]
+__all__ = [
+    "GOLDEN_LISTED_MAX",
+    "GOLDEN_MAX",
+    "Acceptance",
+    "MatchRules",
+    "SeverityRules",
+    "Spec",
+]
 
 GOLDEN_LISTED_MAX = 64
 """Up to this many golden paths running rows are kept; above, scores come when asked for."""
@@ -74,6 +82,19 @@ class MatchRules:
         )
 
 
+class Acceptance(NamedTuple):
+    """A call that is not harmful until a day is over, because somebody said so."""
+
+    symbol: str
+    state: str
+    constraint: str | None
+    """Whose state it is, where the spec has constraints."""
+    who: str
+    why: str
+    until: date
+    """The last day, in UTC."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Spec:
     """One version of one spec document, compiled. Compared by identity."""
@@ -107,6 +128,10 @@ class Spec:
     """Warnings."""
     learnt: Learnt | None = None
     """Of a reference learnt from runs: what sessions are compared with."""
+    accepted: tuple[Acceptance, ...] = ()
+    """Accepted calls in force: `machine` has a self-loop for each."""
+    bare: Machine | None = None
+    """The machine without them; None where there are none."""
 
     @classmethod
     def observer(cls) -> Spec:
