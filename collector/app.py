@@ -194,6 +194,9 @@ class App:
             try:
                 now = self._clock()
                 finished = self.monitor.tick(now)
+                news = self.monitor.news()
+                if news:
+                    self._deliver(news)
                 self._alerts.ended(finished)
                 self._note(finished)
                 self._introduce(now)
@@ -210,6 +213,8 @@ class App:
                 agent=event.agent,
                 spec=event.spec or None,
                 ended=event.ended,
+                unsatisfied=list(event.unsatisfied),
+                missed=list(event.missed),
                 **event.scores._asdict(),
             )
 

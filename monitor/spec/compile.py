@@ -31,6 +31,7 @@ from monitor.spec.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.schema import (
     AcceptDocument,
     ConventionsDocument,
+    DeadlineDocument,
     SeverityDocument,
     SpecDocument,
     SymbolDocument,
@@ -44,6 +45,7 @@ from monitor.spec.spec import (
     Spec,
 )
 from monitor.spec.symbols import check_overlaps, read_pattern, read_symbols
+from monitor.spec.timing import NO_TIMING, Timing, read_timing
 
 __all__ = ["compile_text"]
 
@@ -175,6 +177,7 @@ _KEYS: Final = sorted(
         SymbolDocument,
         ConventionsDocument,
         AcceptDocument,
+        DeadlineDocument,
         ReferenceDocument,
     )
     for name, field in model.model_fields.items()
@@ -195,6 +198,7 @@ class _Parts:
     golden_count: int
     golden_lengths: tuple[int, ...]
     accepted: tuple[Acceptance, ...] = ()
+    timing: Timing = NO_TIMING
 
 
 def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
@@ -212,8 +216,9 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
         return None
     check_graph(model, machine, notes)
     accepted = read_accept(model, machine, notes, day)
+    timing = read_timing(model, machine, notes)
     parts = _with_golden(model, symbols, machine, rules, notes)
-    return parts and replace(parts, accepted=accepted)
+    return parts and replace(parts, accepted=accepted, timing=timing)
 
 
 def _with_golden(
@@ -268,6 +273,9 @@ def _spec(
         again=model.again,
         alphabet=match.build(parts.symbols, conventions.failed_calls),
         machine=accepting(parts.machine, parts.accepted),
+        deadlines=parts.timing.deadlines,
+        idle_ns=parts.timing.idle_ns,
+        idle_by_state=dict(parts.timing.idle_by_state),
         accepted=parts.accepted,
         bare=parts.machine if parts.accepted else None,
         golden=parts.golden,

@@ -63,6 +63,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "An agent can go round without harm; golden paths leave the round out.",
     ),
     "trap": ("warning", "A session that gets there can no longer finish, and no call says so."),
+    "impossible_deadline": (
+        "warning",
+        "Every session that makes the first call misses the deadline, whatever it does.",
+    ),
     # --- accepted calls ---
     "expired_acceptance": ("warning", "The call is harmful again where it was accepted."),
     "needless_acceptance": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
 from monitor.automaton.dfa import Machine
 from monitor.automaton.dfa import build as build_automaton
-from monitor.records import Conventions, Reason
+from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
 from monitor.spec.learnt import Learnt
@@ -20,6 +20,7 @@ __all__ = [
     "GOLDEN_LISTED_MAX",
     "GOLDEN_MAX",
     "Acceptance",
+    "Deadline",
     "MatchRules",
     "SeverityRules",
     "Spec",
@@ -42,7 +43,7 @@ class SeverityRules:
     states: Mapping[str, str]
     reasons: Mapping[str, str]
 
-    def of(self, tool: str, state: str | None, reason: Reason | None) -> str:
+    def of(self, tool: str, state: str | None, reason: Reason | Obstacle | None) -> str:
         """Severity of a harmful call of `tool`, made in `state` (None: several are possible)."""
         if state is not None and state in self.states:
             return self.states[state]
@@ -80,6 +81,18 @@ class MatchRules:
         return all(
             name in attributes and matches(attributes[name]) for name, matches in self.rules
         )
+
+
+class Deadline(NamedTuple):
+    """After a call of one kind, a call of another must begin in time."""
+
+    first: frozenset[int]
+    """Symbols; any of them."""
+    then: frozenset[int]
+    within_ns: int
+    """From the place of the one call in the order to that of the other: both starts, as a rule."""
+    text: str
+    """For verdicts."""
 
 
 class Acceptance(NamedTuple):
@@ -128,6 +141,11 @@ class Spec:
     """Warnings."""
     learnt: Learnt | None = None
     """Of a reference learnt from runs: what sessions are compared with."""
+    deadlines: tuple[Deadline, ...] = ()
+    idle_ns: int = 0
+    """How long a session may make no call in a state that is not accepting; 0: any time."""
+    idle_by_state: Mapping[int, int] = field(default_factory=dict)
+    """The same by state, where the document says so."""
     accepted: tuple[Acceptance, ...] = ()
     """Accepted calls in force: `machine` has a self-loop for each."""
     bare: Machine | None = None

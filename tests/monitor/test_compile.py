@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor.automaton import paths
 from monitor.automaton.dfa import UNDEFINED, Automaton
-from monitor.records import Conventions, Reason
+from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.compile import compile_text
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
@@ -180,7 +180,7 @@ def test_version_is_as_written() -> None:
         ({"conventions": "alive"}, "invalid_document"),
         ({"conventions": {"beta": 1}}, "invalid_document"),
         ({"conventions": {"lambda_": 1}}, "invalid_document"),
-        ({"deadlines": []}, "invalid_document"),
+        ({"deadlines": {}}, "invalid_document"),
         ({"again": "yes"}, "invalid_document"),
         ({"id": "a\nb"}, "invalid_document"),
     ],
@@ -247,7 +247,8 @@ def test_severity_takes_the_most_specific() -> None:
 
 def test_severity_knows_every_reason() -> None:
     """The document's reasons are those verdicts have."""
-    assert set(ReasonName.__args__) == {str(reason) for reason in Reason}  # type: ignore[attr-defined]
+    known = {str(reason) for reason in (*Reason, *Obstacle)}
+    assert set(ReasonName.__args__) == known  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ _VALUE: st.SearchStrategy[Any] = st.recursive(
         st.dictionaries(
             st.sampled_from(
                 ["a", "b", "s", "tool", "arguments", "regex", "min", "max", "one_of", "any",
-                 "precedence", "at_most", "exactly", "init", "forbid", "default", "states"]
+                 "precedence", "at_most", "exactly", "init", "forbid", "default", "states",
+                 "symbol", "state", "who", "why", "until", "from", "to", "within"]
             ),
             inner,
             max_size=4,
@@ -100,7 +101,7 @@ _VALUE: st.SearchStrategy[Any] = st.recursive(
 _KEYS = (
     "version", "description", "kind", "mode", "severity", "match", "scope", "again", "alphabet",
     "initial", "accepting", "states", "transitions", "reads", "golden", "constraints",
-    "conventions", "concurrent", "order", "undo", "accept",
+    "conventions", "concurrent", "order", "undo", "accept", "deadlines", "idle",
 )  # fmt: skip
 _GOOD: dict[str, Any] = {
     "id": "x",
