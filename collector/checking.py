@@ -143,6 +143,10 @@ def _rejected(judged: Judged) -> Rejected | None:
                 session, spec, step["index"], step["tool"], why or step["reason"],
                 tuple(step["allowed"]),
             )  # fmt: skip
+    if judged["missed"]:
+        missed = judged["missed"][0]
+        why = f"{missed['reason']}: {missed['rule']}" if missed["rule"] else missed["reason"]
+        return Rejected(session, spec, None, "", f"{missed['kind']}: {why}", ())
     if judged["accepting"] is False:
         owed = " and ".join(judged["unsatisfied"])
         why = f"not kept: {owed}" if owed else f"{judged['state']!r} is not accepting"

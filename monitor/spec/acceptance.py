@@ -8,7 +8,7 @@ first day after it the call is harmful again, in sessions that begin from then o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Final, NamedTuple
@@ -90,10 +90,10 @@ def place_of(acceptance: Acceptance, machine: Machine) -> _Place | NoSuchPlace:
         return _in_constraint(acceptance, machine, symbol)
     if acceptance.constraint is not None:
         return NoSuchPlace("invalid_document", "constraint", "the spec has no constraints")
-    states = _states(machine)
+    states = machine.states if isinstance(machine, Automaton) else ()
     if acceptance.state not in states:
         return _no_state(acceptance.state, states)
-    return _Place(-1, states[acceptance.state], symbol)
+    return _Place(-1, states.index(acceptance.state), symbol)
 
 
 def _in_constraint(
@@ -104,25 +104,19 @@ def _in_constraint(
         key = "constraint" if acceptance.constraint is not None else ""
         return NoSuchPlace("invalid_document", key, said)
     index = machine.texts.index(acceptance.constraint)
-    states = _states(machine.constraints[index].automaton)
+    states = machine.constraints[index].automaton.states
     if acceptance.state not in states:
         return _no_state(acceptance.state, states)
-    return _Place(index, states[acceptance.state], symbol)
+    return _Place(index, states.index(acceptance.state), symbol)
 
 
-def _no_state(name: str, states: Iterable[str]) -> NoSuchPlace:
+def _no_state(name: str, states: Sequence[str]) -> NoSuchPlace:
     said = f"there is no state {name!r}, but {_listed(states)}"
     return NoSuchPlace("undeclared_state", "state", said)
 
 
-def _listed(names: Iterable[str]) -> str:
-    shown = [repr(name) for name in names]
-    return ", ".join(shown[:SHOWN_MAX]) + ", ..." * (len(shown) > SHOWN_MAX)
-
-
-def _states(machine: Machine) -> Mapping[str, int]:
-    names = machine.states if isinstance(machine, Automaton) else ()
-    return {name: number for number, name in enumerate(names)}
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:SHOWN_MAX])) + ", ..." * (len(names) > SHOWN_MAX)
 
 
 def is_needless(place: _Place, machine: Machine) -> bool:

@@ -305,7 +305,7 @@ class SpecDocument(_Part):
         "or by state",
     )
     accept: list[AcceptDocument] = Field(
-        default=[], description="calls that are not harmful for a time"
+        default=[], max_length=256, description="calls that are not harmful for a time"
     )
 
 

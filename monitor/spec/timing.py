@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
-from monitor.automaton.paths import reachable_symbols
+from monitor.automaton.paths import reachable
 from monitor.spec.machine import is_declared, no_state
 from monitor.spec.notes import Notes
 from monitor.spec.schema import DeadlineDocument, SpecDocument
@@ -23,6 +23,9 @@ class Timing(NamedTuple):
     idle_ns: int = 0
     idle_by_state: tuple[tuple[int, int], ...] = ()
 
+
+WORK_MAX: Final = 100_000
+"""States times symbols times deadlines: more are not searched."""
 
 NO_TIMING: Final = Timing()
 
@@ -49,7 +52,10 @@ def _deadline(
     text = f"{_shown(first)} -> {_shown(then)} within {entry.within:g} s"
     within_ns = round(entry.within * _SECOND)
     deadline = Deadline(_numbers(first, machine), _numbers(then, machine), within_ns, text)
-    if _is_hopeless(deadline, machine):
+    few = (
+        isinstance(machine, Automaton) and len(machine.table) * len(model.deadlines) < WORK_MAX
+    )
+    if few and _is_hopeless(deadline, machine):
         said = f"after {_shown(first)} no {_shown(then)} is ever allowed"
         notes.add("impossible_deadline", said, "deadlines", number)
     return deadline
@@ -84,8 +90,11 @@ def _is_hopeless(deadline: Deadline, machine: Machine) -> bool:
         for symbol in deadline.first
         if (target := machine.step(state, symbol)) != UNDEFINED
     }
-    ahead = (reachable_symbols(machine, target) for target in targets)
-    return not any(deadline.then & frozenset(symbols) for symbols in ahead)
+    return not any(
+        machine.step(state, symbol) != UNDEFINED
+        for state in reachable(machine, targets) or ()
+        for symbol in deadline.then
+    )
 
 
 def _by_state(

@@ -225,6 +225,14 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+def test_an_error_behind_many_warnings_still_refuses() -> None:
+    """The number of findings is bounded, and the bound never lets a spec pass."""
+    alphabet = {name: {"tool": name} for name in ("a", *(f"u{n}" for n in range(300)))}
+    entry = {"symbol": "a", "state": "G9", "who": "x", "why": "y", "until": "2030-01-01"}
+    [found] = refused(alphabet=alphabet, golden=[["a"]], accept=[entry, entry])
+    assert found.code == "undeclared_state"
+
+
 def test_unknown_keys_get_a_suggestion() -> None:
     """A misspelt key is refused, with the key that was probably meant."""
     [found] = refused(goldn=[["a"]])

@@ -201,6 +201,33 @@ BOMBS: dict[str, Callable[[], str]] = {
     "huge golden": lambda: _alphabet(3) + "golden:\n" + "  - [t0, t1, t2]\n" * 20_000,
     "long golden": lambda: _alphabet(1) + f"golden: [[{', '.join(['t0'] * 60_000)}]]",
     "many golden paths": lambda: _grid(60),
+    "many deadlines": lambda: (
+        _grid(99)
+        + "deadlines:\n"
+        + "  - {from: t0, to: t1, within: 1s}\n" * 64
+        + "idle: {"
+        + ", ".join(f"x{x}y{y}: 1h" for x in range(99) for y in range(99))
+        + "}\n"
+    ),
+    "many acceptances": lambda: (
+        _grid(99)
+        + "accept:\n"
+        + "  - {symbol: t0, state: x98y98, who: a, why: b, until: 2030-01-01}\n" * 256
+    ),
+    "too many acceptances": lambda: (
+        _grid(3)
+        + "accept:\n"
+        + "  - {symbol: t0, state: x1y1, who: a, why: b, until: 2030-01-01}\n" * 6_000
+    ),
+    "many accepted constraints": lambda: (
+        _constraints(250, lambda n: f"precedence: [t{n}, t{n + 1}]")
+        + "accept:\n"
+        + "".join(
+            f'  - {{constraint: "precedence: [t{n}, t{n + 1}]", symbol: t{n + 1}, '
+            f"state: before t{n}, who: a, why: b, until: 2030-01-01}}\n"
+            for n in range(250)
+        )
+    ),
     "wide product": lambda: _constraints(250, lambda n: f"response: [t{n}, t{n + 1}]"),
     "large counts": lambda: _constraints(5, lambda n: f"exactly: [t{n}, 9999]"),
     "impossible product": lambda: _constraints(
