@@ -529,7 +529,8 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
                 together=False,
                 progress=Progress(options.runs),
                 unnamed=_only_task(specs),
-            )
+            ),
+            specs,
         )
     except BadInput as problem:
         print(f"offrails: {problem}", file=sys.stderr)

@@ -44,7 +44,7 @@ from monitor.spec.spec import (
     SeverityRules,
     Spec,
 )
-from monitor.spec.symbols import check_overlaps, read_pattern, read_symbols
+from monitor.spec.symbols import check_overlaps, check_tools, read_pattern, read_symbols
 from monitor.spec.timing import NO_TIMING, Timing, read_timing
 
 __all__ = ["compile_text"]
@@ -208,6 +208,7 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
     for step, back in model.undo.items():
         for name in (step, back):
             is_declared(name, model, notes, "undo", step)
+    check_tools(model, notes)
     machine = read_machine(model, notes)
     if machine is None:
         return None

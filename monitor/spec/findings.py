@@ -36,6 +36,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "warning",
         "A call can match both symbols; which one wins is not what the more specific pattern says.",
     ),
+    "undeclared_tool": (
+        "warning",
+        "No symbol has the tool, so what is said of it is never used; perhaps a typing error.",
+    ),
     # --- the automaton ---
     "undeclared_symbol": ("error", "No call can match a symbol the alphabet does not declare."),
     "undeclared_state": ("error", "The state is not declared, so no session can be there."),
