@@ -18,7 +18,7 @@ from monitor.session.report import judgement_object
 from monitor.session.session import Ended, Session
 from monitor.session.table import Table
 from monitor.spec.acceptance import day_of, expires_ns, in_force
-from monitor.spec.spec import Spec
+from monitor.spec.spec import Acceptance, Spec
 from monitor.timekeeper import Timekeeper
 from monitor.totals import SessionFinished, Totals
 
@@ -58,6 +58,8 @@ class Monitor:
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
         self._names = Names()
+        self.expired: list[tuple[Spec, Acceptance]] = []
+        """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
         self._table = Table(self.limits.sessions_max)
         self._ledger = Ledger(self.totals, self._names)
         self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
@@ -102,7 +104,11 @@ class Monitor:
     def _expire(self, now: int) -> None:
         """Accepted calls whose last day is over are harmful, in sessions that begin from now on."""
         day = day_of(now)
-        self.use([in_force(judge.spec, day) for judge in self.binder.judges.values()])
+        specs = [judge.spec for judge in self.binder.judges.values()]
+        self.expired += [
+            (spec, each) for spec in specs for each in spec.accepted if each.until < day
+        ]
+        self.use([in_force(spec, day) for spec in specs])
 
     # --- calls ------------------------------------------------------------------------------
 

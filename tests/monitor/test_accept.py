@@ -125,7 +125,9 @@ def test_the_monitor_lets_it_expire_without_reading_the_file() -> None:
     [before] = monitor.observe(call("old", "close", 1, NOON), end - DAY_NS)
     monitor.tick(end - 1)
     [still] = monitor.observe(call("new", "close", 2, end - 1), end - 1)
+    assert monitor.expired == []
     monitor.tick(end)
+    assert monitor.expired == [(spec, CLOSE)]
     [kept] = monitor.observe(call("new", "close", 3, end + 1), end + 1)
     [after] = monitor.observe(call("newer", "close", 4, end + 1), end + 1)
 
