@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -18,7 +20,8 @@ from monitor.spec.compile import compile_text
 from monitor.spec.findings import CODES, Finding, has_errors
 from monitor.spec.spec import Spec
 
-BUNDLED = Path(__file__).parents[2] / "dfa_specs"
+ROOT = Path(__file__).parents[2]
+BUNDLED = ROOT / "dfa_specs"
 TEXTS = [path.read_text() for path in sorted(BUNDLED.rglob("*.yaml"))]
 SLOW_SECONDS = 2.0
 MEMORY_MAX = 200 * 1024 * 1024
@@ -260,3 +263,19 @@ def test_a_hostile_document_takes_little_memory(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < MEMORY_MAX
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BOMBS)
+def test_no_hostile_document_takes_much_of_the_process(name: str) -> None:
+    """The same for what libraries take, as the system sees it: 200 MB above an idle process."""
+    code = (
+        "import resource; from tests.monitor.test_fuzz_specs import BOMBS, compile_text;"
+        "used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024;"
+        f"text = BOMBS[{name!r}](); before = used(); compile_text(text, 'x.yaml');"
+        "print(used() - before)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert int(said.stdout) < MEMORY_MAX
