@@ -58,6 +58,8 @@ class Monitor:
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
         self._names = Names()
+        self.told_by_time = 0
+        """Verdicts on sessions that no call has brought."""
         self.expired: list[tuple[Spec, Acceptance]] = []
         """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
         self._table = Table(self.limits.sessions_max)
@@ -326,7 +328,9 @@ class Monitor:
         if now >= self._expires_ns:
             self._expire(now)
         self._settle(now)
-        self._news += self._timekeeper.tick(self._table.live, now)
+        told = self._timekeeper.tick(self._table.live, now)
+        self.told_by_time += len(told)
+        self._news += told
         finished = list(self._evicted)
         self._evicted.clear()
         before = now - self.limits.idle_ns

@@ -59,8 +59,11 @@ class Bounds:
 def bounds_of(spec: Spec, machine: Machine) -> Bounds | None:
     """The bounds of a spec whose sessions step `machine`; None where there are none.
 
-    Traps are looked for where the compiler has found one: every other spec costs nothing here.
+    Traps are looked for where the compiler has found one: every other spec costs nothing here. A
+    reference judges nothing.
     """
+    if spec.kind == "reference":
+        return None
     trapped = any(finding.code == "trap" for finding in spec.findings)
     traps = frozenset(dead_states(machine, TRAP_STATES_MAX)) if trapped else frozenset[int]()
     if not (spec.deadlines or spec.idle_ns or spec.idle_by_state or traps):

@@ -338,6 +338,15 @@ def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
     assert [each["reason"] for each in run.object()["missed"]] == []
 
 
+def test_a_reference_has_no_limits() -> None:
+    """What judges nothing says nothing of a session either."""
+    text = SHOP.replace("id: shop", "id: shop\nkind: reference")
+    run = Run(text)
+    run.take(call("order", 0))
+    assert run.tick(1_000) == []
+    assert run.object()["can_finish"] is None
+
+
 def test_without_limits_nobody_is_looked_at() -> None:
     """A spec that has none costs nothing: its sessions have no outlook and no timer."""
     run = Run(SHOP[: SHOP.index("deadlines")])
