@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.table import aligned, printable
-from monitor.records import Reason
+from monitor.records import Obstacle, Reason
 from monitor.spec.spec import Spec
 
 __all__ = ["ChangedCall", "ChangedSession", "Comparison", "SpecChange", "compare", "lines"]
@@ -69,7 +69,7 @@ class Side:
     sessions: int = 0
     harmful: int = 0
     pages: int = 0
-    """Harmful calls that would page: mode `page`, and a severity above `info`."""
+    """Harmful calls and missed limits that would page: mode `page`, a severity above `info`."""
     paged_sessions: int = 0
 
     def as_json(self, sessions: int) -> dict[str, Any]:
@@ -176,6 +176,7 @@ def _add(side: Side, judged: Judged | None, spec: Spec | None) -> None:
         return
     harms = [step for step in judged["steps"] if step["kind"] == "harmful"]
     pages = sum(_pages(step, spec) for step in harms)
+    pages += sum(_pages_missed(each, judged, spec) for each in judged["missed"])
     side.sessions += 1
     side.harmful += len(harms)
     side.pages += pages
@@ -188,8 +189,20 @@ def _pages(step: Mapping[str, Any], spec: Spec) -> bool:
     return spec.mode == "page" and severity != "info"
 
 
+def _pages_missed(missed: Mapping[str, Any], judged: Judged, spec: Spec) -> bool:
+    tool, obstacle = _tool(missed, judged), Obstacle(missed["reason"])
+    severity = spec.severity.of(tool, judged["state"], obstacle)
+    return spec.mode == "page" and severity != "info"
+
+
+def _tool(missed: Mapping[str, Any], judged: Judged) -> str:
+    """The tool of the call that a missed limit hangs on."""
+    steps = (each for each in judged["steps"] if each["span_id"] == missed["span_id"])
+    return next((str(each["tool"]) for each in steps), "")
+
+
 def _changed(known: Judged, was: Judged | None, now: Judged | None) -> ChangedSession | None:
-    calls = tuple(_changed_calls(was, now))
+    calls = (*_changed_calls(was, now), *_changed_limits(was, now))
     accepting = (
         None if was is None else was["accepting"],
         None if now is None else now["accepting"],
@@ -208,6 +221,35 @@ def _changed_calls(was: Judged | None, now: Judged | None) -> Iterator[ChangedCa
         step = old if old is not None else new
         if step is not None and _word(old) != _word(new):
             yield ChangedCall(step["index"], step["tool"], _word(old), _word(new))
+
+
+def _changed_limits(was: Judged | None, now: Judged | None) -> Iterator[ChangedCall]:
+    """Limits that one side finds missed and the other does not, by the calls they hang on."""
+    before, after = _limits(was), _limits(now)
+    for key in dict.fromkeys((*before, *after)):
+        missed, judged = before.get(key) or after[key]
+        old, new = (
+            "not judged" if side is None else _said(missed) if key in known else "in time"
+            for side, known in ((was, before), (now, after))
+        )
+        if old != new:
+            yield ChangedCall(missed["step"], _tool(missed, judged), old, new)
+
+
+def _limits(
+    judged: Judged | None,
+) -> dict[tuple[str, str | None, str], tuple[Mapping[str, Any], Judged]]:
+    if judged is None:
+        return {}
+    return {
+        (each["reason"], each["rule"], each["span_id"]): (each, judged)
+        for each in judged["missed"]
+    }
+
+
+def _said(missed: Mapping[str, Any]) -> str:
+    rule = f" ({missed['rule']})" if missed["rule"] else ""
+    return f"{missed['kind']}: {missed['reason']}{rule}"
 
 
 def _steps(judged: Judged | None) -> dict[tuple[str, str], Mapping[str, Any]]:

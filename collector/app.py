@@ -194,9 +194,13 @@ class App:
             try:
                 now = self._clock()
                 finished = self.monitor.tick(now)
+                news = self.monitor.news()
+                if news:
+                    self._deliver(news)
                 self._alerts.ended(finished)
                 self._note(finished)
                 self._introduce(now)
+                self._tell_expired()
             except Exception as error:  # noqa: BLE001
                 # Time must go on: final verdicts and ends of sessions depend on it.
                 self._report(error)
@@ -210,6 +214,8 @@ class App:
                 agent=event.agent,
                 spec=event.spec or None,
                 ended=event.ended,
+                unsatisfied=list(event.unsatisfied),
+                missed=list(event.missed),
                 **event.scores._asdict(),
             )
 
@@ -228,6 +234,20 @@ class App:
                 session_from=list(agent.told_by()),
                 arguments=bool(agent.arguments),
                 to_see_arguments=[] if agent.arguments else list(agent.switches),
+            )
+
+    def _tell_expired(self) -> None:
+        """One line for each accepted call that is harmful again from now on."""
+        while self.monitor.expired:
+            spec, entry = self.monitor.expired.pop(0)
+            self._log.warning(
+                "acceptance_expired",
+                spec=spec.id,
+                file=spec.file,
+                symbol=entry.symbol,
+                state=entry.state,
+                who=entry.who,
+                until=entry.until.isoformat(),
             )
 
     def _report(self, error: Exception) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.table import printable
+from monitor.spec.spec import Spec
 
 __all__ = ["Rejected", "Runs", "Tried", "lines", "try_runs"]
 
@@ -62,6 +63,8 @@ class Tried:
     """Calls by tool."""
     mismatched: Counter[str] = field(default_factory=Counter)
     """Calls of a known tool whose arguments no symbol matches, by tool."""
+    tools: tuple[str, ...] = ()
+    """Of a task: the tools it names."""
 
     def hints(self) -> Iterator[str]:
         """What the rejections have in common."""
@@ -76,6 +79,12 @@ class Tried:
                     f"no call of {printable(tool)} ({count} of {count}) has the arguments that "
                     "its symbols ask for: look for an inverted or too narrow pattern"
                 )
+        unseen = [tool for tool in self.tools if not self.called[tool]]
+        if self.runs and unseen:
+            yield (
+                f"no run calls {', '.join(map(printable, unseen))}: is that what the tool is "
+                "called, and are these all the runs there should be?"
+            )
         ends = [each for each in self.rejected if each.call is None]
         if self.runs > 1 and len(ends) == self.runs:
             yield "no run ends in an accepting state: look at the accepting states"
@@ -110,17 +119,28 @@ class Runs:
             yield {"spec": None, "runs": len(self.unjudged), "sessions": list(self.unjudged)}
 
 
-def try_runs(judgements: Iterable[Judged]) -> Runs:
-    """Looks at judgement objects of good runs."""
-    specs: dict[str, Tried] = {}
+def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
+    """Looks at judgement objects of good runs.
+
+    Args:
+        judgements: of all runs under all specs.
+        specs: the specs, to say which of their tools no run calls.
+    """
+    tools = {
+        spec.id: tuple(dict.fromkeys(spec.alphabet.tools))
+        for spec in specs
+        if spec.kind == "task"
+    }
+    found: dict[str, Tried] = {}
     unjudged: list[str] = []
     for judged in judgements:
         if judged["spec"] is None:
             unjudged.append(judged["session"])
         elif judged["spec_kind"] != "reference":
-            tried = specs.setdefault(judged["spec"], Tried(judged["spec"]))
+            name = judged["spec"]
+            tried = found.setdefault(name, Tried(name, tools=tools.get(name, ())))
             _count(tried, judged)
-    return Runs(tuple(specs[name] for name in sorted(specs)), tuple(unjudged))
+    return Runs(tuple(found[name] for name in sorted(found)), tuple(unjudged))
 
 
 def _count(tried: Tried, judged: Judged) -> None:
@@ -143,6 +163,10 @@ def _rejected(judged: Judged) -> Rejected | None:
                 session, spec, step["index"], step["tool"], why or step["reason"],
                 tuple(step["allowed"]),
             )  # fmt: skip
+    if judged["missed"]:
+        missed = judged["missed"][0]
+        why = f"{missed['reason']}: {missed['rule']}" if missed["rule"] else missed["reason"]
+        return Rejected(session, spec, None, "", f"{missed['kind']}: {why}", ())
     if judged["accepting"] is False:
         owed = " and ".join(judged["unsatisfied"])
         why = f"not kept: {owed}" if owed else f"{judged['state']!r} is not accepting"

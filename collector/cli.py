@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_init(verbs)
     _add_doctor(verbs)
     _add_check(verbs)
+    _add_accept(verbs)
     _add_draw(verbs)
     _add_tail(verbs)
     return parser
@@ -194,6 +195,38 @@ def _add_check(verbs: Any) -> None:
     check.set_defaults(run=_check)
 
 
+def _add_accept(verbs: Any) -> None:
+    accept = verbs.add_parser(
+        "accept", help="write into a spec that a call is no harm for a time"
+    )
+    accept.add_argument(
+        "verdict",
+        metavar="VERDICT",
+        help="SESSION#STEP, a span id, or the verdict as JSON (- reads it)",
+    )
+    _add_specs(accept)
+    accept.add_argument(
+        "--why", required=True, metavar="TEXT", help="for whoever reads it later"
+    )
+    accept.add_argument("--until", required=True, metavar="DAY", help="last day, as 2026-12-31")
+    accept.add_argument("--who", metavar="NAME", help="who says so (the user's name)")
+    accept.add_argument(
+        "--spec", default="", metavar="ID", help="under which spec it is harmful"
+    )
+    place = accept.add_mutually_exclusive_group()
+    place.add_argument(
+        "--from",
+        dest="url",
+        default="127.0.0.1:4319",
+        metavar="URL",
+        help="a running service's admin address (127.0.0.1:4319)",
+    )
+    place.add_argument(
+        "--runs", nargs="+", type=Path, metavar="RUNS", help="recordings that have the call"
+    )
+    accept.set_defaults(run=_accept)
+
+
 def _add_draw(verbs: Any) -> None:
     draw = verbs.add_parser("draw", help="draw a spec or a reference")
     draw.add_argument("file", type=Path, metavar="FILE")
@@ -230,7 +263,7 @@ def _add_tail(verbs: Any) -> None:
     tail.add_argument(
         "--kind",
         action="append",
-        choices=("progress", "self_loop", "harmful", "control"),
+        choices=("progress", "self_loop", "harmful", "control", "cannot_finish", "stalled"),
         help="of this kind only; repeatable",
     )
     tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")
@@ -498,12 +531,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from collector.clock import now_ns
+    from monitor.spec.acceptance import day_of
     from monitor.spec.read import load_specs
 
     for path in options.paths:
         if not path.exists():
             _quit(f"{path}: no such file or folder")
-    loaded = load_specs(options.paths)
+    loaded = load_specs(options.paths, day_of(now_ns()))
     for finding in loaded.findings:
         print(
             json.dumps(finding.as_json())
@@ -526,7 +561,6 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     from collector.replay import BadInput, replay
 
     options.runs = _recordings(options.runs)
-    tasks = [spec.id for spec in specs if spec.kind != "policy"]
     try:
         found = checking.try_runs(
             replay(
@@ -535,8 +569,9 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
                 Settings(),
                 together=False,
                 progress=Progress(options.runs),
-                unnamed=tasks[0] if len(tasks) == 1 else "",
-            )
+                unnamed=_only_task(specs),
+            ),
+            specs,
         )
     except BadInput as problem:
         print(f"offrails: {problem}", file=sys.stderr)
@@ -547,6 +582,57 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     else:
         print("\n".join(checking.lines(found)))
     return FAILED if found.rejected else OK
+
+
+def _accept(options: argparse.Namespace) -> int:
+    from datetime import date
+    from getpass import getuser
+
+    from collector.accepting import NotAccepted, accept
+    from collector.replay import BadInput
+
+    specs = _specs(options.specs or ())
+    try:
+        until = date.fromisoformat(options.until)
+    except ValueError:
+        _quit(f"--until: {options.until!r} is no day; write it as 2026-12-31")
+    try:
+        found = _verdicts(options, specs)
+        who = options.who or getuser()
+        file, entry = accept(found, specs, who, options.why, until)
+    except (NotAccepted, BadInput) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    where = f" of {entry.constraint}" if entry.constraint else ""
+    print(f"{file}: {entry.symbol} in {entry.state}{where} is accepted until {entry.until}")
+    return OK
+
+
+def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any]:
+    """The harmful calls that go by the given name, one for each spec."""
+    from collector.accepting import Named, NotAccepted, by_service, harmful_calls
+    from collector.progress import Progress
+    from collector.replay import replay
+
+    text = sys.stdin.read() if options.verdict == "-" else options.verdict
+    if text.lstrip().startswith("{"):
+        try:
+            return [Named.of(json.loads(text))]
+        except ValueError as problem:
+            raise NotAccepted(f"the verdict is no JSON: {problem}") from None
+    if options.runs is None:
+        return harmful_calls(by_service(options.url, text), text, options.spec)
+    judged = replay(
+        options.runs, specs, Settings(), together=False, progress=Progress(options.runs),
+        unnamed=_only_task(specs),
+    )  # fmt: skip
+    return harmful_calls(judged, text, options.spec)
+
+
+def _only_task(specs: Sequence[Any]) -> str:
+    """The spec of plain runs that name none."""
+    tasks = [spec.id for spec in specs if spec.kind != "policy"]
+    return tasks[0] if len(tasks) == 1 else ""
 
 
 def _draw(options: argparse.Namespace) -> int:
@@ -630,9 +716,11 @@ def _specs(paths: Sequence[Path]) -> tuple[Any, ...]:
     """The specs of files and folders; refused ones end the program, warnings do not."""
     if not paths:
         return ()
+    from collector.clock import now_ns
+    from monitor.spec.acceptance import day_of
     from monitor.spec.read import load_specs
 
-    loaded = load_specs(paths)
+    loaded = load_specs(paths, day_of(now_ns()))
     if loaded.refused:
         errors = [found for found in loaded.findings if found.severity == "error"]
         _quit("\n".join(f"{found}\n    {found.impact}" for found in errors))

@@ -67,7 +67,8 @@ class Events:
                 yield b": alive\n\n"
 
     def _ended(self) -> int:
-        return sum(self._monitor.ended.values())
+        """Grows when time, and no call, has brought something."""
+        return sum(self._monitor.ended.values()) + self._monitor.told_by_time
 
 
 async def _disconnected(receive: Receive) -> None:

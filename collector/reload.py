@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.asgi import Receive, Scope, Send, send_json
+from monitor.spec.acceptance import day_of
 from monitor.spec.findings import Finding
 from monitor.spec.read import Loaded, load_specs, spec_files
 from monitor.spec.spec import Spec
@@ -108,7 +109,7 @@ class Reloader:
             why: what asked for it, for the log: `signal`, `request` or `change`.
         """
         async with self._lock:
-            loaded = await asyncio.to_thread(load_specs, self._paths)
+            loaded = await asyncio.to_thread(load_specs, self._paths, day_of(self._clock()))
             done = self._take(loaded)
         self._tell(done, why)
         return done

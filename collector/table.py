@@ -40,7 +40,7 @@ def printable(value: str) -> str:
 
 
 def table(judgements: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A line per judgement under a heading, then the harmful calls of each, with the reason."""
+    """A line per judgement under a heading, then harmful calls and missed limits."""
     objects = list(judgements)
     rows = [[_cell(found[key]) for key, _ in _COLUMNS] for found in objects]
     yield from aligned([[title for _, title in _COLUMNS], *rows])
@@ -49,6 +49,11 @@ def table(judgements: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield ""
         yield "harmful calls:"
         yield from harms
+    missed = [line for found in objects for line in _missed(found)]
+    if missed:
+        yield ""
+        yield "sessions that missed a limit:"
+        yield from missed
     yield from _compared([found for found in objects if "alarms" in found])
 
 
@@ -177,6 +182,15 @@ def _harms(found: dict[str, Any]) -> Iterator[str]:
     for step in found["steps"]:
         if step["kind"] == "harmful":
             yield "  " + harm_line(found["session"], found["spec"], step)
+
+
+def _missed(found: dict[str, Any]) -> Iterator[str]:
+    for each in found["missed"]:
+        rule = f" ({printable(each['rule'])})" if each["rule"] else ""
+        yield (
+            f"  {printable(found['session'])} / {printable(found['spec'])}  {each['kind']} "
+            f"since call {each['step']}: {each['reason']}{rule}"
+        )
 
 
 def harm_line(session: str, spec: str, step: dict[str, Any]) -> str:

@@ -21,7 +21,15 @@ PATH = "/api/v1/verdicts"
 SILENCE_SECONDS = 30.0
 """The service says something each 10 s; after so long it is taken as gone."""
 
-_COLOURS = {"progress": "32", "self_loop": "2", "control": "2", "harmful": "1;31"}
+_COLOURS = {
+    "progress": "32",
+    "self_loop": "2",
+    "control": "2",
+    "harmful": "1;31",
+    "cannot_finish": "1;31",
+    "stalled": "1;33",
+}
+_ALARMING = frozenset({"harmful", "cannot_finish", "stalled"})
 _WITHDRAWN = "33"
 _WIDTH = 9
 
@@ -101,8 +109,8 @@ def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 def worded(verdict: dict[str, Any], *, colour: bool) -> str:
     """One verdict as one line."""
     kind = str(verdict.get("kind"))
-    harmful = kind == "harmful"
-    withdrawn = verdict.get("revised_from") == "harmful" and not harmful
+    alarming = kind in _ALARMING
+    withdrawn = verdict.get("revised_from") in _ALARMING and not alarming
     word = kind.ljust(_WIDTH)
     if colour:
         code = _WITHDRAWN if withdrawn else _COLOURS.get(kind, "0")
@@ -114,8 +122,11 @@ def worded(verdict: dict[str, Any], *, colour: bool) -> str:
         f"{_text(verdict, 'session')}#{_text(verdict, 'step')}",
         _text(verdict, "tool"),
     ]
-    if harmful:
+    if alarming:
         found += [f"{_text(verdict, 'reason')} ({_text(verdict, 'severity')})"]
+    if alarming and kind != "harmful" and verdict.get("constraint"):
+        found.append(_text(verdict, "constraint"))
+    if alarming:
         found += [
             f"{name}: {_listed(verdict[name])}"
             for name in ("allowed", "skipped")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from monitor.session.judge import Judge
-from monitor.spec.spec import Spec
+from monitor.spec.spec import Acceptance, Spec
 
 __all__ = ["SPEC_ATTRIBUTE", "Binder"]
 
@@ -104,11 +104,14 @@ class Binder:
 
 
 def _judge(spec: Spec, known: Judge | None) -> Judge:
-    """The judge of a spec: the one there is, where the document is the same to the letter."""
+    """The judge of a spec: the one there is, where the document is the same to the letter.
+
+    And the accepted calls in force are: they expire without a change of the document.
+    """
     if known is not None and _document(known.spec) == _document(spec):
         return known
     return Judge(spec)
 
 
-def _document(spec: Spec) -> tuple[str, str, str]:
-    return spec.file, spec.sha256_8, spec.version
+def _document(spec: Spec) -> tuple[str, str, str, tuple[Acceptance, ...]]:
+    return spec.file, spec.sha256_8, spec.version, spec.accepted

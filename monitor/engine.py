@@ -17,10 +17,14 @@ from monitor.session.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import Ended, Session
 from monitor.session.table import Table
-from monitor.spec.spec import Spec
+from monitor.spec.acceptance import day_of, expires_ns, in_force
+from monitor.spec.spec import Acceptance, Spec
+from monitor.timekeeper import Timekeeper
 from monitor.totals import SessionFinished, Totals
 
 __all__ = ["Monitor", "Named"]
+
+NEVER = 2**63
 
 QUIET_MAX = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
@@ -48,13 +52,20 @@ class Monitor:
         self.limits = limits or Limits()
         self.started_ns = started_ns
         self.binder = Binder(specs)
+        self._expires_ns = self._next_expiry()
         self.totals = Totals(self.limits.hold_ns, self.limits.pairs_max)
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
         self._names = Names()
+        self.told_by_time = 0
+        """Verdicts on sessions that no call has brought."""
+        self.expired: list[tuple[Spec, Acceptance]] = []
+        """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
         self._table = Table(self.limits.sessions_max)
         self._ledger = Ledger(self.totals, self._names)
+        self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
+        self._timekeeper.use(self.binder.judges.values())
         self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
         self._due: list[tuple[int, SessionKey]] = []
         self._quiet: OrderedDict[SessionKey, int] = OrderedDict()
@@ -77,11 +88,29 @@ class Monitor:
             return False
         self.binder = binder
         self._court.use(binder)
+        self._timekeeper.use(binder.judges.values())
+        self._expires_ns = self._next_expiry()
         for pair in self.totals.pairs.values():
             judge = binder.judges.get(pair.spec)
             if judge is not None:
                 pair.severities = tuple(sorted({*pair.severities, *judge.severities}))
         return True
+
+    def _next_expiry(self) -> int:
+        """When the next accepted call of a spec is harmful again."""
+        specs = (judge.spec for judge in self.binder.judges.values())
+        return min(
+            (expires_ns(each) for spec in specs for each in spec.accepted), default=NEVER
+        )
+
+    def _expire(self, now: int) -> None:
+        """Accepted calls whose last day is over are harmful, in sessions that begin from now on."""
+        day = day_of(now)
+        specs = [judge.spec for judge in self.binder.judges.values()]
+        self.expired += [
+            (spec, each) for spec in specs for each in spec.accepted if each.until < day
+        ]
+        self.use([in_force(spec, day) for spec in specs])
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -110,6 +139,8 @@ class Monitor:
             verdicts += self._court.take(session, call, now, quiet=quiet)
         if not session.queued:
             self._queue(session, now)
+        if self._timekeeper.busy:
+            verdicts = [*verdicts, *self._timekeeper.heard(session, call, now)]
         return self._with_news(verdicts) if self._news else verdicts
 
     def _with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
@@ -207,10 +238,17 @@ class Monitor:
             self._table.rename(old, new)
             moved.told_by(session_from)
             self._queue(moved, now)
+            self._reconsider(moved, now)
             return True
         if any(judgement.base is not None for judgement in moved.judgements):
             return False
+        before = moved.judgements
         self._news += self._court.merge(moved, target)
+        for judgement in before:
+            into = target.judgement(judgement.judge, judgement.part)
+            if into is not None:
+                self._timekeeper.absorb(judgement, into)
+        self._reconsider(target, now)
         target.told_by(session_from)
         self._table.drop(old)
         self._queue(target, now)
@@ -233,12 +271,23 @@ class Monitor:
             return []
         if session.see(call, session.touched_ns):
             self._ledger.relabel(session)
-        return self._court.amend(session, span_id, call, now)
+        verdicts = self._court.amend(session, span_id, call, now)
+        self._reconsider(session, now)
+        return verdicts
 
     def retract(self, key: SessionKey, span_id: bytes) -> list[Verdict]:
         """A step turned out to be no call: what follows it is judged anew without it."""
         session = self._table.find(key)
-        return self._court.retract(session, span_id) if session else []
+        if session is None:
+            return []
+        verdicts = self._court.retract(session, span_id)
+        self._reconsider(session, session.touched_ns)
+        return verdicts
+
+    def _reconsider(self, session: Session, now: int) -> None:
+        """The calls of a session have changed otherwise than by one more."""
+        if self._timekeeper.busy and session.ended is None:
+            self._news += self._timekeeper.heard(session, None, now)
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""
@@ -276,7 +325,12 @@ class Monitor:
         Returns:
             Sessions that have ended, with those evicted since the last tick.
         """
+        if now >= self._expires_ns:
+            self._expire(now)
         self._settle(now)
+        told = self._timekeeper.tick(self._table.live, now)
+        self.told_by_time += len(told)
+        self._news += told
         finished = list(self._evicted)
         self._evicted.clear()
         before = now - self.limits.idle_ns
@@ -288,6 +342,10 @@ class Monitor:
         self._table.forget(before - self.limits.idle_ns)
         self.totals.expire(now)
         return finished
+
+    def news(self) -> list[Verdict]:
+        """Verdicts that no call has brought: of time, and of what became known late."""
+        return self._with_news([])
 
     def _settle(self, now: int) -> None:
         """Counts verdicts that have become final, and folds what is old."""
@@ -328,6 +386,7 @@ class Monitor:
         session.queued = False
         self.ended[ended] += 1
         self._court.release(session)
+        self._news += self._timekeeper.finish(session, ended, now)
         judgements = session.judgements
         if not any(each.finished for each in judgements):
             self.without_spec += session.without_spec

@@ -13,7 +13,7 @@ from itertools import accumulate, islice, starmap
 from typing import Literal, NamedTuple, TypeVar
 
 from monitor.binder import Binder
-from monitor.records import PROFILES, Conventions, Kind, Reason
+from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
 from monitor.spec.spec import Spec
 from monitor.templates import at_zero, counters, filled, spread_lines
 from monitor.totals import (
@@ -44,6 +44,12 @@ __all__ = [
 
 PAIRS_AT_ONCE = 256
 """Pairs whose lines are made in one go, where each has one line of a family."""
+
+OBSTACLES = (
+    (Kind.CANNOT_FINISH, Obstacle.TRAP),
+    (Kind.CANNOT_FINISH, Obstacle.DEADLINE),
+    (Kind.STALLED, Obstacle.IDLE),
+)
 
 RANKS = 10
 """So many of the worst live sessions are shown, by place: as many series, for ever."""
@@ -152,6 +158,12 @@ TABLE: Mapping[str, Described] = {
         "counter",
         (*_PAIR, "from", "to"),
         "Verdicts changed because an earlier call arrived later.",
+    ),
+    "session_verdicts": Described(
+        "counter",
+        (*_PAIR, "verdict", "reason"),
+        "Sessions that can no longer finish (trap, deadline) or stood still (idle), final, for "
+        "specs that have such limits.",
     ),
     "harmful_calls": Described(
         "counter",
@@ -438,6 +450,7 @@ def monitor_families(
     yield from _finished_means(pairs)
     yield from _spreads(pairs)
     yield from _counts(pairs)
+    yield from _session_verdicts(pairs)
     yield from _harmful(pairs)
     yield family("harmful_calls_by_tool", _by_tool(totals, binder))
     causes = {**dict.fromkeys(ENDED, 0), **ended}
@@ -537,8 +550,7 @@ def _spreads(pairs: _Pairs) -> Iterator[Family]:
         yield Family(full, row.kind, row.help, (buckets(full, s, text) for text, s in known))
 
 
-_KINDS = tuple(Kind)
-_VERDICTS = tuple(f'verdict="{kind.value}"' for kind in Kind)
+_VERDICTS = tuple(f'verdict="{kind.value}"' for kind in CALL_KINDS)
 _OUTCOMES = tuple(f'outcome="{outcome}"' for outcome in OUTCOMES)
 
 
@@ -560,7 +572,7 @@ def _counts(pairs: _Pairs) -> Iterator[Family]:
     yield _grouped(
         "calls",
         (
-            _several("calls", _VERDICTS, t, _each(p.calls, _KINDS), _marks(p, _KINDS))
+            _several("calls", _VERDICTS, t, _each(p.calls, CALL_KINDS), _marks(p, CALL_KINDS))
             for t, p in pairs
         ),
     )
@@ -601,6 +613,24 @@ def _harms(severities: tuple[str, ...]) -> _Harms:
         f'reason="{reason.value}",severity="{severity}"' for reason, severity in keys
     )
     return _Harms(keys, labels)
+
+
+_OBSTACLES = tuple(
+    f'verdict="{kind.value}",reason="{obstacle.value}"' for kind, obstacle in OBSTACLES
+)
+
+
+def _session_verdicts(pairs: _Pairs) -> Iterator[Family]:
+    """Of pairs whose specs have limits, from zero on; of all others there are none."""
+    name = "session_verdicts"
+    yield _grouped(
+        name,
+        (
+            _several(name, _OBSTACLES, t, _each(p.session_verdicts, OBSTACLES))
+            for t, p in pairs
+            if p.bounded
+        ),
+    )
 
 
 def _harmful(pairs: _Pairs) -> Iterator[Family]:

@@ -8,8 +8,10 @@ from monitor.records import Kind, Verdict
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
 from monitor.session.log import Names
+from monitor.session.outlook import News, cannot_finish, missed_of
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
+from monitor.session.timing import Missed
 from monitor.totals import (
     CLEAN_SHARE,
     NO_SHARE,
@@ -55,6 +57,7 @@ class Ledger:
             agent, name, beta, judge.severities, scored=judge.scored
         )
         judgement.pair.active += 1
+        judgement.pair.bounded = judgement.pair.bounded or judge.bounds is not None
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
@@ -172,7 +175,16 @@ class Ledger:
             else:
                 self._finish(judgement, finished, now)
             judgement.share, judgement.pair = NO_SHARE, None
-        return SessionFinished(session.key, agent, spec.id, spec.version, ended, finished)
+        return SessionFinished(
+            session.key,
+            agent,
+            spec.id,
+            spec.version,
+            ended,
+            finished,
+            judgement.judge.unsatisfied(judgement.head.position),
+            tuple(_said(each.missed) for each in missed_of(judgement)),
+        )
 
     def _finish(self, judgement: Judgement, finished: Finished, now: int) -> None:
         """Its final scores go to the sums, once: what comes after the end changes no counter."""
@@ -203,6 +215,50 @@ class Ledger:
                 )
                 return [self.verdict(session, judgement, change)]
         return []
+
+    def count_session(
+        self, judgement: Judgement, news: Iterable[News], final: Iterable[Missed]
+    ) -> None:
+        """Counts verdicts on a session that are final, and those that were taken back."""
+        pair = judgement.pair
+        if pair is None:
+            return
+        for missed in final:
+            pair.session_verdicts[missed.kind, missed.obstacle] += 1
+        for each in news:
+            if each.withdrawn:
+                pair.revisions[each.missed.kind, Kind.SELF_LOOP] += 1
+
+    def session_verdict(self, session: Session, judgement: Judgement, news: News) -> Verdict:
+        """A verdict on a session in words, or that it is taken back.
+
+        What is taken back is told as a step without effect, as withdrawn calls are.
+        """
+        judge, missed, position = judgement.judge, news.missed, judgement.head.position
+        spec, mark, state = judge.spec, missed.mark, judge.state(judgement.head.position)
+        tool, given = self._names.text(mark.tool), not news.withdrawn
+        return Verdict(
+            session=session.key,
+            agent=(judgement.part if spec.scope == "agent" else "") or session.agent,
+            spec=spec.id,
+            spec_version=spec.version,
+            mode=spec.mode,
+            kind=missed.kind if given else Kind.SELF_LOOP,
+            reason=missed.obstacle if given else None,
+            severity=spec.severity.of(tool, state, missed.obstacle) if given else "info",
+            step=mark.step,
+            tool=tool,
+            symbol=judge.symbol(mark.token),
+            skipped=(),
+            allowed=judge.allowed(position),
+            state_before=state,
+            state=state,
+            final=news.final,
+            revised_from=None if given else missed.kind,
+            trace_id=mark.trace_id,
+            span_id=mark.span_id,
+            constraint=missed.rule or None,
+        )
 
     def verdict(self, session: Session, judgement: Judgement, change: Change) -> Verdict:
         """A change in words."""
@@ -242,11 +298,16 @@ def _exemplar(judgement: Judgement, place: int) -> Exemplar:
     return Exemplar(row.trace_id, row.span_id, row.receipt)
 
 
+def _said(missed: Missed) -> str:
+    return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
+
+
 def _outcome(judgement: Judgement, ended: Ended) -> str:
     """How a session ended, as a label: evicted, empty, accepted or not_accepted."""
     if ended == "evicted":
         return "evicted"
     if not judgement.calls:
         return "empty"
-    accepted = judgement.judge.accepts(judgement.head.position)
+    accepts = judgement.judge.accepts(judgement.head.position)
+    accepted = accepts and not cannot_finish(judgement)
     return "accepted" if accepted else "not_accepted"

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
+    "ALARMING",
+    "CALL_KINDS",
     "PROFILES",
+    "SESSION_KINDS",
     "Conventions",
     "Evidence",
     "Kind",
+    "Obstacle",
     "Reason",
     "SessionKey",
     "ToolCall",
@@ -25,12 +29,25 @@ __all__ = [
 
 
 class Kind(StrEnum):
-    """What one call was (papers/000 section 2.1: progress, self-loop, harmful)."""
+    """What one call was (papers/000 section 2.1: progress, self-loop, harmful), or a session is."""
 
     PROGRESS = "progress"
     SELF_LOOP = "self_loop"
     HARMFUL = "harmful"
     CONTROL = "control"
+    CANNOT_FINISH = "cannot_finish"
+    """Of a session: no accepting state can be reached any more, or a deadline was missed."""
+    STALLED = "stalled"
+    """Of a session: it made no call for longer than its state allows."""
+
+
+CALL_KINDS: Final = (Kind.PROGRESS, Kind.SELF_LOOP, Kind.HARMFUL, Kind.CONTROL)
+"""Verdicts on calls; the others are on sessions."""
+
+SESSION_KINDS: Final = (Kind.CANNOT_FINISH, Kind.STALLED)
+
+ALARMING: Final = frozenset({Kind.HARMFUL, *SESSION_KINDS})
+"""What somebody may want to be told of."""
 
 
 class Reason(StrEnum):
@@ -44,6 +61,17 @@ class Reason(StrEnum):
     OUT_OF_ORDER = "out_of_order"
     REPEATED = "repeated"
     UNREACHABLE = "unreachable"
+
+
+class Obstacle(StrEnum):
+    """Why a session cannot finish, or stands still: the reason of a verdict on a session."""
+
+    TRAP = "trap"
+    """It is in a state from which no accepting state can be reached."""
+    DEADLINE = "deadline"
+    """A call did not follow another one in time."""
+    IDLE = "idle"
+    """No call was made for longer than its state allows."""
 
 
 class Evidence(StrEnum):
@@ -111,7 +139,11 @@ PROFILES: Mapping[str, Conventions] = {
 
 
 class Verdict(NamedTuple):
-    """What one call was, in one session under one spec."""
+    """What one call was, in one session under one spec; or what the session has come to.
+
+    A verdict on a session hangs on a call: the first one of a missed deadline, the last one before
+    a standstill, the one that led into a trap.
+    """
 
     session: SessionKey
     agent: str
@@ -119,7 +151,7 @@ class Verdict(NamedTuple):
     spec_version: str
     mode: str
     kind: Kind
-    reason: Reason | None
+    reason: Reason | Obstacle | None
     severity: str
     step: int
     """Place of the call in the session, from 1, as known when the verdict was given."""
@@ -136,3 +168,4 @@ class Verdict(NamedTuple):
     trace_id: bytes
     span_id: bytes
     constraint: str | None = None
+    """What the spec says that was not kept: a constraint, a deadline, an idle limit."""

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from monitor.records import Kind, Reason, SessionKey
+from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.worst import Worst
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 PAIRS_MAX = 2_000
 """Label pairs beyond this fold into one, visibly: series are the scraper's memory.
 
-A pair has 100 to 150 series, and 250,000 of them are what one scrape may well bring. A user may set
+A pair has 100 to 153 series, and 250,000 of them are what one scrape may well bring. A user may set
 more: 5,000 pairs are rendered in a quarter of a second.
 """
 
@@ -130,6 +130,10 @@ class SessionFinished(NamedTuple):
     spec_version: str
     ended: str
     scores: Finished
+    unsatisfied: tuple[str, ...] = ()
+    """Constraints that were not kept in the end."""
+    missed: tuple[str, ...] = ()
+    """Limits that were not kept, `reason: rule`."""
 
 
 class Exemplar(NamedTuple):
@@ -174,6 +178,7 @@ class Pair:
         "active",
         "agent",
         "beta",
+        "bounded",
         "calls",
         "clean",
         "compensations",
@@ -190,6 +195,7 @@ class Pair:
         "provisional",
         "revisions",
         "scores",
+        "session_verdicts",
         "sessions",
         "severities",
         "spec",
@@ -225,10 +231,14 @@ class Pair:
         self.late = 0
         self.compensations = 0
         self.joined = 0
-        self.calls: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self.calls: dict[Kind, int] = dict.fromkeys(CALL_KINDS, 0)
         self.final: Counter[tuple[Reason, str]] = Counter()
         self.provisional: Counter[tuple[Reason, str]] = Counter()
         self.revisions: Counter[tuple[Kind, Kind]] = Counter()
+        self.session_verdicts: Counter[tuple[Kind, Obstacle]] = Counter()
+        """Verdicts on sessions, final."""
+        self.bounded = False
+        """True where a spec of the pair has limits: their counters exist from zero on."""
         self.outcomes: Counter[str] = Counter()
         self.finished = 0
         self.scores: dict[str, tuple[int, int]] = {}

@@ -296,6 +296,10 @@ function tabs(judgements, key, redraw) {
 
 function notes(judgement) {
   const said = [];
+  for (const each of judgement.missed ?? []) {
+    const what = each.kind === 'stalled' ? 'the session stands still' : 'the session can no longer finish';
+    said.push(`Since call ${each.step} ${what}: ${each.rule ? `${words(each.reason)}, ${each.rule}` : words(each.reason)}.`);
+  }
   if (judgement.joined) said.push('The first calls of this session were not seen: only certain harm is counted, and there are no scores.');
   else if (!judgement.exact) said.push('Some arguments were not in the spans, so more than one reading is possible: only certain harm is counted, and there are no scores.');
   if (judgement.steps_folded) said.push(`The first ${plural(judgement.steps_folded, 'call')} are counted in every number, but no longer kept one by one.`);

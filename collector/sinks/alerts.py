@@ -20,7 +20,7 @@ from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
 from monitor.exposition import Family, family, histogram
-from monitor.records import Kind, Verdict
+from monitor.records import ALARMING, Verdict
 from monitor.totals import SessionFinished
 
 __all__ = ["Alerts"]
@@ -89,7 +89,7 @@ class Alerts:
         news = [
             verdict
             for verdict in verdicts
-            if verdict.kind is Kind.HARMFUL or verdict.revised_from is Kind.HARMFUL
+            if verdict.kind in ALARMING or verdict.revised_from in ALARMING
         ]
         if self._managers or self._hooks:
             self.pager.take(news, now)

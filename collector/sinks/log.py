@@ -1,28 +1,38 @@
-"""One structured log event per harmful call, and per revision of one. Never with arguments."""
+"""One structured log event per harmful call or verdict on a session, and per revision of one.
+
+Never with arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from monitor.records import Kind, Verdict
+from monitor.records import ALARMING, Kind, Verdict
 
 __all__ = ["LogSink"]
 
 
+_EVENTS: Final[Mapping[Kind | None, str]] = {
+    Kind.HARMFUL: "harmful_call",
+    Kind.CANNOT_FINISH: "session_cannot_finish",
+    Kind.STALLED: "session_stalled",
+}
+
+
 class LogSink:
-    """Writes harmful verdicts to a structlog logger."""
+    """Writes harmful verdicts, and verdicts on sessions, to a structlog logger."""
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
 
     def deliver(self, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:
-            if verdict.kind is Kind.HARMFUL or verdict.revised_from is Kind.HARMFUL:
+            if verdict.kind in ALARMING or verdict.revised_from in ALARMING:
                 self._write(verdict)
 
     def _write(self, verdict: Verdict) -> None:
-        event = "harmful_call" if verdict.kind is Kind.HARMFUL else "harmful_call_withdrawn"
+        event = _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
         self._logger.warning(
             event,
             session=verdict.session.id,

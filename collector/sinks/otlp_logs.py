@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.sinks.http import DeliveryError
-from monitor.records import Kind, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, Verdict
 from monitor.totals import SessionFinished
 
 if TYPE_CHECKING:
@@ -40,13 +40,17 @@ class Event(NamedTuple):
 
 
 def of_verdict(verdict: Verdict, now: int) -> Event:
-    """What one call was: the evaluation is named after the automaton's step."""
-    harmful = verdict.kind is Kind.HARMFUL
+    """What one call was: the evaluation is named after the automaton's step.
+
+    A verdict on a session is named after the session.
+    """
+    harmful = verdict.kind in ALARMING
+    on_session = verdict.kind in SESSION_KINDS or verdict.revised_from in SESSION_KINDS
     reason = verdict.reason.value if verdict.reason else ""
     found: dict[str, str | int | float | None] = {
-        "gen_ai.evaluation.name": "dfa.transition",
+        "gen_ai.evaluation.name": "dfa.session" if on_session else "dfa.transition",
         "gen_ai.evaluation.score.value": 0.0 if harmful else 1.0,
-        "gen_ai.evaluation.score.label": "harmful" if harmful else "pass",
+        "gen_ai.evaluation.score.label": verdict.kind.value if harmful else "pass",
         "gen_ai.evaluation.explanation": _explanation(verdict, reason),
         "gen_ai.conversation.id": verdict.session.id,
         "gen_ai.agent.name": verdict.agent,
@@ -73,6 +77,8 @@ def _known(found: Mapping[str, Any]) -> dict[str, str | int | float]:
 def _explanation(verdict: Verdict, reason: str) -> str:
     if not reason:
         return ""
+    if verdict.kind in SESSION_KINDS:
+        return f"{reason}: {verdict.constraint}" if verdict.constraint else reason
     allowed = f"; allowed: {', '.join(verdict.allowed)}" if verdict.allowed else ""
     skipped = f"; skipped: {', '.join(verdict.skipped)}" if verdict.skipped else ""
     return f"{reason}{allowed}{skipped}"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from monitor.records import SessionKey, Verdict
+from monitor.records import SESSION_KINDS, Kind, SessionKey, Verdict
 
 __all__ = ["Links", "Page", "PageKey", "as_alert", "printable", "stamp"]
 
@@ -112,9 +112,8 @@ def as_alert(page: Page, links: Links, ends_ns: int) -> dict[str, Any]:
 
 def _labels(page: Page) -> dict[str, str]:
     verdict = page.verdict
-    critical = verdict.severity == "critical"
     found = {
-        "alertname": "AgentCriticalHarmfulCall" if critical else "AgentHarmfulCall",
+        "alertname": _alert(verdict),
         "agent": printable(verdict.agent, 128),
         "spec": verdict.spec,
         "reason": page.key.reason,
@@ -127,13 +126,33 @@ def _labels(page: Page) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+def _alert(verdict: Verdict) -> str:
+    if verdict.kind in SESSION_KINDS:
+        return "AgentSessionStuck"
+    return "AgentCriticalHarmfulCall" if verdict.severity == "critical" else "AgentHarmfulCall"
+
+
+def _told(page: Page) -> tuple[str, str]:
+    """What has happened, in short and in full."""
     verdict = page.verdict
     tool, reason = printable(verdict.tool), page.key.reason.replace("_", " ")
-    lines = [
-        f"Call {verdict.step} ({tool}) of session {printable(verdict.session.id)} is harmful under"
-        f" {verdict.spec} {verdict.spec_version}: {reason}.",
-    ]
+    session = f"session {printable(verdict.session.id)}"
+    under = f"under {verdict.spec} {verdict.spec_version}"
+    at = f"call {verdict.step} ({tool})"
+    if verdict.kind is Kind.CANNOT_FINISH:
+        said = f"can no longer finish: {reason}"
+        return f"session {said}", f"The {session} {said} {under}, since {at}."
+    if verdict.kind is Kind.STALLED:
+        return "session stands still", f"The {session} stands still {under}, since {at}."
+    full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}."
+    return f"called {tool}: {reason}", full
+
+
+def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+    verdict = page.verdict
+    tool = printable(verdict.tool)
+    short, full = _told(page)
+    lines = [full]
     if verdict.state_before:
         lines.append(f"State: {verdict.state_before}.")
     if verdict.allowed:
@@ -141,10 +160,11 @@ def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[st
     if verdict.skipped:
         lines.append(f"Skipped: {_listed(verdict.skipped)}.")
     if verdict.constraint:
-        lines.append(f"Constraint: {verdict.constraint}.")
+        what = "Limit" if verdict.kind in SESSION_KINDS else "Constraint"
+        lines.append(f"{what}: {verdict.constraint}.")
     lines.append(f"Since {stamp(page.since_ns)}, {page.count} such call(s).")
     found = {
-        "summary": f"{labels['agent']} called {tool}: {reason}.",
+        "summary": f"{labels['agent']} {short}.",
         "description": " ".join(lines),
         "tool": tool,
         "step": str(verdict.step),

@@ -1,8 +1,9 @@
 """Decides which verdicts page, and until when. No sockets, no clock: `now` is an argument.
 
-Only specs in `mode: page` page. What does not depend on the order of arrival pages at once; the
+Only specs in `mode: page` page, and nothing they rate `info`. What does not depend on the order of arrival pages at once; the
 rest waits `settle`, because an earlier call that is still on its way may show that it was right.
-One page stands for all calls of one session that are harmful for one reason.
+One page stands for all calls of one session that are harmful for one reason. That a session can no
+longer finish, or stands still, is a page of its own, which waits like the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from collector.sinks.page import Page, PageKey
-from monitor.records import Kind, Reason, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, Reason, Verdict
 from monitor.totals import SessionFinished
 
 __all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
@@ -88,16 +89,17 @@ class Pager:
                 self._take(verdict, now)
 
     def _take(self, verdict: Verdict, now: int) -> None:
-        call = (verdict.spec, verdict.trace_id + verdict.span_id)
-        if verdict.kind is not Kind.HARMFUL or verdict.reason is None:
+        call = _call(verdict)
+        reason = verdict.reason if verdict.kind in ALARMING else None
+        if reason is None or verdict.severity == "info":
             if self._held.pop(call, None) is not None:
                 self.withheld["revised"] += 1
             self._revise(call, now)
             return
         page = self._of.get(call)
-        if page is not None and page.key.reason != verdict.reason.value:
+        if page is not None and page.key.reason != reason.value:
             self._revise(call, now)
-        if verdict.reason in AT_ONCE:
+        if reason in AT_ONCE:
             self._held.pop(call, None)
             self._raise(call, verdict, now)
         elif call in self._held:
@@ -205,3 +207,15 @@ class Pager:
                 self._of.pop((page.key.spec, span), None)
         if pages:
             self._tell(tuple(pages), now, True)
+
+
+def _call(verdict: Verdict) -> tuple[str, bytes]:
+    """What a verdict is on: a call, or the session, by the call that it hangs on.
+
+    A call may be harmful, and be what a session waits at: these are two things.
+    """
+    found = verdict.trace_id + verdict.span_id
+    for kind in SESSION_KINDS:
+        if kind in (verdict.kind, verdict.revised_from):
+            found += kind.value.encode()
+    return verdict.spec, found

@@ -12,6 +12,7 @@ from monitor.records import Kind, Reason
 from monitor.reference.watch import Watch
 from monitor.scores.paper import OTHER
 from monitor.scores.running import Goldens, HarmTally
+from monitor.session.bounds import bounds_of
 from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.siblings import Order, order
 from monitor.spec.constraints import SideBySide
@@ -71,6 +72,7 @@ class Judge:
         "_allowed",
         "_reasons",
         "anywhere",
+        "bounds",
         "goldens",
         "machine",
         "once",
@@ -99,6 +101,8 @@ class Judge:
             self.once, machine = machine, looped(machine)
         self.machine: Machine = machine
         """What sessions step."""
+        self.bounds = bounds_of(spec, machine)
+        """Deadlines, idle limits and traps; None where the spec has none of them."""
         self.stepper = Stepper(
             machine,
             [token.symbols for token in tokens],

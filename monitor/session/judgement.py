@@ -8,7 +8,8 @@ Old calls are folded into the checkpoint, so a session's memory does not grow wi
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from monitor.automaton.position import Outcome, Position
 from monitor.records import ToolCall
@@ -20,7 +21,11 @@ from monitor.session.log import Log
 from monitor.session.run import Run
 from monitor.session.scoring import episode
 from monitor.session.siblings import SIBLINGS_MAX
+from monitor.session.timing import Taken, Timing
 from monitor.totals import NO_SHARE, Pair
+
+if TYPE_CHECKING:
+    from monitor.session.outlook import Outlook
 
 __all__ = [
     "CONDENSED_MAX",
@@ -90,10 +95,12 @@ class Checkpoint:
         "rows",
         "run",
         "tally",
+        "timing",
     )
 
     def __init__(self, run: Run, judge: Judge) -> None:
         self.run = run
+        self.timing = Timing(judge) if judge.bounds is not None else None
         self.rows = PathRows(judge.goldens) if judge.goldens else None
         undo = judge.spec.undo
         self.compensations = Compensations(undo) if undo else None
@@ -151,6 +158,7 @@ class Judgement:
         "judge",
         "late",
         "log",
+        "outlook",
         "pair",
         "part",
         "share",
@@ -189,6 +197,8 @@ class Judgement:
         """True once the metrics have its final scores: a session that goes on gives no others."""
         self.counted = False
         """True once the metrics have counted it as a session."""
+        self.outlook: Outlook | None = None
+        """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
 
@@ -317,6 +327,23 @@ class Judgement:
         """Steps the log from the checkpoint, in the order taken."""
         return self._walk(self._origin())
 
+    def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
+        """The calls of the log as they are judged together, and where each group has led."""
+        run = self._origin()
+        for first, end in self.log.groups():
+            steps: list[Step] = []
+            self._walk_group(run, first, end, steps)
+            yield self._taken(steps), run.position
+
+    def _taken(self, steps: list[Step]) -> list[Taken]:
+        log, folded = self.log, self.folded
+        return [
+            Taken(
+                each.code, log.token(each.place), folded + each.place + 1, log.row(each.place)
+            )
+            for each in steps
+        ]
+
     def _walk(self, run: Run) -> list[Step]:
         steps: list[Step] = []
         for first, end in self.log.groups():
@@ -426,10 +453,17 @@ class Judgement:
         # After sixty-four calls a doubt is not worth carrying.
         self._decide(joined=self.joined)
         steps: list[Step] = []
+        timing = self.base.timing
         for first, end in self.log.groups():
             if first < count:
-                self._walk_group(self.base.run, first, min(end, count), steps)
+                group: list[Step] = []
+                self._walk_group(self.base.run, first, min(end, count), group)
+                if timing is not None:
+                    timing.take(self._taken(group), self.base.run.position)
+                steps += group
         for step in steps:
             place = step.place
             self.base.take(self.judge, self.log.token(place), step, self.log.at(place))
+        if timing is not None:
+            timing.forget()
         self.log.forget(count)

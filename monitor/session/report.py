@@ -13,6 +13,8 @@ from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, Judge, count_code
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names, Row
+from monitor.session.outlook import cannot_finish
+from monitor.session.outlook import shown as missed
 from monitor.session.scoring import NO_SCORES, Scores, episode, score
 from monitor.session.session import Session
 
@@ -110,6 +112,8 @@ def judgement_object(
         "state": judge.state(run.position) if judged else None,
         "position": list(judge.names(run.position)) if judged else [],
         "exact": run.exact,
+        "can_finish": not cannot_finish(judgement) if judged else None,
+        "missed": missed(judgement),
         "unsatisfied": list(judge.unsatisfied(run.position)),
         "compensations": _compensations(judgement),
         "started": session.started_ns,

@@ -9,6 +9,7 @@ from monitor.records import Kind
 from monitor.scores.running import HarmTally
 from monitor.session.judge import CODES, HARMFUL, PROGRESS
 from monitor.session.judgement import Judgement
+from monitor.session.outlook import cannot_finish
 from monitor.session.session import Session
 
 __all__ = ["SORTS", "agent_of", "summary", "trail"]
@@ -99,6 +100,7 @@ def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
         "prefix_crit": tally.prefix_crit if scored else None,
         "accepting": judge.accepts(run.position) if judged else None,
         "state": judge.state(run.position) if judged else None,
+        "can_finish": not cannot_finish(judgement) if judged else None,
         "risk": _risk(judgement),
         "exact": run.exact,
         "started": session.started_ns,

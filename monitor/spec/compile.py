@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 
@@ -19,6 +20,8 @@ from monitor.automaton import paths
 from monitor.automaton.dfa import Automaton, Machine
 from monitor.records import PROFILES, Conventions
 from monitor.spec import document
+from monitor.spec.accept import read_accept
+from monitor.spec.acceptance import accepting
 from monitor.spec.document import Document, Path
 from monitor.spec.findings import Finding
 from monitor.spec.graph import can_finish, check_graph, states_max
@@ -27,25 +30,38 @@ from monitor.spec.notes import Notes
 from monitor.spec.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.review import review
 from monitor.spec.schema import (
+    AcceptDocument,
     ConventionsDocument,
+    DeadlineDocument,
     SeverityDocument,
     SpecDocument,
     SymbolDocument,
 )
-from monitor.spec.spec import GOLDEN_LISTED_MAX, GOLDEN_MAX, MatchRules, SeverityRules, Spec
-from monitor.spec.symbols import check_overlaps, read_pattern, read_symbols
+from monitor.spec.spec import (
+    GOLDEN_LISTED_MAX,
+    GOLDEN_MAX,
+    Acceptance,
+    MatchRules,
+    SeverityRules,
+    Spec,
+)
+from monitor.spec.symbols import check_overlaps, check_tools, read_pattern, read_symbols
+from monitor.spec.timing import NO_TIMING, Timing, read_timing
 
 __all__ = ["compile_text"]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]]:
+def compile_text(
+    text: str, file: str, day: date | None = None
+) -> tuple[Spec | None, tuple[Finding, ...]]:
     """The spec in a YAML (or JSON) text, and what was found; None where an error refuses it.
 
     Args:
         text: the whole document.
         file: its name, for the findings.
+        day: accepted calls that have expired by then are harmful again; None: none has.
     """
     read, found = document.parse(text, file)
     if read is None:
@@ -57,7 +73,7 @@ def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]
     model = _validate(read, notes)
     if model is None:
         return None, notes.sorted()
-    parts = _compile(model, notes)
+    parts = _compile(model, notes, day)
     found_all = notes.sorted()
     if parts is None or notes.refuse:
         return None, found_all
@@ -67,7 +83,7 @@ def compile_text(text: str, file: str) -> tuple[Spec | None, tuple[Finding, ...]
 # --- shape ------------------------------------------------------------------------------------
 
 _NAMES: Final = ("id", "version", "initial", "accepting", "states", "transitions", "reads",
-                 "golden", "undo")  # fmt: skip
+                 "golden", "undo", "accept")  # fmt: skip
 """Keys whose plain values are names: `1.10` is a version, `0` a state, as they are written."""
 
 
@@ -163,6 +179,8 @@ _KEYS: Final = sorted(
         SeverityDocument,
         SymbolDocument,
         ConventionsDocument,
+        AcceptDocument,
+        DeadlineDocument,
         ReferenceDocument,
     )
     for name, field in model.model_fields.items()
@@ -182,15 +200,18 @@ class _Parts:
     golden: tuple[tuple[int, ...], ...] | None
     golden_count: int
     golden_lengths: tuple[int, ...]
+    accepted: tuple[Acceptance, ...] = ()
+    timing: Timing = NO_TIMING
 
 
-def _compile(model: SpecDocument, notes: Notes) -> _Parts | None:
+def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
     symbols = read_symbols(model, notes)
     check_overlaps(symbols, notes)
     rules = _rules(model, notes)
     for step, back in model.undo.items():
         for name in (step, back):
             is_declared(name, model, notes, "undo", step)
+    check_tools(model, notes)
     machine = read_machine(model, notes)
     if machine is None:
         return None
@@ -198,7 +219,10 @@ def _compile(model: SpecDocument, notes: Notes) -> _Parts | None:
     if not can_finish(machine, notes):
         return None
     check_graph(model, machine, notes)
-    return _with_golden(model, symbols, machine, rules, notes)
+    accepted = read_accept(model, machine, notes, day)
+    timing = read_timing(model, machine, notes)
+    parts = _with_golden(model, symbols, machine, rules, notes)
+    return parts and replace(parts, accepted=accepted, timing=timing)
 
 
 def _with_golden(
@@ -252,7 +276,12 @@ def _spec(
         scope=model.scope,
         again=model.again,
         alphabet=match.build(parts.symbols, conventions.failed_calls),
-        machine=parts.machine,
+        machine=accepting(parts.machine, parts.accepted),
+        deadlines=parts.timing.deadlines,
+        idle_ns=parts.timing.idle_ns,
+        idle_by_state=dict(parts.timing.idle_by_state),
+        accepted=parts.accepted,
+        bare=parts.machine if parts.accepted else None,
         golden=parts.golden,
         golden_count=parts.golden_count,
         golden_lengths=parts.golden_lengths,

@@ -9,7 +9,7 @@ call is harmful and changes nothing, so the constraint can still be kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -418,6 +418,20 @@ class SideBySide:
                 return UNDEFINED
             target += move
         return target
+
+    def accepting(self, places: Iterable[tuple[int, int, int]]) -> SideBySide:
+        """The same machine, in which some calls leave a constraint that refuses them as it is.
+
+        Args:
+            places: constraint, its own state, and symbol.
+        """
+        parts = [list(each) for each in self._parts]
+        for constraint, digit, symbol in places:
+            for number, part in enumerate(parts[symbol]):
+                if part.constraint == constraint and part.moves[digit] is None:
+                    moves = (*part.moves[:digit], 0, *part.moves[digit + 1 :])
+                    parts[symbol][number] = part._replace(moves=moves)
+        return replace(self, _parts=tuple(map(tuple, parts)))
 
     def accepts(self, state: int) -> bool:
         """True where every constraint would be satisfied if the session ended here."""

@@ -36,6 +36,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "warning",
         "A call can match both symbols; which one wins is not what the more specific pattern says.",
     ),
+    "undeclared_tool": (
+        "warning",
+        "No symbol has the tool, so what is said of it is never used; perhaps a typing error.",
+    ),
     # --- the automaton ---
     "undeclared_symbol": ("error", "No call can match a symbol the alphabet does not declare."),
     "undeclared_state": ("error", "The state is not declared, so no session can be there."),
@@ -48,7 +52,6 @@ CODES: dict[str, tuple[Severity, str]] = {
         "error",
         "One call would both stay and move: the verdicts are ambiguous.",
     ),
-    "wrong_edge_source": ("error", "The edge is listed under a state it does not start from."),
     "no_accepting_state_reachable": ("error", "No session can ever finish the task."),
     "too_many_golden_paths": (
         "error",
@@ -64,6 +67,16 @@ CODES: dict[str, tuple[Severity, str]] = {
         "An agent can go round without harm; golden paths leave the round out.",
     ),
     "trap": ("warning", "A session that gets there can no longer finish, and no call says so."),
+    "impossible_deadline": (
+        "warning",
+        "Every session that makes the first call misses the deadline, whatever it does.",
+    ),
+    # --- accepted calls ---
+    "expired_acceptance": ("warning", "The call is harmful again where it was accepted."),
+    "needless_acceptance": (
+        "warning",
+        "The entry changes nothing, because the call is allowed there; perhaps another was meant.",
+    ),
     # --- constraints ---
     "invalid_constraint": (
         "error",

@@ -80,7 +80,7 @@ def _check_impossible(machine: SideBySide, notes: Notes) -> None:
 
 def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
     """Finds states and symbols without use, traps, and progress cycles of tasks."""
-    _check_unused(machine, notes)
+    _check_unused(model, machine, notes)
     if isinstance(machine, SideBySide):
         _check_impossible(machine, notes)
     _check_traps(model, machine, notes)
@@ -98,9 +98,10 @@ def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
             notes.add("progress_cycle", f"{said} lie on a cycle", *where)
 
 
-def _check_unused(machine: Machine, notes: Notes) -> None:
+def _check_unused(model: SpecDocument, machine: Machine, notes: Notes) -> None:
+    accepted = {entry.symbol for entry in model.accept}
     for symbol, name in enumerate(machine.symbols):
-        if not _is_used(machine, symbol):
+        if name not in accepted and not _is_used(machine, symbol):
             notes.add("unused_symbol", f"nothing uses {name!r}", "alphabet", name)
 
 

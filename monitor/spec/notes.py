@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from monitor.spec.document import FINDINGS_MAX, Document
-from monitor.spec.findings import Finding, finding, has_errors
+from monitor.spec.findings import CODES, Finding, finding, has_errors
 
 __all__ = ["Notes"]
 
@@ -19,7 +19,9 @@ class Notes:
     found: list[Finding] = field(default_factory=list)
 
     def add(self, code: str, said: str, *path: str | int) -> None:
-        if len(self.found) < FINDINGS_MAX:
+        """Notes a finding. Beyond the bound only the first error: it refuses the spec."""
+        refuses = CODES[code][0] == "error" and not self.refuse
+        if len(self.found) < FINDINGS_MAX or refuses:
             key = ".".join(map(str, path))
             self.found.append(finding(code, said, self.file, *self.read.place(path), key))
 

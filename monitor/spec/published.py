@@ -71,7 +71,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What is wrong with a task; codes are those of `monitor.spec.findings`."""
+    """What is wrong with a task.
+
+    Codes are those of `monitor.spec.findings`, and one that only such data can have:
+    `wrong_edge_source`, an edge listed under a state it does not start from.
+    """
 
     code: str
     message: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from monitor.errors import SpecError
@@ -30,17 +31,17 @@ class Loaded:
         return has_errors(self.findings)
 
 
-def load_specs(paths: Iterable[Path | str]) -> Loaded:
+def load_specs(paths: Iterable[Path | str], day: date | None = None) -> Loaded:
     """Compiles the specs of files and folders, each file by itself.
 
     Folders are read recursively (*.yaml and *.yml, by name, hidden ones left out); a file that is
     named is read whatever its suffix. A file that is reached twice counts once. Of two specs
-    with one id the second is refused.
+    with one id the second is refused. Accepted calls that have expired by `day` are harmful again.
     """
     specs: dict[str, Spec] = {}
     findings: list[Finding] = []
     for path in _files(paths, findings):
-        spec, found = _load(path)
+        spec, found = _load(path, day)
         findings += found
         if spec is None:
             continue
@@ -52,13 +53,13 @@ def load_specs(paths: Iterable[Path | str]) -> Loaded:
     return Loaded(tuple(specs.values()), tuple(findings))
 
 
-def load_spec(path: Path | str) -> Spec:
-    """The spec in one file.
+def load_spec(path: Path | str, day: date | None = None) -> Spec:
+    """The spec in one file, on a day.
 
     Raises:
         SpecError: the file cannot be read, or the spec is refused.
     """
-    spec, found = _load(Path(path))
+    spec, found = _load(Path(path), day)
     if spec is None:
         raise SpecError([each for each in found if each.severity == "error"])
     return spec
@@ -96,7 +97,7 @@ def _inside(folder: Path) -> list[Path]:
     )
 
 
-def _load(path: Path) -> tuple[Spec | None, tuple[Finding, ...]]:
+def _load(path: Path, day: date | None) -> tuple[Spec | None, tuple[Finding, ...]]:
     file = str(path)
     try:
         with path.open("rb") as stream:
@@ -113,4 +114,4 @@ def _load(path: Path) -> tuple[Spec | None, tuple[Finding, ...]]:
         column = problem.start - raw.rfind(b"\n", 0, problem.start)
         said = f"byte 0x{raw[problem.start]:02x} is not UTF-8"
         return None, (finding("not_utf8", said, file, line, column),)
-    return compile_text(text, file)
+    return compile_text(text, file, day)

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -24,7 +25,14 @@ from monitor.spec.constraints import TEMPLATES
 from monitor.spec.parts import MatchDocument, Name, Part, form
 from monitor.spec.reference import ReferenceDocument
 
-__all__ = ["ConventionsDocument", "SpecDocument", "SymbolDocument", "json_schema"]
+__all__ = [
+    "AcceptDocument",
+    "ConventionsDocument",
+    "DeadlineDocument",
+    "SpecDocument",
+    "SymbolDocument",
+    "json_schema",
+]
 
 Level = Literal["info", "warning", "critical"]
 
@@ -37,6 +45,9 @@ ReasonName = Literal[
     "out_of_order",
     "repeated",
     "unreachable",
+    "trap",
+    "deadline",
+    "idle",
 ]
 
 
@@ -135,6 +146,78 @@ ConventionsChoice = Annotated[
 ]
 
 
+Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+def _seconds(value: Any) -> Any:
+    """A time in seconds, from a number or a text like 90s, 10m, 1.5h."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found:
+        value = float(found[1]) * _UNITS[found[2]]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= DURATION_SECONDS_MAX:
+        raise ValueError(
+            "write a time in seconds, or as 500ms, 90s, 10m, 2h or 1d, up to a year"
+        )
+    return float(value)
+
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+DURATION_SECONDS_MAX: Final = 366 * 86_400
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
+                {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
+            ]
+        }
+    ),
+]
+"""Seconds."""
+
+Symbols = Annotated[
+    Annotated[Name, Tag("plain")] | Annotated[list[Name], Tag("list")],
+    Discriminator(form),
+]
+"""A symbol, or any of several."""
+
+
+class DeadlineDocument(Part):
+    """After a call of one kind, a call of another must begin in time."""
+
+    from_: Symbols = Field(
+        alias="from", description="the clock runs from the start of this call"
+    )
+    to: Symbols = Field(description="and stops at the start of this one")
+    within: Duration
+
+
+Idle = Annotated[
+    Annotated[Duration, Tag("plain")] | Annotated[dict[Name, Duration], Tag("mapping")],
+    Discriminator(form),
+]
+
+
+class AcceptDocument(Part):
+    """A call that is not harmful for a time, because somebody says so and why."""
+
+    symbol: Name
+    state: Name = Field(
+        description="where the call is made; beside `constraint`, that constraint's own state"
+    )
+    constraint: str | None = Field(
+        default=None, description="which constraint, as verdicts name it"
+    )
+    who: Annotated[str, StringConstraints(min_length=1)] = Field(description="who says so")
+    why: Annotated[str, StringConstraints(min_length=1)]
+    until: Day = Field(description="the last day, as 2026-12-31, in UTC")
+
+
 class SpecDocument(Part):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
@@ -185,6 +268,17 @@ class SpecDocument(Part):
     )
     undo: dict[Name, Name] = Field(
         default={}, description="symbol -> the symbol that undoes it"
+    )
+    deadlines: list[DeadlineDocument] = Field(
+        default=[], max_length=64, description="calls that must follow others in time"
+    )
+    idle: Idle | None = Field(
+        default=None,
+        description="how long a session may make no call: in every state that is not accepting, "
+        "or by state",
+    )
+    accept: list[AcceptDocument] = Field(
+        default=[], max_length=256, description="calls that are not harmful for a time"
     )
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal, NamedTuple
 
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
 from monitor.automaton.dfa import Machine
 from monitor.automaton.dfa import build as build_automaton
-from monitor.records import Conventions, Reason
+from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
 from monitor.spec.learnt import Learnt
 
-__all__ = ["GOLDEN_LISTED_MAX", "GOLDEN_MAX", "MatchRules", "SeverityRules", "Spec"]
+__all__ = [
+    "GOLDEN_LISTED_MAX",
+    "GOLDEN_MAX",
+    "Acceptance",
+    "Deadline",
+    "MatchRules",
+    "SeverityRules",
+    "Spec",
+]
 
 GOLDEN_LISTED_MAX = 64
 """Up to this many golden paths running rows are kept; above, scores come when asked for."""
@@ -34,7 +43,7 @@ class SeverityRules:
     states: Mapping[str, str]
     reasons: Mapping[str, str]
 
-    def of(self, tool: str, state: str | None, reason: Reason | None) -> str:
+    def of(self, tool: str, state: str | None, reason: Reason | Obstacle | None) -> str:
         """Severity of a harmful call of `tool`, made in `state` (None: several are possible)."""
         if state is not None and state in self.states:
             return self.states[state]
@@ -74,6 +83,31 @@ class MatchRules:
         )
 
 
+class Deadline(NamedTuple):
+    """After a call of one kind, a call of another must begin in time."""
+
+    first: frozenset[int]
+    """Symbols; any of them."""
+    then: frozenset[int]
+    within_ns: int
+    """From the place of the one call in the order to that of the other: both starts, as a rule."""
+    text: str
+    """For verdicts."""
+
+
+class Acceptance(NamedTuple):
+    """A call that is not harmful until a day is over, because somebody said so."""
+
+    symbol: str
+    state: str
+    constraint: str | None
+    """Whose state it is, where the spec has constraints."""
+    who: str
+    why: str
+    until: date
+    """The last day, in UTC."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Spec:
     """One version of one spec document, compiled. Compared by identity."""
@@ -107,6 +141,15 @@ class Spec:
     """Warnings."""
     learnt: Learnt | None = None
     """Of a reference learnt from runs: what sessions are compared with."""
+    deadlines: tuple[Deadline, ...] = ()
+    idle_ns: int = 0
+    """How long a session may make no call in a state that is not accepting; 0: any time."""
+    idle_by_state: Mapping[int, int] = field(default_factory=dict)
+    """The same by state, where the document says so."""
+    accepted: tuple[Acceptance, ...] = ()
+    """Accepted calls in force: `machine` has a self-loop for each."""
+    bare: Machine | None = None
+    """The machine without them; None where there are none."""
 
     @classmethod
     def observer(cls) -> Spec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from itertools import combinations
 from typing import Any, Final
 
@@ -12,12 +13,14 @@ from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.notes import Notes
 from monitor.spec.schema import SpecDocument, SymbolDocument
 
-__all__ = ["check_overlaps", "read_pattern", "read_symbols"]
+__all__ = ["check_overlaps", "check_tools", "read_pattern", "read_symbols"]
 
 SYMBOLS_MAX: Final = 1_000
 REGEXES_MAX: Final = 256
 PAIRS_MAX: Final = 20_000
 """Pairs of one tool's symbols that are looked at for overlap."""
+NAMED_MAX: Final = 200
+"""Tools named beside the alphabet that are looked at."""
 WORK_MAX: Final = 2_000_000
 """Values that are tried on patterns in looking."""
 
@@ -58,6 +61,29 @@ def read_pattern(raw: Any, notes: Notes, *path: str | int) -> Pattern | None:
     except PatternError as problem:
         notes.add(problem.code, str(problem), *path)
         return None
+
+
+def check_tools(model: SpecDocument, notes: Notes) -> None:
+    """Finds tools that `order` and `severity` name and no symbol has.
+
+    A task may rate a tool it does not know: calling it is harmful. There only a name that is
+    nearly one of the alphabet's is a finding.
+    """
+    tools = {symbol.tool for symbol in model.alphabet.values()}
+    named = [("order", tool) for tool in model.order]
+    named += [("severity.tools", tool) for tool in model.severity.tools]
+    for key, tool in named[:NAMED_MAX]:
+        if tool in tools:
+            continue
+        close = get_close_matches(tool, tools, n=1, cutoff=0.8) if len(tools) < 200 else []
+        if key == "order" or model.kind == "policy" or close:
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            notes.add(
+                "undeclared_tool",
+                f"no symbol has the tool {tool!r}{hint}",
+                *key.split("."),
+                tool,
+            )
 
 
 def check_overlaps(symbols: Mapping[str, SymbolPatterns], notes: Notes) -> None:

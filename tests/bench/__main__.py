@@ -11,6 +11,7 @@ NAMES = (
     "process",
     "trajectory",
     "scores",
+    "policies",
     "latency",
     "scrape",
     "startup",

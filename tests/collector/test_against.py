@@ -111,3 +111,58 @@ def test_nothing_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     file = spec(tmp_path / "same", "[a, b]")
     _, out = replay(capsys, runs(tmp_path, "ab"), "--specs", file, "--against", file)
     assert "No verdict changes in 1 sessions." in out
+
+
+def timed_runs(folder: Path) -> Path:
+    """`a` is answered by `b` after 5 s in one run, after 50 s in the other."""
+    file = folder / "timed.jsonl"
+    lines = (
+        {
+            "run": f"after {seconds}",
+            "spec": "shop",
+            "calls": [
+                {"name": "a", "time_unix": 1_700_000_000},
+                {"name": "b", "time_unix": 1_700_000_000 + seconds},
+            ],
+        }
+        for seconds in (5, 50)
+    )
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def test_a_new_deadline_is_tried_on_old_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which sessions would have missed it, and what that pages; the table and check name them."""
+    old = spec(tmp_path / "old", "[a, b]")
+    more = "deadlines: [{from: a, to: b, within: 10s}]\n"
+    new = spec(tmp_path / "new", "[a, b]", version="2", more=more)
+    file = timed_runs(tmp_path)
+
+    _, out = replay(capsys, file, "--specs", new, "--against", old, "--json")
+    changed, summary = map(json.loads, out.splitlines())
+
+    assert changed["session"] == "after 50"
+    assert changed["changed"] == [
+        {
+            "call": 1,
+            "tool": "a",
+            "old": "in time",
+            "new": "cannot_finish: deadline (a -> b within 10 s)",
+        }
+    ]
+    assert [
+        each["pages"] for each in (summary["specs"][0]["old"], summary["specs"][0]["new"])
+    ] == [
+        0,
+        1,
+    ]
+    _, out = replay(capsys, file, "--specs", new)
+    assert (
+        "  after 50 / shop  cannot_finish since call 1: deadline (a -> b within 10 s)"
+        in out.splitlines()
+    )
+    assert main(["check", str(new), "--runs", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "after 50: at its end: cannot_finish: deadline: a -> b within 10 s" in out

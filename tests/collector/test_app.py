@@ -16,6 +16,7 @@ from collector.app import App, limits_of
 from collector.receivers.address import AddressInUse
 from collector.settings import Receiver, Sessions, Settings
 from monitor.limits import SECOND
+from monitor.spec.compile import compile_text
 from monitor.spec.read import load_specs
 
 SPECS = load_specs([Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"]).specs
@@ -91,6 +92,57 @@ def running(use: Callable[[App, Clock], Awaitable[T]], **changes: Any) -> T:
             await app.stop()
 
     return asyncio.run(run())
+
+
+TIMED = """
+id: timed
+match: {service.name: farm-rover}
+alphabet: {move: {tool: move}, log: {tool: log}}
+golden: [[move, log]]
+deadlines: [{from: move, to: log, within: 20s}]
+"""
+
+
+def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """A deadline that no call answers is in the stream of verdicts, the metrics and the log."""
+
+    async def use(app: App, clock: Clock) -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
+        old = b'"startTimeUnixNano": "1", "endTimeUnixNano": "2"'
+        now = str(clock.now).encode()
+        sent = body("move").replace(old, old.replace(b'"1"', now).replace(b'"2"', now))
+        assert (await http(app.addresses["http"], "POST", "/v1/traces", sent))[0] == 200
+        host, port = app.addresses["admin"].split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /api/v1/verdicts HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        clock.now += 20 * SECOND
+        line = b""
+        while not line.startswith(b"{"):
+            line = await reader.readline()
+        writer.close()
+        clock.now += 30 * SECOND
+        page = b""
+        while b'verdict="cannot_finish",reason="deadline"} 1' not in page:
+            _, page = await http(app.addresses["metrics"], "GET", "/metrics")
+        _, found = await http(app.addresses["admin"], "GET", "/api/v1/sessions/s")
+        return json.loads(line), page.decode(), json.loads(found)["sessions"]
+
+    async def run() -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
+        spec, findings = compile_text(TIMED, "timed.yaml")
+        assert spec is not None, findings
+        clock = Clock()
+        app = App(settings(), [spec], clock)
+        await app.start()
+        try:
+            return await use(app, clock)
+        finally:
+            await app.stop()
+
+    verdict, _, [judged] = asyncio.run(run())
+    assert (verdict["kind"], verdict["reason"]) == ("cannot_finish", "deadline")
+    assert verdict["constraint"] == "move -> log within 20 s"
+    assert (judged["can_finish"], judged["missed"][0]["final"]) == (False, True)
+    assert "session_cannot_finish" in capsys.readouterr().out
 
 
 def test_settings_become_limits() -> None:

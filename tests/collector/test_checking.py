@@ -49,6 +49,22 @@ def test_good_runs_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "shop: accepts all 2 runs" in out
 
 
+def test_a_tool_that_no_run_calls_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy of names that do not exist guards nothing: the runs show what tools are called."""
+    code, out = check(tmp_path, capsys, golden="[login, pay], [login, refund]")
+    assert code == 1  # the symbol is not declared
+    spec = tmp_path / "shop.yaml"
+    spec.write_text(
+        spec.read_text().replace("alphabet:", "alphabet:\n  refund: {tool: refnud}")
+    )
+    assert main(["check", str(spec), "--runs", str(tmp_path / "good.jsonl")]) == 0
+    out = capsys.readouterr().out
+    assert "shop: accepts all 2 runs" in out
+    assert "no run calls refnud: is that what the tool is called" in out
+
+
 def test_an_inverted_pattern_is_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from collector.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "writing-specs.md"
-BLOCK = re.compile(r"^```(\w+) ?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```(\w+) ?(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_guide_says_what_happens(
@@ -20,7 +21,8 @@ def test_the_guide_says_what_happens(
     """Files are written as it says, commands run in order, and each answer is the one it shows."""
     monkeypatch.chdir(tmp_path)
     commands = 0
-    for kind, name, text in BLOCK.findall(GUIDE.read_text()):
+    for indent, kind, name, indented in BLOCK.findall(GUIDE.read_text()):
+        text = dedent(indented) if indent else indented
         if name:
             Path(name).write_text(text)
         elif kind == "console":

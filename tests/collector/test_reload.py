@@ -7,6 +7,7 @@ import gc
 import json
 import os
 from collections.abc import Mapping
+from datetime import date
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,7 +19,9 @@ from collector.reload import Reloader, WithReload, look
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
+from monitor.spec.edit import with_acceptance
 from monitor.spec.read import load_specs
+from monitor.spec.spec import Acceptance
 
 GOOD, EVIL, OTHER = "[a, b, c]", "[c, b, a]", "[b, a, c]"
 ATTRIBUTES = {"service.name": "shop"}
@@ -319,3 +322,16 @@ def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
     verdicts, wrong, objects = asyncio.run(_storm(shop, 200, 20_000))
     assert (verdicts, wrong) == (20_000, 0)
     assert max(objects[10:]) < 1.2 * max(objects[2:10])
+
+
+def test_an_accepted_call_is_taken_at_the_next_reload(shop: Shop) -> None:
+    """What `offrails accept` writes holds for sessions that begin after the reload."""
+    assert shop.kinds("old", "b") == [("1", "harmful")]
+    entry = Acceptance("b", "G0", None, "ana", "a test", date(2026, 1, 31))
+    shop.file.write_text(with_acceptance(shop.file.read_text(), entry))
+
+    done = asyncio.run(shop.reloader.reload("change"))
+
+    assert (done.success, done.changed) == (True, True)
+    assert shop.kinds("old", "b") == [("1", "harmful")]
+    assert shop.kinds("new", "b", "a") == [("1", "self_loop"), ("1", "progress")]

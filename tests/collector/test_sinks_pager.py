@@ -13,7 +13,7 @@ from collector.sinks.pager import (
     Pager,
     Rules,
 )
-from monitor.records import Kind, Reason, SessionKey, Verdict
+from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 from monitor.totals import Finished, SessionFinished
 
 
@@ -251,3 +251,52 @@ def test_a_page_says_all_that_is_needed() -> None:
         "1970-01-01T00:00:00.000Z",
         "1970-01-01T00:00:09.000Z",
     )
+
+
+def on_session(number: int = 1, *, withdrawn: bool = False) -> Verdict:
+    """That the session can no longer finish since a call, or that it can."""
+    found = verdict(number, revised_from=Kind.CANNOT_FINISH if withdrawn else None)
+    return found._replace(
+        kind=Kind.SELF_LOOP if withdrawn else Kind.CANNOT_FINISH,
+        reason=None if withdrawn else Obstacle.DEADLINE,
+        constraint="open -> water within 20 s",
+        skipped=(),
+    )
+
+
+def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
+    """It settles, it is told, and taking it back leaves the harm of the same call alone."""
+    told = Told()
+    told.pager.take([verdict(), on_session()], 0)
+    told.pager.tick(SECOND)
+    assert told.news == [("out_of_order", False, SECOND), ("deadline", False, SECOND)]
+
+    told.pager.take([on_session(withdrawn=True)], 2 * SECOND)
+
+    assert told.news[2:] == [("deadline", True, 2 * SECOND)]
+    assert [key.reason for key in told.pager.firing] == ["out_of_order"]
+
+
+def test_a_page_on_a_session_says_what_it_came_to() -> None:
+    """Its alert has a name of its own, and the limit that was not kept."""
+    found: list[Page] = []
+    pager = Pager(Rules(), lambda pages, _now, _news: found.extend(pages))
+    pager.take([on_session(4)], 0)
+    pager.tick(SECOND)
+    alert = as_alert(found[0], Links(), 9 * SECOND)
+
+    assert alert["labels"]["alertname"] == "AgentSessionStuck"
+    assert alert["annotations"]["summary"] == "rover session can no longer finish: deadline."
+    assert alert["annotations"]["description"].startswith(
+        "The session s can no longer finish: deadline under farm_rover 1, since call 4 (water). "
+        "State: scanned. Allowed here: scan, open_valve. Limit: open -> water within 20 s. "
+    )
+
+
+def test_what_is_rated_info_pages_nobody() -> None:
+    """Severity before silence: shown and counted, but nobody is woken."""
+    told = Told()
+    for reason in (Reason.UNKNOWN_TOOL, Reason.OUT_OF_ORDER):
+        told.pager.take([verdict(reason=reason, severity="info")], 0)
+    told.pager.tick(MINUTE)
+    assert told.news == []

@@ -87,6 +87,17 @@ def test_a_withdrawn_harm_says_so() -> None:
     assert line.endswith("(was harmful)")
 
 
+def test_a_verdict_on_a_session_says_which_limit() -> None:
+    """The rule that was not kept stands beside the reason."""
+    told = {**HARMFUL, "kind": "cannot_finish", "reason": "deadline", "skipped": []}
+    assert worded({**told, "constraint": "open -> water within 20 s"}, colour=False) == (
+        "cannot_finish  rover  farm_rover  s#2  water  deadline (critical)"
+        "  open -> water within 20 s  allowed: move"
+    )
+    back = worded({**HARMFUL, "kind": "self_loop", "revised_from": "stalled"}, colour=True)
+    assert back.startswith("\x1b[33m")
+
+
 @settings(max_examples=60)
 @given(st.text())
 def test_hostile_text_stays_text(text: str) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor.automaton import paths
 from monitor.automaton.dfa import UNDEFINED, Automaton
-from monitor.records import Conventions, Reason
+from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.compile import compile_text
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
@@ -180,7 +180,7 @@ def test_version_is_as_written() -> None:
         ({"conventions": "alive"}, "invalid_document"),
         ({"conventions": {"beta": 1}}, "invalid_document"),
         ({"conventions": {"lambda_": 1}}, "invalid_document"),
-        ({"deadlines": []}, "invalid_document"),
+        ({"deadlines": {}}, "invalid_document"),
         ({"again": "yes"}, "invalid_document"),
         ({"id": "a\nb"}, "invalid_document"),
     ],
@@ -225,6 +225,14 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+def test_an_error_behind_many_warnings_still_refuses() -> None:
+    """The number of findings is bounded, and the bound never lets a spec pass."""
+    alphabet = {name: {"tool": name} for name in ("a", *(f"u{n}" for n in range(300)))}
+    entry = {"symbol": "a", "state": "G9", "who": "x", "why": "y", "until": "2030-01-01"}
+    [found] = refused(alphabet=alphabet, golden=[["a"]], accept=[entry, entry])
+    assert found.code == "undeclared_state"
+
+
 def test_unknown_keys_get_a_suggestion() -> None:
     """A misspelt key is refused, with the key that was probably meant."""
     [found] = refused(goldn=[["a"]])
@@ -247,7 +255,8 @@ def test_severity_takes_the_most_specific() -> None:
 
 def test_severity_knows_every_reason() -> None:
     """The document's reasons are those verdicts have."""
-    assert set(ReasonName.__args__) == {str(reason) for reason in Reason}  # type: ignore[attr-defined]
+    known = {str(reason) for reason in (*Reason, *Obstacle)}
+    assert set(ReasonName.__args__) == known  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -18,7 +20,8 @@ from monitor.spec.compile import compile_text
 from monitor.spec.findings import CODES, Finding, has_errors
 from monitor.spec.spec import Spec
 
-BUNDLED = Path(__file__).parents[2] / "dfa_specs"
+ROOT = Path(__file__).parents[2]
+BUNDLED = ROOT / "dfa_specs"
 TEXTS = [path.read_text() for path in sorted(BUNDLED.rglob("*.yaml"))]
 SLOW_SECONDS = 2.0
 MEMORY_MAX = 200 * 1024 * 1024
@@ -89,7 +92,8 @@ _VALUE: st.SearchStrategy[Any] = st.recursive(
         st.dictionaries(
             st.sampled_from(
                 ["a", "b", "s", "tool", "arguments", "regex", "min", "max", "one_of", "any",
-                 "precedence", "at_most", "exactly", "init", "forbid", "default", "states"]
+                 "precedence", "at_most", "exactly", "init", "forbid", "default", "states",
+                 "symbol", "state", "who", "why", "until", "from", "to", "within"]
             ),
             inner,
             max_size=4,
@@ -100,7 +104,7 @@ _VALUE: st.SearchStrategy[Any] = st.recursive(
 _KEYS = (
     "version", "description", "kind", "mode", "severity", "match", "scope", "again", "alphabet",
     "initial", "accepting", "states", "transitions", "reads", "golden", "constraints",
-    "conventions", "concurrent", "order", "undo", "accept",
+    "conventions", "concurrent", "order", "undo", "accept", "deadlines", "idle",
 )  # fmt: skip
 _GOOD: dict[str, Any] = {
     "id": "x",
@@ -200,6 +204,33 @@ BOMBS: dict[str, Callable[[], str]] = {
     "huge golden": lambda: _alphabet(3) + "golden:\n" + "  - [t0, t1, t2]\n" * 20_000,
     "long golden": lambda: _alphabet(1) + f"golden: [[{', '.join(['t0'] * 60_000)}]]",
     "many golden paths": lambda: _grid(60),
+    "many deadlines": lambda: (
+        _grid(99)
+        + "deadlines:\n"
+        + "  - {from: t0, to: t1, within: 1s}\n" * 64
+        + "idle: {"
+        + ", ".join(f"x{x}y{y}: 1h" for x in range(99) for y in range(99))
+        + "}\n"
+    ),
+    "many acceptances": lambda: (
+        _grid(99)
+        + "accept:\n"
+        + "  - {symbol: t0, state: x98y98, who: a, why: b, until: 2030-01-01}\n" * 256
+    ),
+    "too many acceptances": lambda: (
+        _grid(3)
+        + "accept:\n"
+        + "  - {symbol: t0, state: x1y1, who: a, why: b, until: 2030-01-01}\n" * 6_000
+    ),
+    "many accepted constraints": lambda: (
+        _constraints(250, lambda n: f"precedence: [t{n}, t{n + 1}]")
+        + "accept:\n"
+        + "".join(
+            f'  - {{constraint: "precedence: [t{n}, t{n + 1}]", symbol: t{n + 1}, '
+            f"state: before t{n}, who: a, why: b, until: 2030-01-01}}\n"
+            for n in range(250)
+        )
+    ),
     "wide product": lambda: _constraints(250, lambda n: f"response: [t{n}, t{n + 1}]"),
     "large counts": lambda: _constraints(5, lambda n: f"exactly: [t{n}, 9999]"),
     "impossible product": lambda: _constraints(
@@ -232,3 +263,19 @@ def test_a_hostile_document_takes_little_memory(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < MEMORY_MAX
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BOMBS)
+def test_no_hostile_document_takes_much_of_the_process(name: str) -> None:
+    """The same for what libraries take, as the system sees it: 200 MB above an idle process."""
+    code = (
+        "import resource; from tests.monitor.test_fuzz_specs import BOMBS, compile_text;"
+        "used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024;"
+        f"text = BOMBS[{name!r}](); before = used(); compile_text(text, 'x.yaml');"
+        "print(used() - before)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert int(said.stdout) < MEMORY_MAX

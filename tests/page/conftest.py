@@ -44,6 +44,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with the bundled specs, and one whose names are as bad as names can be."""
     folder: Path = tmp_path_factory.mktemp("specs")
     (folder / "hostile.yaml").write_text(HOSTILE, encoding="utf-8")
+    (folder / "maze.yaml").write_text(MAZE, encoding="utf-8")
     service = Service(
         ("--specs", str(SPECS), "--specs", str(folder)),
         {
@@ -66,6 +67,16 @@ alphabet:
   "<script>alert(2)</script>": {tool: start}
   two: {tool: two}
 golden: [["<script>alert(2)</script>", two]]
+"""
+
+
+MAZE = """\
+id: maze
+match: {service.name: maze}
+alphabet: {enter: {tool: enter}, leave: {tool: leave}, fall: {tool: fall}}
+initial: gate
+accepting: [free]
+transitions: {gate: {enter: hall}, hall: {leave: free, fall: pit}, pit: {}, free: {}}
 """
 
 

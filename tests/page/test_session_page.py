@@ -101,6 +101,33 @@ def test_hostile_names_are_text(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
+def test_a_session_that_cannot_finish_says_so(monitor: Service, page: Page) -> None:
+    """No call was harmful, and the page still tells that the task is lost, and since when."""
+    start = time.time_ns()
+    spans = [
+        Sent(
+            b"\x12" * 16,
+            bytes(7) + bytes([number + 1]),
+            "execute_tool",
+            start + number * MILLISECOND,
+            start + number * MILLISECOND,
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": tool,
+                "gen_ai.conversation.id": "lost",
+            },
+        )
+        for number, tool in enumerate(("enter", "fall"))
+    ]
+    send(monitor, spans, resource={"service.name": "maze"})
+    known(monitor, "lost")
+    page.open(url(monitor, "lost"))
+    page.until(
+        lambda: "Since call 2 the session can no longer finish: trap." in page.text(".note")
+    )
+    assert page.problems == []
+
+
 def test_parallel_calls_are_seen_as_such(monitor: Service, page: Page) -> None:
     """Calls that overlap name each other beside their bars."""
     start = time.time_ns()

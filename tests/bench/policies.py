@@ -1,0 +1,102 @@
+"""What policies cost a call whose tool they do not name, and limits a call of a spec that has some.
+
+Each line gives the least CPU microseconds a call of several rotating rounds, above the task alone,
+beside the promise (0: none is made).
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+
+from monitor import Limits, Monitor, SessionKey, ToolCall
+from monitor.records import Evidence
+from monitor.spec.compile import compile_text
+from monitor.spec.spec import Spec
+
+CALLS = 20_000
+ROUNDS = 7
+POLICIES = 5
+PER_POLICY_US = 1.0
+"""The promise: a policy that matches every session, where its tools do not occur."""
+
+TASK = """
+id: task
+match: {service.name: shop}
+alphabet: {look: {tool: look}, pay: {tool: pay}}
+golden: [[look, pay]]
+reads: [look]
+"""
+LIMITS = "deadlines: [{from: look, to: pay, within: 10m}]\nidle: 1h\n"
+POLICY = """
+id: policyN
+kind: policy
+alphabet:
+  ask: {tool: askN}
+  act: {tool: actN, arguments: {amount: {max: 3}}}
+constraints: [{precedence: [ask, act]}, {at_most: [act, 3]}]
+"""
+
+
+def _compiled(text: str) -> Spec:
+    spec, findings = compile_text(text, "bench.yaml")
+    assert spec is not None, findings
+    return spec
+
+
+def _calls() -> list[ToolCall]:
+    return [
+        ToolCall(
+            session=SessionKey("", f"s{number // 50}"),
+            agent="",
+            tool="look",
+            arguments={},
+            error=False,
+            start_ns=1_000 + number,
+            end_ns=1_001 + number,
+            trace_id=b"t" * 16,
+            span_id=number.to_bytes(8, "big"),
+            parent_span_id=b"p" * 8,
+            call_id="",
+            evidence=Evidence.EXECUTED,
+            attributes=ATTRIBUTES,
+        )
+        for number in range(CALLS)
+    ]
+
+
+ATTRIBUTES = {"service.name": "shop"}
+
+
+def microseconds(specs: Sequence[Spec], calls: Sequence[ToolCall]) -> float:
+    """CPU a call of one run."""
+    monitor = Monitor(specs, Limits(history_complete=True))
+    gc.collect()
+    start = time.process_time()
+    for call in calls:
+        monitor.observe(call, call.start_ns, quiet=True)
+    return (time.process_time() - start) / len(calls) * 1e6
+
+
+def main() -> None:
+    task, calls = _compiled(TASK), _calls()
+    policies = [_compiled(POLICY.replace("N", str(number))) for number in range(POLICIES)]
+    cases = {
+        "task": [task],
+        "task, policies": [task, *policies],
+        "task with limits": [_compiled(TASK + LIMITS)],
+    }
+    best = dict.fromkeys(cases, float("inf"))
+    for _ in range(ROUNDS):
+        for name, specs in cases.items():
+            best[name] = min(best[name], microseconds(specs, calls))
+    each = (best["task, policies"] - best["task"]) / POLICIES
+    limits = best["task with limits"] - best["task"]
+    print(f"a policy that names no tool of the call  {each:5.2f}  promised {PER_POLICY_US:.2f}")
+    print(f"deadlines and an idle limit              {limits:5.2f}")
+    print(f"the task alone                           {best['task']:5.2f}")
+
+
+if __name__ == "__main__":
+    main()
