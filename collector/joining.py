@@ -82,7 +82,7 @@ class Joiner:
             if not above:
                 return
             if above not in parents:
-                if not (decided and piece.agent and piece.session is not None):
+                if tree.split or not (decided and piece.agent and piece.session is not None):
                     tree.wait(above, span_id)
                 return
             if not decided:

@@ -176,6 +176,11 @@ class Call:
         self.outer = min(outermost or self.pieces.values(), key=_outward)
 
     @property
+    def is_executed(self) -> bool:
+        """False while all that is known of it is that a model asked for it."""
+        return any(each.evidence is not Evidence.REQUESTED for each in self.pieces.values())
+
+    @property
     def own(self) -> Piece | None:
         """The outermost piece that names its session itself."""
         if self.outer.session is not None:

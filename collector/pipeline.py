@@ -425,12 +425,16 @@ class Pipeline:
 
     def _key(self, trace: Trace, tree: Tree, call: Call) -> tuple[SessionKey, str]:
         """The session of a call, as far as it is known."""
-        own = call.own
-        if own is not None and own.session is not None:
-            return own.session, own.session_from
         if not trace.split:
+            own = call.own
+            if own is not None and own.session is not None:
+                return own.session, own.session_from
             return trace.key, trace.session_from
-        told, certain = self._sessions.resolve(trace, tree, call.outer.span_id)
+        key, source, certain = self._sessions.resolve(trace, tree, call) or (
+            trace.key,
+            trace.session_from,
+            False,
+        )
         if certain:
             tree.loose.pop(id(call), None)
         elif id(call) not in tree.loose:
@@ -438,7 +442,7 @@ class Pipeline:
             if len(tree.loose) > LOOSE_MAX:
                 del tree.loose[next(iter(tree.loose))]
                 self._cover("over_bound")
-        return (told.key, told.name) if told is not None else (trace.key, trace.session_from)
+        return key, source
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
         return self.monitor.retract(call.session, call.span_id)

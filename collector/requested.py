@@ -38,6 +38,9 @@ OPEN_NS = 300 * 1_000_000_000
 
 _SPAN_BITS = 64
 
+_ANSWER = '"tool_call_response"'
+"""The type of an answer's part in messages as the GenAI conventions write them."""
+
 
 class Asked(NamedTuple):
     """A request that is to be judged, as a piece of a call in its trace."""
@@ -124,11 +127,9 @@ class Requests:
         """The held requests, once the model was given the answer to one and no tool span came."""
         if not known.held or known.has_tools or not outputs.inputs:
             return []
-        ids = [each.piece.call_id for each in known.held if each.piece.call_id]
-        texts = (span.attribute(index) for index in outputs.inputs)
-        if not any(
-            call_id in text for text in texts if isinstance(text, str) for call_id in ids
-        ):
+        texts = [span.attribute(index) for index in outputs.inputs]
+        pieces = [each.piece for each in known.held]
+        if not any(isinstance(text, str) and _answers(text, pieces) for text in texts):
             return []
         known.is_silent = True
         ready = list(known.held)
@@ -197,10 +198,24 @@ class Requests:
         return rest
 
 
+def _answers(text: str, pieces: list[Piece]) -> bool:
+    """True for the input of a model that holds the answer to a request.
+
+    An answer has the request's id; but OpenAI's Responses give a call two ids, one in the output
+    and one in the inputs that follow, so there the tool's name has to do.
+    """
+    if any(piece.call_id and piece.call_id in text for piece in pieces):
+        return True
+    return _ANSWER in text and any(f'"{piece.tool}"' in text for piece in pieces)
+
+
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
-    """One request is one, wherever it is told again: by its id, or else by its place."""
+    """One request is one, wherever its trace tells it again: by its id, or else by its place.
+
+    Only there: some models number their calls, anew in each conversation.
+    """
     if request.call_id:
-        return f"{trace.place[0]}\0{request.call_id}\0{request.tool}".encode()
+        return trace.place[1] + f"{trace.place[0]}\0{request.call_id}\0{request.tool}".encode()
     return trace.place[1] + span.span_id + index.to_bytes(2, "big")
 
 

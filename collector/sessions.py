@@ -3,18 +3,22 @@
 A trace is a turn of a conversation. Its calls are filed under the conversation's id as soon as any
 span of the trace tells it, and until then under the trace's own. Where the spans of one trace tell
 of two conversations, a call belongs to its nearest ancestor that tells one, else to the nearest
-one below which one is told.
+one below which one is told. What runs below a tool call is part of the conversation that call was
+made in, whatever id a sub-agent gives itself there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
 from collector.traces import Told, Trace, Tree
 from monitor.records import SessionKey
+
+if TYPE_CHECKING:
+    from collector.one_call import Call
 
 __all__ = [
     "ID_MAX",
@@ -157,25 +161,49 @@ class Sessions:
 
     def _split(self, trace: Trace, tree: Tree) -> None:
         """A second session in one trace: from now on each call looks for its own."""
-        trace.split = True
+        trace.split = tree.split = True
         for told in tree.told.values():
             tree.hint(told, told.span_id)
         tree.loose.update((id(call), call) for call in tree.calls.values())
+        for span_id in tree.calls:
+            tree.wait_on_top(span_id)
 
-    def resolve(self, trace: Trace, tree: Tree, span_id: bytes) -> tuple[Told | None, bool]:
-        """The session of a span without an id of its own, in a trace of several.
+    def resolve(
+        self, trace: Trace, tree: Tree, call: Call
+    ) -> tuple[SessionKey, str, bool] | None:
+        """The session of a call, in a trace of several.
 
         Returns:
-            What tells it (None: the trace itself), and whether that is certain to stay.
+            Its key, what told it, and whether a span told it (else it may still change); None
+            where nothing tells one.
         """
-        weak: Told | None = None
-        for above in tree.ancestors(span_id):
+        found = _own(call)
+        nested, weak = None, None
+        for above in tree.ancestors(call.outer.span_id):
+            other = tree.calls.get(above)
+            if other is not None and other is not call and other.is_executed:
+                found, nested, weak = _own(other), found or nested, None
+                if found is None and above in tree.told:
+                    found = tree.told[above].whose
+                continue
             told = tree.told.get(above)
-            if told is not None:
-                return told, True
+            if found is None and told is not None:
+                found = told.whose
             if weak is None:
                 weak = tree.hints.get(above)
-        return weak or trace.first, False
+        certain = found or nested
+        if certain is not None:
+            return (*certain, True)
+        likely = weak or trace.first
+        return None if likely is None else (*likely.whose, False)
+
+
+def _own(call: Call) -> tuple[SessionKey, str] | None:
+    """The session that a call's own spans name."""
+    own = call.own
+    if own is None or own.session is None:
+        return None
+    return own.session, own.session_from
 
 
 def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:

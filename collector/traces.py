@@ -58,6 +58,11 @@ class Told(NamedTuple):
     key: SessionKey
     name: str
 
+    @property
+    def whose(self) -> tuple[SessionKey, str]:
+        """The session, and what told it."""
+        return self.key, self.name
+
 
 class Tree:
     """The spans of one trace that are still remembered, by span id."""
@@ -70,13 +75,16 @@ class Tree:
         "hints",
         "loose",
         "parents",
+        "split",
         "stops",
         "told",
         "waiting",
         "wrapped",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, split: bool = False) -> None:
+        self.split = split
+        """True once two sessions were told in the trace."""
         self.parents: dict[bytes, bytes] = {}
         self.told: dict[bytes, Told] = {}
         self.agents: dict[bytes, str] = {}
@@ -111,6 +119,12 @@ class Tree:
             self.waiting[above] = [span_id]
         elif len(waiting) < WAITING_MAX and span_id not in waiting[-1:]:
             waiting.append(span_id)
+
+    def wait_on_top(self, span_id: bytes) -> None:
+        """A call's span is looked at again when the next one on its way up comes."""
+        *_, top = span_id, *self.ancestors(span_id)
+        if top not in self.parents:
+            self.wait(top, span_id)
 
     def above(self, call: Call) -> None:
         """Tells a call what is above it by now: who it acts for, and the span around it."""
@@ -285,7 +299,7 @@ class Traces:
             self._turn(now)
         tree = trace.tree
         if tree is None:
-            tree = trace.tree = Tree()
+            tree = trace.tree = Tree(split=trace.split)
         if trace.epoch != self._epoch:
             trace.epoch = self._epoch
             self._young.append(trace)

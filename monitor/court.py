@@ -286,11 +286,14 @@ class Court:
                 break
         session.seen -= 1
         verdicts: list[Verdict] = []
+        judged = False
         for judgement in session.judgements:
             place = judgement.log.find(span_id)
             if place is not None:
+                judged = judged or bool(session.judges)
                 verdicts += self._ledger.withdrawn(session, judgement, place)
                 verdicts += self._take_out(session, judgement, place)
+        session.judged -= judged
         return verdicts
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:

@@ -1,7 +1,8 @@
 """Google ADK: its own spans, old and new, and OpenInference's over them.
 
 A tool that raises leaves a span without attributes in version 1.14: the name is all there is. A
-turn of parallel calls adds a span for the merged response, which is no call.
+turn of parallel calls adds a span for the merged response, which is no call; OpenInference takes
+over the scope of every span, and says nothing of its own on that one.
 """
 
 from collector.dialects.arguments import mapping
@@ -12,6 +13,7 @@ __all__ = ["GOOGLE_ADK", "GOOGLE_ADK_BARE", "GOOGLE_ADK_OPENINFERENCE"]
 
 _CONTROL = frozenset({"transfer_to_agent", "(merged tools)", "(merged)"})
 _NAME = "execute_tool (?P<tool>.+)"
+_OPENINFERENCE = ("openinference.instrumentation.google_adk",)
 
 GOOGLE_ADK = Dialect(
     name="google_adk",
@@ -32,7 +34,7 @@ GOOGLE_ADK = Dialect(
 
 GOOGLE_ADK_BARE = Dialect(
     name="google_adk",
-    scopes=("gcp.vertex.agent", "openinference.instrumentation.google_adk"),
+    scopes=("gcp.vertex.agent", *_OPENINFERENCE),
     unless=("gen_ai.tool.name", "tool.name"),
     span_name=_NAME,
     arguments=GOOGLE_ADK.arguments,
@@ -43,8 +45,7 @@ GOOGLE_ADK_BARE = Dialect(
 
 GOOGLE_ADK_OPENINFERENCE = Dialect(
     name="google_adk_openinference",
-    scopes=("openinference.instrumentation.google_adk",),
-    when=("openinference.span.kind",),
+    scopes=_OPENINFERENCE,
     some=("tool.name", "gen_ai.tool.name"),
     values=TOOL,
     tool=("gen_ai.tool.name", "tool.name"),

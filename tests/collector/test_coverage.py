@@ -125,6 +125,18 @@ def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) 
     assert made.monitor.without_spec == 0
 
 
+def test_a_call_of_two_spans_is_judged_once(wire: Any, bench: Any, rover: Any) -> None:
+    """What was judged and taken back, because its span was a part of another call, is no call."""
+    resource = {"service.name": "svc", "offrails.spec": "farm_rover"}
+    spans = (
+        wire.tool("move", id="server", parent="between", start=2, resource=resource),
+        wire.tool("move", id="client", parent="root", start=1, end=4, resource=resource),
+        wire.span("between", id="between", parent="client", start=1.5, resource=resource),
+    )
+    found = coverage(bench(rover).send(*spans))
+    assert found["judged"] == 1
+
+
 def test_a_duplicate_is_seen_twice_and_judged_once(wire: Any, bench: Any) -> None:
     """A span that is exported again is one call, two spans seen, and the reason is told."""
     call = wire.tool("move", start=1)

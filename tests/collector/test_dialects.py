@@ -491,6 +491,10 @@ CONTROL = {
     "strands": ("strands.telemetry.tracer", {**GEN, "gen_ai.tool.name": "handoff_to_agent"}),
     "adk": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "transfer_to_agent"}),
     "adk-merged": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "(merged tools)"}),
+    "adk-merged-openinference": (
+        OI + "google_adk",
+        {**GEN, "gen_ai.tool.name": "(merged tools)", "session.id": "s1"},
+    ),
     "agno": (OI + "agno", {**OI_TOOL, "tool.name": "delegate_task_to_member"}),
     "llama-index": (OI + "llama_index", {**OI_TOOL, "tool.name": "handoff"}),
     "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),

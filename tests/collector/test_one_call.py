@@ -312,6 +312,12 @@ def test_a_request_told_again_is_one(wire: Any, bench: Any) -> None:
     assert bench(requested="always").send(first, again).tools() == ["move"]
 
 
+def test_models_that_number_their_calls_ask_in_each_conversation(wire: Any, bench: Any) -> None:
+    """`call_1` of another conversation is another request."""
+    one, other = (_llm(wire, turn, [("call_1", "move")], []) for turn in (1, 2))
+    assert bench(requested="always").send(one, other).tools() == ["move", "move"]
+
+
 def test_a_request_and_its_execution_are_one_call(wire: Any, bench: Any) -> None:
     """Where requests are judged always, the tool span with the same call id completes them."""
     asked = _dialogue(wire)[0]
@@ -338,6 +344,26 @@ def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> No
     }
     (step,) = bench(requested="always").send(wire.span("openai.chat", attributes)).steps()
     assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
+
+
+def test_an_answer_under_the_other_id_of_its_call_is_an_answer(wire: Any, bench: Any) -> None:
+    """OpenAI's Responses name a call `fc_1` in the output and `call_1` in the next input."""
+
+    def turn(number: int, tool: str, history: list[Any]) -> Any:
+        part = {"type": "tool_call", "id": f"fc_{number}", "name": tool, "arguments": MOVE}
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps([{"role": "user", "parts": history}]),
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part]}]),
+        }
+        return wire.span("openai.response", attributes, trace=f"t{number}", start=number)
+
+    asked = {"type": "tool_call", "id": "call_1", "name": "move", "arguments": MOVE}
+    answer = {"type": "tool_call_response", "id": "call_1", "response": "at 3,4"}
+    first, second = turn(1, "move", []), turn(2, "scan", [asked, answer])
+
+    assert bench().send(first, second).tools() == ["move", "scan"]
+    assert bench().send(first, turn(2, "scan", [asked])).tools() == []
 
 
 def test_a_request_that_was_never_executed_is_counted(wire: Any, bench: Any) -> None:

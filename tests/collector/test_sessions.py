@@ -141,6 +141,60 @@ def test_siblings_tell_where_no_ancestor_does(wire: Any, bench: Any) -> None:
             assert tools == {"one": ["move"], "two": ["scan"]}
 
 
+def _sub_agent(wire: Any, **session: str) -> list[Any]:
+    """A tool that runs another agent, which gives itself a conversation of its own."""
+    sub = {"gen_ai.conversation.id": "of-the-sub-agent"}
+    return [
+        _agent(wire, "outer", "one", start=0, end=9),
+        wire.tool("irrigate", id="wrapper", parent="outer", start=1, end=8, attributes=session),
+        _agent(wire, "inner", "of-the-sub-agent", parent="wrapper", start=2, end=7),
+        wire.tool("water", parent="inner", start=3, attributes=sub if session else {}),
+    ]
+
+
+@pytest.mark.parametrize("session", [{}, {"gen_ai.conversation.id": "one"}])
+def test_a_sub_agents_conversation_is_the_one_it_was_called_in(
+    wire: Any, bench: Any, session: dict[str, str]
+) -> None:
+    """What runs below a tool call belongs where that call was made, in any order of arrival."""
+    for order in permutations(_sub_agent(wire, **session)):
+        sessions = bench().send(*order).sessions()
+        tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
+        assert tools == {"one": ["irrigate", "water"]}
+
+
+def test_a_sub_agent_of_a_sub_agent_is_of_the_outermost_conversation(
+    wire: Any, bench: Any
+) -> None:
+    """Conversations nest as deep as agents do."""
+    spans = [
+        *_sub_agent(wire)[:3],
+        wire.tool("spray", id="deeper", parent="inner", start=3, end=6),
+        _agent(wire, "innermost", "three", parent="deeper", start=4, end=5.5),
+        wire.tool("water", parent="innermost", start=5),
+    ]
+    for order in (spans, spans[::-1], spans[::2] + spans[1::2], spans[3:] + spans[:3]):
+        assert list(bench().send(*order).sessions()) == ["one"]
+
+
+def test_a_tool_of_no_conversation_leaves_the_agent_its_own(wire: Any, bench: Any) -> None:
+    """A server's tool that runs agents is in no conversation: each agent below it keeps its own."""
+    spans = [
+        wire.span(
+            "tools/call evaluate", {"mcp.method.name": "tools/call"}, id="root", kind=2, end=9
+        ),
+        _agent(wire, "a", "one", parent="root", start=1, end=4),
+        wire.tool("move", parent="a", start=2),
+        _agent(wire, "b", "two", parent="root", start=5, end=8),
+        wire.tool("scan", parent="b", start=6),
+    ]
+    for order in (spans, spans[::-1], spans[2:] + spans[:2]):
+        sessions = bench().send(*order).sessions()
+        tools = {key: {step["tool"] for step in steps} for key, steps in sessions.items()}
+        assert tools["one"] >= {"move"}
+        assert tools["two"] == {"scan"}
+
+
 def test_many_conversations_in_one_trace(wire: Any, bench: Any) -> None:
     """A run of evaluations under one root: each conversation keeps its calls."""
     found = bench()

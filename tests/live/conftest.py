@@ -94,7 +94,9 @@ def service() -> Iterator[Service]:
 def play(python: Python, service: Service) -> Callable[..., None]:
     """Runs an agent's script to its end, its spans going to the service."""
 
-    def start(script: str, packages: tuple[str, ...], run: str, session: str) -> None:
+    def start(
+        script: str, packages: tuple[str, ...], run: str, session: str, **variables: str
+    ) -> None:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "PYTHON"))}
         done = subprocess.run(
             [str(python(packages)), str(AGENTS / script)],
@@ -107,6 +109,7 @@ def play(python: Python, service: Service) -> Callable[..., None]:
                 "OPENAI_API_KEY": "none",
                 "OPENAI_AGENTS_DISABLE_TRACING": "0",
                 "no_proxy": "127.0.0.1",
+                **variables,
             },
             capture_output=True,
             text=True,

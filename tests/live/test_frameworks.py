@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -16,17 +17,90 @@ class Framework(NamedTuple):
 
     script: str
     packages: tuple[str, ...]
+    through: str = ""
+    """The instrumentation, where the script knows several."""
     arguments: bool = True
+    empty: bool = True
+    """False where a call without arguments says nothing of them."""
+    errors: bool = True
+    evidence: str = "executed"
+    session: bool = True
+    """False where no span names the session; then the process does."""
+    variables: Mapping[str, str] = MappingProxyType({})
 
 
 OI = "openinference-instrumentation-"
+OT = "opentelemetry-instrumentation-"
+LANGSMITH = {
+    "LANGSMITH_TRACING": "true",
+    "LANGSMITH_OTEL_ENABLED": "true",
+    "LANGSMITH_OTEL_ONLY": "true",
+    "LANGSMITH_API_KEY": "none",
+}
+ADK_CONTENT = {
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
+}
+STRANDS_LATEST = {"OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental"}
+
+PYDANTIC_AI = Framework("run_pydantic_ai.py", ("pydantic-ai-slim",))
+AGENTS = Framework(
+    "run_openai_agents.py", ("openai-agents", OI + "openai-agents"), "openinference"
+)
+LANGCHAIN = Framework("run_langchain.py", ("langchain", OI + "langchain"), "openinference")
+STRANDS = Framework("run_strands.py", ("strands-agents[openai]",))
+ADK = Framework("run_google_adk.py", ("google-adk",), variables=ADK_CONTENT)
+BARE = Framework(
+    "run_openai.py",
+    ("openai", OI + "openai"),
+    "openinference",
+    errors=False,
+    evidence="requested",
+    session=False,
+)
 
 FRAMEWORKS = {
-    "pydantic-ai": Framework("run_pydantic_ai.py", ("pydantic-ai-slim",)),
-    "openai-agents": Framework("run_openai_agents.py", ("openai-agents", OI + "openai-agents")),
-    "langchain": Framework("run_langchain.py", ("langchain", OI + "langchain")),
+    "pydantic-ai": PYDANTIC_AI,
+    "pydantic-ai-version-2": PYDANTIC_AI._replace(through="2"),
+    "openai-agents": AGENTS,
+    "openai-agents-v2": AGENTS._replace(
+        packages=("openai-agents", OT + "openai-agents-v2"), through="v2", session=False
+    ),
+    "openai-agents-traceloop": AGENTS._replace(
+        packages=("openai-agents", OT + "openai-agents"), through="traceloop", session=False
+    ),
+    "langchain": LANGCHAIN,
+    "langchain-traceloop": LANGCHAIN._replace(
+        packages=("langchain", OT + "langchain"), through="traceloop"
+    ),
+    "langchain-langsmith": LANGCHAIN._replace(
+        packages=("langchain", "langsmith[otel]"), through="langsmith", variables=LANGSMITH
+    ),
     "smolagents": Framework("run_smolagents.py", ("smolagents", OI + "smolagents")),
+    "strands": STRANDS,
+    "strands-latest-conventions": STRANDS._replace(variables=STRANDS_LATEST),
+    "google-adk": ADK,
+    "google-adk-no-content": ADK._replace(arguments=False, variables={}),
+    "google-adk-openinference": ADK._replace(
+        packages=("google-adk", OI + "google-adk"),
+        through="openinference",
+        empty=False,
+        variables={},
+    ),
+    "crewai": Framework("run_crewai.py", ("crewai", OI + "crewai")),
+    "agno": Framework("run_agno.py", ("agno", "openai", OI + "agno")),
+    "llama-index": Framework(
+        "run_llama_index.py", ("llama-index-llms-openai-like", OI + "llama-index")
+    ),
+    "autogen": Framework(
+        "run_autogen.py", ("autogen-agentchat", "autogen-ext", OI + "autogen-agentchat")
+    ),
+    "openai": BARE,
+    "openai-traceloop": BARE._replace(packages=("openai", OT + "openai"), through="traceloop"),
+    "traceloop-sdk": Framework("run_decorated.py", ("traceloop-sdk", "httpx"), "traceloop"),
+    "langfuse": Framework("run_decorated.py", ("langfuse",), "langfuse"),
     "mcp": Framework("run_mcp.py", ("mcp>=2",), arguments=False),
+    "fastmcp": Framework("run_mcp.py", ("fastmcp",), "fastmcp", arguments=False),
 }
 
 GOLDEN = ["unlock_safety", "move", "scan", "open_valve", "water", "log"]
@@ -62,6 +136,25 @@ def _judgement(service: Service, session: str, calls: int) -> dict[str, Any]:
     return eventually(probe, 20)
 
 
+def _variables(framework: Framework, session: str) -> dict[str, str]:
+    found = {**framework.variables, "ROVER_THROUGH": framework.through}
+    if not framework.session:
+        # The tools of one service either have spans or have none, so here each is a tenant.
+        tenant = f"service.namespace={framework.script}-{framework.through}"
+        found["OTEL_RESOURCE_ATTRIBUTES"] = f"session.id={session},{tenant}"
+    return found
+
+
+def _arguments(framework: Framework, run: str) -> list[dict[str, Any] | None]:
+    """What the spans say of the arguments of a run's calls."""
+    if not framework.arguments:
+        return [None] * len(TOOLS[run])
+    wanted = [ARGUMENTS[tool] for tool in TOOLS[run]]
+    if run == "error":
+        wanted[1] = STUCK
+    return [each if each or framework.empty else None for each in wanted]
+
+
 @pytest.mark.parametrize("run", TOOLS)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_framework_is_judged_right(
@@ -69,21 +162,19 @@ def test_a_framework_is_judged_right(
 ) -> None:
     """Tools, arguments, errors, order and verdicts of a run are those of its script."""
     framework, session = FRAMEWORKS[name], f"{name}-{run}"
-    play(framework.script, framework.packages, run, session)
+    if run == "error" and not framework.errors:
+        pytest.skip("its spans tell nothing of errors")
+    variables = _variables(framework, session)
+    play(framework.script, framework.packages, run, session, **variables)
     judgement = _judgement(service, session, len(TOOLS[run]))
     steps = [step for step in judgement["steps"] if step["kind"] != "control"]
 
     assert [step["tool"] for step in steps] == TOOLS[run]
-    assert {step["evidence"] for step in steps} == {"executed"}
+    assert {step["evidence"] for step in steps} == {framework.evidence}
     assert judgement["accepting"]
     harmful = [(step["tool"], step["reason"]) for step in steps if step["kind"] == "harmful"]
     assert harmful == ([("water", "out_of_order")] if run == "harmful" else [])
     assert [step["error"] for step in steps] == [
         run == "error" and index == 1 for index in range(len(steps))
     ]
-    wanted = [ARGUMENTS[tool] for tool in TOOLS[run]]
-    if run == "error":
-        wanted[1] = STUCK
-    if not framework.arguments:
-        wanted = [None] * len(steps)  # type: ignore[list-item]
-    assert [step["arguments"] for step in steps] == wanted
+    assert [step["arguments"] for step in steps] == _arguments(framework, run)

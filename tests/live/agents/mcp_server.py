@@ -4,8 +4,14 @@
 
 from __future__ import annotations
 
+import os
+
 import rover
-from mcp.server.mcpserver import MCPServer
+
+if os.environ["ROVER_THROUGH"] == "fastmcp":
+    from fastmcp import FastMCP as MCPServer
+else:
+    from mcp.server.mcpserver import MCPServer
 
 tracing = rover.provider()
 server = MCPServer("rover")

@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""LangChain's agent with a scripted chat model, instrumented by OpenInference."""
+"""LangChain's agent with a scripted chat model, under three instrumentations."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import rover
@@ -13,7 +14,9 @@ from langchain.tools import tool
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from openinference.instrumentation.langchain import LangChainInstrumentor
+from langchain_core.tracers.langchain import wait_for_all_tracers
+
+THROUGH = os.environ["ROVER_THROUGH"]
 
 
 class Script(BaseChatModel):
@@ -48,7 +51,14 @@ def told(request: Any, handler: Any) -> Any:
 
 
 tracing = rover.provider()
-LangChainInstrumentor().instrument(tracer_provider=tracing)
+if THROUGH == "openinference":
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+
+    LangChainInstrumentor().instrument(tracer_provider=tracing)
+elif THROUGH == "traceloop":
+    from opentelemetry.instrumentation.langchain import LangchainInstrumentor
+
+    LangchainInstrumentor().instrument(tracer_provider=tracing)
 agent = create_agent(
     Script(),
     tools=[tool(each) for each in rover.TOOLS],
@@ -59,4 +69,5 @@ agent.invoke(
     {"messages": [("user", "water field 3")]},
     {"configurable": {"thread_id": rover.SESSION}, "metadata": {"session_id": rover.SESSION}},
 )
+wait_for_all_tracers()
 tracing.shutdown()

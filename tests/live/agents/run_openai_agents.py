@@ -1,11 +1,13 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""The OpenAI Agents SDK with a scripted model, instrumented by OpenInference."""
+"""The OpenAI Agents SDK with a scripted model, under three instrumentations."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 from typing import Any
 
 import rover
@@ -16,8 +18,14 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from openinference.instrumentation import using_session
-from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
+
+if os.environ["ROVER_THROUGH"] == "openinference":
+    from openinference.instrumentation import using_session
+    from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
+else:  # OpenTelemetry's and Traceloop's share a name, and name no session.
+    from opentelemetry.instrumentation.openai_agents import OpenAIAgentsInstrumentor
+
+    using_session = contextlib.nullcontext
 
 
 class Script(Model):

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+
 import rover
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.agent import InstrumentationSettings
@@ -30,7 +32,9 @@ def move(x: int, y: int) -> str:
 
 tracing = rover.provider()
 tools = [move if tool is rover.move else tool for tool in rover.TOOLS]
-Agent.instrument_all(InstrumentationSettings(tracer_provider=tracing))
+version = os.environ["ROVER_THROUGH"]
+settings = {"version": int(version)} if version else {}
+Agent.instrument_all(InstrumentationSettings(tracer_provider=tracing, **settings))
 agent = Agent(FunctionModel(model), name="farm_rover", tools=tools, retries=2)
 agent.run_sync("water field 3", conversation_id=rover.SESSION)
 tracing.shutdown()
