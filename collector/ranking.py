@@ -56,6 +56,11 @@ class Wanted(NamedTuple):
             query.get("only", ""),
         )
 
+    @property
+    def filters(self) -> bool:
+        """True where not every judgement is wanted."""
+        return self != Wanted(self.sort, self.limit)
+
     def takes(self, session: Session, judgement: Judgement) -> bool:
         """True where a row of the list is about this judgement."""
         spec, agent = judgement.judge.spec.id, agent_of(session, judgement)
@@ -81,13 +86,13 @@ async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
 
     Memory is bounded by the limit; other tasks run between lumps.
     """
-    key = SORTS[wanted.sort]
+    key, filters = SORTS[wanted.sort], wanted.filters
     best: list[tuple[Any, int, Session, Judgement]] = []
     matching = 0
     for number, (session, judgement) in enumerate(monitor.open_judgements()):
         if number % _LUMP == _LUMP - 1:
             await asyncio.sleep(0)
-        if not wanted.takes(session, judgement):
+        if filters and not wanted.takes(session, judgement):
             continue
         matching += 1
         # The number breaks ties: the more recent first, and sessions are never compared.

@@ -120,8 +120,7 @@ class Viewing:
                 "trail": trail(judgement),
                 **_learnt_tree(judgement),
             }
-            for session, judgement in self._monitor.named(name)
-            if query.get("namespace", session.key.namespace) == session.key.namespace
+            for session, judgement in self._monitor.named(name, query.get("namespace"))
         ]
         if found:
             await send_json(send, 200, {"trails": found})

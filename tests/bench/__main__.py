@@ -16,6 +16,7 @@ NAMES = (
     "startup",
     "memory",
     "learning",
+    "page",
 )
 
 for name in NAMES:
