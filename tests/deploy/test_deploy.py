@@ -110,6 +110,32 @@ def test_compose_is_closed_and_complete() -> None:
     assert given <= set(ENVIRONMENT), given - set(ENVIRONMENT)
 
 
+def test_compose_hangs_together() -> None:
+    """Volumes, services, build targets and addresses that are named are there."""
+    folder = DEPLOY / "compose"
+    made = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = made["services"]
+    stages = set(re.findall(r"^FROM .* AS (\S+)$", DOCKERFILE.read_text(), re.MULTILINE))
+    mounted = {
+        mount.split(":")[0] for each in services.values() for mount in each.get("volumes", ())
+    }
+    assert {source for source in mounted if not source.startswith(".")} == set(made["volumes"])
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= set(services), name
+        if "build" in service:
+            assert service["build"]["target"] in stages, name
+            assert (folder / service["build"]["context"] / "pyproject.toml").exists(), name
+        else:
+            assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+    texts = [(folder / name).read_text() for name in ("compose.yaml", "prometheus.yml")]
+    named = re.findall(r"(?:http://|\")([a-z]+):\d+", "\n".join(texts))
+    assert set(named) - {"localhost"} <= set(services)
+    grafana = (ROOT / "grafana" / "provisioning" / "datasources" / "offrails.yaml").read_text()
+    assert set(re.findall(r"\$\{?([A-Z_]+)", grafana)) <= set(
+        services["grafana"]["environment"]
+    )
+
+
 def test_compose_is_read_by_compose() -> None:
     """`docker compose config` accepts it."""
     docker = tool("docker")
