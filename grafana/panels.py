@@ -127,7 +127,6 @@ def _source_variable() -> Json:
         "query": "prometheus",
         "refresh": 1,
         "hide": 0,
-        "current": {},
         "options": [],
         "regex": "",
         "includeAll": False,
