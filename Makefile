@@ -13,8 +13,9 @@ WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
+# `make demo ARGS=--stay` keeps the page up until Ctrl-C.
 demo: $(VENV)/.dev
-	$(BIN)/python -m tests.demo
+	$(BIN)/python -m tests.demo $(ARGS)
 
 # Pages by every way there is; with the real Prometheus and Alertmanager where they are installed.
 demo-alerts: $(VENV)/.dev
