@@ -29,7 +29,7 @@ class Shot(NamedTuple):
 SHOTS: Sequence[Shot] = (
     Shot("session.png", "rover-0417 field 3", 1280, 1000),
     Shot("session-narrow-dark.png", "rover-0417 field 3", 390, 1120, dark=True),
-    Shot("reference.png", "refund, second try", 1280, 1180),
+    Shot("session-reference.png", "refund, second try", 1280, 1180),
 )
 
 

@@ -86,3 +86,14 @@ def test_joined_session_is_explained(watching: Service, page: Page) -> None:
     assert "harmful for certain" in page.text(".verdict")
     assert "HarmRate" not in page.text(".tiles")
     assert page.problems == []
+
+
+def test_hostile_departure_is_text(watching: Service, page: Page) -> None:
+    """A tool with markup for a name stands in the tree, in words and beside the call as written."""
+    markup = "<img src=x onerror=alert(1)>"
+    play(watching, [now("hostile", 23).steady("find_user", markup, every=1)])
+    shown(watching, page, "hostile")
+    page.until(lambda: markup in page.text(".verdict"))
+    assert texts(page, "svg .departs")[0].startswith("\u25c6 2 <img")
+    assert page.run("document.querySelectorAll('main img').length") == 0
+    assert page.problems == []

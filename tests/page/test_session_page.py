@@ -70,6 +70,24 @@ def test_rules_are_said_in_words(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
+def test_ending_is_said(page: Page) -> None:
+    """A session that ended before its task was done says so, and is found among the ended."""
+    service = Service(
+        variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "0.5"}
+    )
+    try:
+        service.wait_ready()
+        send(service, Rover("halfway", 110).calls("unlock_safety", "move").spans)
+        eventually(lambda: [each for each in service.judgements("halfway") if each["ended"]])
+        page.open(url(service, "halfway"))
+        page.until(lambda: "It ended before the task was done." in page.text(".verdict"))
+        assert "ended: no call for a long time" in page.text(".head")
+        assert "ended in" in page.text(".tiles")
+        assert page.problems == []
+    finally:
+        service.kill()
+
+
 def test_page_is_live(monitor: Service, page: Page) -> None:
     """Calls appear, and harm is told to screen readers, without a reload."""
     rover = Rover("living", 102).calls("unlock_safety")

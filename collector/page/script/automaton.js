@@ -143,16 +143,20 @@ function drawing(machine, walk) {
   const widest = Math.max(1, ...layers.map((members) => members.length));
   const labels = machine.edges.filter((edge) => edge.source !== edge.target).map((edge) => widthOf(brief(edge.symbols, 2, 16)));
   const names = machine.states.map((each) => widthOf(clean(each.name, 18)));
-  const gap = upright ? 74 : Math.max(104, ...names.map((each) => each + 18), ...labels.map((each) => each + 46));
+  const readsOf = (most) => machine.edges.filter((edge) => edge.source === edge.target).map((edge) => widthOf(readText(edge, most), 6.4));
+  const most = upright || Math.max(0, ...readsOf(3)) <= 150 ? 3 : 2;
+  const harms = machine.states.map((_, index) => (walk.harms.has(index) ? widthOf(crossText(walk.harms.get(index)), 7.6) : 0));
+  const gap = upright ? 74 : Math.max(104, ...names.map((each) => each + 18), ...labels.map((each) => each + 46), ...readsOf(most).map((each) => each + 10));
+  const first = Math.max(60, (names[0] ?? 0) / 2 + 8, ...harms.map((each) => each / 2 + 6));
   const lane = upright ? Math.max(150, ...names.map((each) => each + 60)) : 122;
-  const wide = upright ? lane * widest : gap * (layers.length - 1) + Math.max(120, names[0] ?? 0) + 24;
+  const wide = upright ? lane * widest : gap * (layers.length - 1) + 2 * first + 8;
   const { above, below: under } = roomAround(machine, layer, walk);
   const high = upright ? gap * (layers.length - 1) + 92 : lane * (widest - 1) + above + under;
   const at = machine.states.map((_, index) => {
     const along = layer[index] * gap;
     const across = row[index] * lane;
     return upright ? { x: lane * widest / 2 + across - (widest > 1 ? 0 : lane / 2 - 34), y: along + 46 }
-      : { x: along + Math.max(60, (names[0] ?? 0) / 2 + 8), y: above + lane * (widest - 1) / 2 + across };
+      : { x: along + first, y: above + lane * (widest - 1) / 2 + across };
   });
   const room = $('session').clientWidth - 100;
   const scale = wide > room && room / wide > 0.7 ? room / wide : 1; // smaller beats a scroll bar, to a point
@@ -161,9 +165,20 @@ function drawing(machine, walk) {
   const below = svg('g');
   const front = svg('g');
   for (const edge of machine.edges) if (edge.source !== edge.target && layer[edge.source] >= 0) drawEdge(below, front, edge, at, layer, walk, upright, radius);
-  machine.states.forEach((each, index) => { if (layer[index] >= 0) drawState(front, each, index, at[index], machine, walk, upright, radius, gap); });
+  machine.states.forEach((each, index) => { if (layer[index] >= 0) drawState(front, each, index, at[index], machine, walk, upright, radius, most); });
   picture.append(below, front);
   return el('div', { class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Automaton' }, picture);
+}
+
+const readText = (loop, most) => `\u21bb ${brief(loop.symbols, most, 12)}`;
+
+/** The tools of harmful calls of one state, each with how often. */
+function crossText(harms) {
+  const counted = [...new Set(harms.map((step) => step.tool))].map((name) => {
+    const count = harms.filter((step) => step.tool === name).length;
+    return clean(name, 14) + (count > 1 ? ` \u00d7${count}` : '');
+  });
+  return `\u2717 ${brief(counted, 2, 20)}`;
 }
 
 const bendOf = (span) => (span === 1 ? 0 : (span > 1 ? -1 : 1) * (34 + 12 * Math.abs(span)));
@@ -209,7 +224,7 @@ function drawEdge(back, front, edge, at, layer, walk, upright, radius) {
   front.append(text);
 }
 
-function drawState(front, each, index, { x, y }, machine, walk, upright, radius, gap) {
+function drawState(front, each, index, { x, y }, machine, walk, upright, radius, most) {
   const tone = index === walk.here ? 'here' : walk.states.has(index) ? 'seen' : '';
   const dot = svg('circle', { class: `state ${tone}`, cx: x, cy: y, r: radius });
   dot.append(svg('title', { text: each.name }));
@@ -228,22 +243,17 @@ function drawState(front, each, index, { x, y }, machine, walk, upright, radius,
   if (loop) {
     const text = svg('text', {
       class: upright ? 'soft halo' : 'soft mid halo', x: place.x, y: place.y + 15,
-      text: `\u21bb ${brief(loop.symbols, upright || gap > 130 ? 3 : 2, 12)}`,
+      text: readText(loop, most),
     });
     text.append(svg('title', { text: `stays: ${loop.symbols.join(', ')}` }));
     front.append(text);
   }
   if (!harms.length) return;
   front.append(svg('circle', { class: 'harm-dot', cx: x + radius - 3, cy: y - radius + 3, r: 6 }));
-  const names = [...new Set(harms.map((step) => step.tool))];
-  const counted = names.map((name) => {
-    const times = harms.filter((step) => step.tool === name).length;
-    return clean(name, 14) + (times > 1 ? ` \u00d7${times}` : '');
-  });
   const text = svg('text', {
     class: upright ? 'harm-text halo' : 'harm-text mid halo',
     x: upright ? x + radius + 8 + widthOf(clean(each.name, 18)) + 10 : x, y: upright ? y + 4 : y - radius - 12,
-    text: `\u2717 ${brief(counted, 2, 20)}`,
+    text: crossText(harms),
   });
   text.append(svg('title', { text: harms.map((step) => `call ${step.index}: ${words(step.reason)}`).join('; ') }));
   front.append(text);

@@ -126,7 +126,7 @@ function tiles(judgement) {
   if (judgement.divergences) tile('departures', String(judgement.divergences.length), judgement.divergences.length ? 'warn' : 'good', 'Calls that are not as in the learnt runs');
   if (judgement.spec_kind === 'task') {
     const where = judgement.state ?? (judgement.position.length ? `${judgement.position.length} possible` : 'anywhere');
-    tile(judgement.ended ? 'ended in' : 'now in', where, `word ${judgement.accepting ? 'good' : ''}`, judgement.accepting ? 'A state in which the task is done' : 'The task is not done here');
+    tile(judgement.ended ? 'ended in' : 'now in', where, `word ${where.length > 8 ? 'long' : ''} ${judgement.accepting ? 'good' : ''}`, judgement.accepting ? 'A state in which the task is done' : 'The task is not done here');
   }
   return list;
 }

@@ -2,6 +2,7 @@
    as strong as the runs that went there; the most frequent way is the straight one. */
 
 const NODE = 11;
+const BOLD = 7.8; // pixels a letter of a way taken
 
 function treeCard(judgement, tree) {
   const spec = state.specs.get(judgement.spec);
@@ -88,7 +89,7 @@ function rows(children, at) {
 function treeDrawing(tree, judgement) {
   const upright = $('session').clientWidth < 640;
   const { nodes } = tree;
-  const gap = Math.max(96, ...nodes.map((node) => widthOf(clean(node.tool, 18)) + 2 * NODE + 22));
+  const gap = Math.max(96, ...nodes.map((node) => widthOf(clean(node.tool, 18), BOLD) + 2 * NODE + 22));
   const { at, wide, high } = placed(nodes, upright, gap);
   const way = wayIn(tree);
   const room = $('session').clientWidth - (upright ? 60 : 100);
@@ -100,7 +101,7 @@ function treeDrawing(tree, judgement) {
   nodes.forEach((node, place) => {
     if (node.parent >= 0) branch(picture, front, nodes, place, at, way, upright);
   });
-  nodes.forEach((node, place) => knot(front, node, at[place], place === way.here ? 'here' : way.taken.has(place) || (place === 0 && way.here >= 0) ? 'seen' : '', way.departs.get(place), judgement, upright, upright ? 22 : Math.floor((gap - 24) / 7)));
+  nodes.forEach((node, place) => knot(front, node, at[place], place === way.here ? 'here' : way.taken.has(place) || (place === 0 && way.here >= 0) ? 'seen' : '', way.departs.get(place), judgement, upright, upright ? 22 : Math.floor((gap - 24) / BOLD)));
   picture.append(front);
   return el('div', { class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Prefix tree' }, picture);
 }
@@ -117,7 +118,7 @@ function branch(back, front, nodes, place, at, way, upright) {
   const d = upright ? `M${from.x} ${from.y}V${to.y}H${to.x}`
     : to.y === from.y ? `M${from.x} ${from.y}H${to.x}`
       : `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${from.x + 4} ${to.y} ${from.x + bend + 14} ${to.y}H${to.x}`;
-  const line = svg('path', { class: `branch ${tone}`, d, 'stroke-width': tone === 'taken' ? Math.max(3, strong) : strong });
+  const line = svg('path', { class: `branch ${tone}`, d, 'stroke-width': tone === 'taken' ? Math.max(3, strong) : tone ? 2.5 : strong });
   if (tone === 'taken') front.prepend(line);
   else back.append(line);
   const name = svg('text', {
@@ -137,7 +138,7 @@ function knot(front, node, { x, y }, tone, departs, judgement, upright, fit) {
   if (!departs) return;
   const tools = departs.map((step) => `${step.index} ${clean(judgement.steps.find((each) => each.index === step.index)?.tool ?? '')}`);
   const text = svg('text', {
-    class: 'departs halo', x: upright ? x + NODE + 9 + widthOf(clean(node.tool, 18)) + 8 : x - 5, y: upright ? y + 4 : y - NODE - 11,
+    class: 'departs halo', x: upright ? x + NODE + 9 + widthOf(clean(node.tool, 18), BOLD) + 10 : x - 5, y: upright ? y + 4 : y - NODE - 11,
     text: `\u25c6 ${brief(tools, 1, tools.length > 1 ? fit - 3 : fit)}`,
   });
   text.append(svg('title', { text: departs.map((step) => `call ${step.index}: ${DEPARTURES[step.kind] ?? step.kind}`).join('; ') }));
