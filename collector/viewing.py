@@ -13,7 +13,7 @@ from collector.events import Events
 from collector.guard import Guard
 from collector.health import Health
 from collector.page import FILES, send_file
-from collector.ranking import Wanted, ranked
+from collector.ranking import Lists, Wanted
 from collector.tree import tree
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
@@ -50,6 +50,7 @@ class Viewing:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health)
+        self._lists = Lists(monitor)
         self._about = {"version": version("offrails"), "trace_url": trace_url}
         self._answers: dict[bytes, Answer] = {
             b"about": self._send_about,
@@ -92,7 +93,7 @@ class Viewing:
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        await send_json(send, 200, await ranked(self._monitor, wanted))
+        await send_json(send, 200, await self._lists.get(wanted))
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         if self._events.full:
