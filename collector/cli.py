@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
-from collector.settings import Settings, SettingsError, as_yaml, load
+from collector.settings import Settings, SettingsError, load
 
 __all__ = ["main"]
 
@@ -76,7 +76,9 @@ def _add_serve(verbs: Any) -> None:
         "--show-arguments", action="store_true", default=None, help="show arguments in the API"
     )
     serve.add_argument(
-        "--print-config", action="store_true", help="print the settings in use as YAML, and end"
+        "--print-config",
+        action="store_true",
+        help="print the settings in use as YAML, without secrets, and end",
     )
     serve.set_defaults(run=_serve)
 
@@ -304,6 +306,8 @@ def _serve(options: argparse.Namespace) -> int:
         file, {path: value for path, value in given.items() if value is not None}
     )
     if options.print_config:
+        from collector.masking import as_yaml
+
         print(as_yaml(settings), end="")
         return OK
     specs = _specs(settings.specs)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.summary import SORTS, agent_of, summary
 
-__all__ = ["LISTED_MAX", "Wanted", "ranked"]
+__all__ = ["LISTED_MAX", "Lists", "Wanted", "ranked"]
 
 LISTED_MAX = 1_000
 """Rows of one list."""
 
 _LUMP = 500
 """Sessions looked at before other tasks get their turn: half a millisecond."""
+
+
+REST: Final = 4
+"""After a list the process rests from lists for so many times as long as it took: a fifth at most."""
 
 
 class Wanted(NamedTuple):
@@ -56,6 +61,11 @@ class Wanted(NamedTuple):
             query.get("only", ""),
         )
 
+    @property
+    def filters(self) -> bool:
+        """True where not every judgement is wanted."""
+        return self != Wanted(self.sort, self.limit)
+
     def takes(self, session: Session, judgement: Judgement) -> bool:
         """True where a row of the list is about this judgement."""
         spec, agent = judgement.judge.spec.id, agent_of(session, judgement)
@@ -81,13 +91,13 @@ async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
 
     Memory is bounded by the limit; other tasks run between lumps.
     """
-    key = SORTS[wanted.sort]
+    key, filters = SORTS[wanted.sort], wanted.filters
     best: list[tuple[Any, int, Session, Judgement]] = []
     matching = 0
     for number, (session, judgement) in enumerate(monitor.open_judgements()):
         if number % _LUMP == _LUMP - 1:
             await asyncio.sleep(0)
-        if not wanted.takes(session, judgement):
+        if filters and not wanted.takes(session, judgement):
             continue
         matching += 1
         # The number breaks ties: the more recent first, and sessions are never compared.
@@ -98,3 +108,37 @@ async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
             heapq.heapreplace(best, entry)
     rows = [summary(session, judgement) for _, _, session, judgement in sorted(best)[::-1]]
     return {"sessions": rows, "matching": matching, "live": monitor.sessions}
+
+
+class Lists:
+    """One list at a time, shared by all who wait for the same one, so that ingest comes first.
+
+    However many pages are open, ranking takes a fifth of the process's time at most. Who asks
+    while a list is being made waits for the next one, so that none is older than the question.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._waiting: dict[Wanted, asyncio.Future[dict[str, Any]]] = {}
+        """By what is asked for, the list that has not been begun."""
+        self._turn = asyncio.Lock()
+        self._next = 0.0
+        """The event loop's time from which there may be another list."""
+
+    async def get(self, wanted: Wanted) -> dict[str, Any]:
+        """What `ranked` gives, no earlier than now."""
+        found = self._waiting.get(wanted)
+        if found is None:
+            found = self._waiting[wanted] = asyncio.ensure_future(self._make(wanted))
+        return await asyncio.shield(found)
+
+    async def _make(self, wanted: Wanted) -> dict[str, Any]:
+        async with self._turn:
+            loop = asyncio.get_running_loop()
+            await asyncio.sleep(self._next - loop.time())
+            del self._waiting[wanted]
+            began = time.thread_time()
+            try:
+                return await ranked(self._monitor, wanted)
+            finally:
+                self._next = loop.time() + REST * (time.thread_time() - began)

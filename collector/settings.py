@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import re2
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -29,7 +28,7 @@ from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
 from monitor.spec.document import Document, parse
 
-__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "as_yaml", "load"]
+__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load"]
 
 OFF = "off"
 PREFIX = "OFFRAILS_"
@@ -370,14 +369,6 @@ def load(
         return Settings.model_validate(data)
     except ValidationError as problem:
         raise SettingsError(_told(problem, document, file, origin)) from None
-
-
-def as_yaml(settings: Settings) -> str:
-    """The settings as a file that `load` reads back, without its secrets."""
-    data = settings.model_dump(mode="json")
-    if settings.alerts.webhook.secret:
-        data["alerts"]["webhook"]["secret"] = "********"  # noqa: S105 - that is the point
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
 def _read(file: Path) -> Document:

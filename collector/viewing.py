@@ -8,16 +8,16 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from collector.asgi import Receive, Scope, Send, send_json
+from collector.drawn import drawn, head
 from collector.events import Events
 from collector.guard import Guard
 from collector.health import Health
 from collector.page import FILES, send_file
-from collector.ranking import Wanted, ranked
-from monitor.automaton.graph import graph
+from collector.ranking import Lists, Wanted
+from collector.tree import tree
 from monitor.engine import Monitor
+from monitor.session.judgement import Judgement
 from monitor.session.summary import agent_of, trail
-from monitor.spec.learnt import Learnt
-from monitor.spec.spec import Spec
 
 __all__ = ["Viewing"]
 
@@ -25,8 +25,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
-_DRAWN_CONSTRAINTS_MAX = 40
-_TREE_MAX = 48
 
 
 class Viewing:
@@ -35,7 +33,8 @@ class Viewing:
     `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
     harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
     `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
-    `/api/v1/trails/{session}` its scores after each call, `/api/v1/events` a stream of
+    `/api/v1/trails/{session}` its scores after each call, and
+    the learnt tree with its way, `/api/v1/events` a stream of
     server-sent events that name the sessions that changed. Everything else is the API's.
     """
 
@@ -51,6 +50,7 @@ class Viewing:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health)
+        self._lists = Lists(monitor)
         self._about = {"version": version("offrails"), "trace_url": trace_url}
         self._answers: dict[bytes, Answer] = {
             b"about": self._send_about,
@@ -93,7 +93,7 @@ class Viewing:
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        await send_json(send, 200, await ranked(self._monitor, wanted))
+        await send_json(send, 200, await self._lists.get(wanted))
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         if self._events.full:
@@ -104,10 +104,10 @@ class Viewing:
     async def _send_specs(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
         judges = self._monitor.binder.judges
         if not name:
-            specs = [_head(judge.spec) for judge in judges.values()]
+            specs = [head(judge.spec) for judge in judges.values()]
             await send_json(send, 200, {"specs": specs})
         elif name in judges:
-            await send_json(send, 200, _drawn(judges[name].spec))
+            await send_json(send, 200, drawn(judges[name].spec))
         else:
             await send_json(send, 404, {"error": "no such spec", "spec": name})
 
@@ -119,9 +119,9 @@ class Viewing:
                 "spec": judgement.judge.spec.id or None,
                 "turn": judgement.part if judgement.judge.spec.scope == "turn" else None,
                 "trail": trail(judgement),
+                **_learnt_tree(judgement),
             }
-            for session, judgement in self._monitor.named(name)
-            if query.get("namespace", session.key.namespace) == session.key.namespace
+            for session, judgement in self._monitor.named(name, query.get("namespace"))
         ]
         if found:
             await send_json(send, 200, {"trails": found})
@@ -129,46 +129,7 @@ class Viewing:
             await send_json(send, 404, {"error": "no such session", "session": name})
 
 
-def _head(spec: Spec) -> dict[str, Any]:
-    return {
-        "id": spec.id,
-        "version": spec.version,
-        "description": spec.description,
-        "kind": spec.kind,
-        "mode": spec.mode,
-        "scope": spec.scope,
-        "sha256_8": spec.sha256_8,
-    }
-
-
-def _drawn(spec: Spec) -> dict[str, Any]:
-    """The spec's head, and its machine, or those of its constraints, where they fit a picture."""
-    if spec.learnt is not None:
-        return {**_head(spec), "machines": [_tree(spec.learnt)], "golden": []}
-    machines: list[dict[str, Any]] = []
-    for title, machine in spec.diagrams()[:_DRAWN_CONSTRAINTS_MAX]:
-        try:
-            machines.append({"title": title, **graph(machine)})
-        except ValueError as problem:
-            machines.append({"title": title, "states": [], "edges": [], "why": str(problem)})
-    symbols = spec.machine.symbols
-    golden = [[symbols[symbol] for symbol in path] for path in (spec.golden or ())]
-    return {**_head(spec), "machines": machines, "golden": golden}
-
-
-def _tree(learnt: Learnt) -> dict[str, Any]:
-    """The prefix tree of the learnt runs, its most frequent nodes; a state is named by its runs."""
-    shown = learnt.nodes[:_TREE_MAX]
-    return {
-        "title": "learnt runs",
-        "more": len(learnt.nodes) - len(shown),
-        "states": [
-            {"name": str(node.runs), "initial": node.parent < 0, "accepting": node.ends > 0}
-            for node in shown
-        ],
-        "edges": [
-            {"source": node.parent, "target": place, "symbols": [learnt.tools[node.tool]]}
-            for place, node in enumerate(shown)
-            if node.parent >= 0
-        ],
-    }
+def _learnt_tree(judgement: Judgement) -> dict[str, Any]:
+    """The tree that the session is compared with; nothing where it is judged by other means."""
+    learnt = judgement.judge.spec.learnt
+    return {} if learnt is None else {"tree": tree(learnt, judgement)}

@@ -141,7 +141,6 @@ def _overview_stats() -> Row:
                 4,
                 ((None, RED), (0, AMBER), (0.5, GREEN)),
                 decimals=0,
-                may_be_empty=True,
             ),
         ),
         5,
@@ -209,7 +208,6 @@ def _burn() -> Panel:
         8,
         ((None, "transparent"), (1, AMBER), (6, "orange"), (14.4, RED)),
         low=0,
-        may_be_empty=True,
     )
 
 
@@ -231,7 +229,6 @@ def _overview_where() -> Row:
                     ),
                 ),
                 8,
-                may_be_empty=True,
             ),
             Panel(
                 "Tools with most harmful calls",
@@ -248,7 +245,6 @@ def _overview_where() -> Row:
                 ),
                 8,
                 ((None, AMBER), (10, RED)),
-                may_be_empty=True,
             ),
         ),
         9,
@@ -298,7 +294,6 @@ def _overview_table() -> Row:
                 ),
                 8,
                 ((None, AMBER), (10, RED)),
-                may_be_empty=True,
             ),
         ),
         9,
@@ -334,7 +329,6 @@ def _worst() -> Row:
                     f"Value #{'ABC'[place]}": (title, unit, steps)
                     for place, (_, title, unit, steps) in enumerate(found)
                 },
-                may_be_empty=True,
             ),
             Panel(
                 "Worst session",
@@ -366,7 +360,6 @@ def _worst() -> Row:
                 colours={"accepted": GREEN, "not_accepted": AMBER, "evicted": RED},
                 stack=True,
                 low=0,
-                may_be_empty=True,
             ),
         ),
         9,
@@ -389,7 +382,6 @@ def _quantiles(metric: str, title: str, why: str, unit: str) -> Panel:
         ),
         8,
         low=0,
-        may_be_empty=True,
     )
 
 
@@ -427,7 +419,6 @@ def _calls() -> Row:
                 12,
                 stack=True,
                 low=0,
-                may_be_empty=True,
             ),
         ),
         9,
@@ -708,7 +699,6 @@ def _intake() -> Row:
                 ),
                 8,
                 low=0,
-                may_be_empty=True,
             ),
             Panel(
                 "Dropped and not judged",
@@ -727,7 +717,6 @@ def _intake() -> Row:
                 ),
                 8,
                 low=0,
-                may_be_empty=True,
             ),
         ),
         8,
@@ -796,7 +785,6 @@ def _alerts() -> Row:
                 ),
                 8,
                 low=0,
-                may_be_empty=True,
             ),
             Panel(
                 "Alert delivery p99",
@@ -812,7 +800,6 @@ def _alerts() -> Row:
                 ),
                 8,
                 low=0,
-                may_be_empty=True,
             ),
             Panel(
                 "Alert queue",
@@ -829,7 +816,6 @@ def _alerts() -> Row:
                 ((None, "transparent"), (0.8, RED)),
                 low=0,
                 high=1,
-                may_be_empty=True,
             ),
         ),
         8,

@@ -127,7 +127,6 @@ def _source_variable() -> Json:
         "query": "prometheus",
         "refresh": 1,
         "hide": 0,
-        "current": {},
         "options": [],
         "regex": "",
         "includeAll": False,
@@ -251,6 +250,8 @@ def _defaults(panel: Panel) -> Json:
     for name, value in (("min", panel.low), ("max", panel.high), ("decimals", panel.decimals)):
         if value is not None:
             found[name] = value
+    if panel.kind == "stat" and panel.may_be_empty:
+        found["noValue"] = "none"  # the query stays as it is: no series is not the same as zero
     if panel.kind == "timeseries":
         found["custom"] = _drawn(panel)
     return found

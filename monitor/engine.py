@@ -425,9 +425,11 @@ class Monitor:
             for judgement in session.judgements:
                 yield session, judgement
 
-    def named(self, id_: str) -> Iterator[tuple[Session, Judgement]]:
-        """The same, of the sessions with this id in any namespace."""
-        for session in self._table.named(id_):
+    def named(
+        self, id_: str, namespace: str | None = None
+    ) -> Iterator[tuple[Session, Judgement]]:
+        """The same, of the sessions with this id in one namespace or in any."""
+        for session in self._table.named(id_, namespace):
             for judgement in session.judgements:
                 yield session, judgement
 
@@ -455,8 +457,7 @@ class Monitor:
         """All judgement objects of the sessions with this id, in one namespace or in any."""
         return [
             judgement
-            for session in self._table.named(id_)
-            if namespace is None or session.key.namespace == namespace
+            for session in self._table.named(id_, namespace)
             for judgement in self._objects(session)
         ]
 

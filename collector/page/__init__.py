@@ -1,12 +1,14 @@
-"""The session page: three static files, served under a policy that lets nothing else in.
+"""The session page: static files, served under a policy that lets nothing else in.
 
-index.html   the frame
-page.js      asks the API, draws; what agents say enters as text, never as markup
+index.html   the frame; the style goes into it, so that the first paint waits for nothing more
 page.css     light and dark, wide and narrow
+script/      asks the API, draws; what agents say enters as text, never as markup; sent as one file
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +16,22 @@ from collector.asgi import Send, send_status
 
 __all__ = ["FILES", "POLICY", "send_file"]
 
-POLICY: Final = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_FOLDER: Final = Path(__file__).parent
+_STYLE: Final = (_FOLDER / "page.css").read_bytes()
+_SCRIPT: Final = b"\n".join(
+    (_FOLDER / "script" / f"{name}.js").read_bytes()
+    for name in (
+        *("text", "ask", "words", "list", "session"),
+        *("automaton", "tree", "plot", "calls", "live"),
+    )
 )
-"""Content-Security-Policy: no inline script or style, no other host, no frames."""
+_FRAME: Final = (_FOLDER / "index.html").read_bytes().replace(b"/* page.css */", _STYLE)
+
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'sha256-%b'; connect-src 'self'; "
+    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+) % b64encode(sha256(_STYLE).digest())
+"""Content-Security-Policy: our one script, our one style to the letter, no other host, no frames."""
 
 _HEADERS: Final = (
     (b"content-security-policy", POLICY),
@@ -28,16 +41,14 @@ _HEADERS: Final = (
 )
 
 FILES: Final = {
-    b"/": ("index.html", b"text/html; charset=utf-8"),
-    b"/page/page.js": ("page.js", b"text/javascript; charset=utf-8"),
-    b"/page/page.css": ("page.css", b"text/css; charset=utf-8"),
-    b"/page/icon.svg": ("icon.svg", b"image/svg+xml"),
+    b"/": (_FRAME, b"text/html; charset=utf-8"),
+    b"/page/page.js": (_SCRIPT, b"text/javascript; charset=utf-8"),
+    b"/page/icon.svg": ((_FOLDER / "icon.svg").read_bytes(), b"image/svg+xml"),
 }
-"""Path -> file and content type: a fixed list, so no path leads elsewhere."""
+"""Path -> body and content type: a fixed list, so no path leads elsewhere; read once, at the start."""
 
 
 async def send_file(send: Send, path: bytes) -> None:
     """One of `FILES`."""
-    name, content_type = FILES[path]
-    body = (Path(__file__).parent / name).read_bytes()
+    body, content_type = FILES[path]
     await send_status(send, 200, body, content_type, *_HEADERS)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from monitor.reference.watch import Departure, Divergence, Watch, Watched
 from monitor.session.judgement import Judgement
 
-__all__ = ["compared", "risks"]
+__all__ = ["compared", "places", "risks"]
 
 PAGE, HINT, ADVISORY = "page", "hint", "advisory"
 SURE_FROM: Final = 2
@@ -64,6 +64,14 @@ def risks(judgement: Judgement) -> list[float | None] | None:
     if judgement.joined:
         return [None] * len(judgement.log)
     return [watch.risk_of(at) for at, _, _ in _walk(judgement, watch)]
+
+
+def places(judgement: Judgement) -> Iterator[tuple[int, int, Departure | None]]:
+    """(call's index, node it led to, how it departed) for each step that is kept; needs a watch."""
+    watch = judgement.judge.watch
+    if watch is not None:
+        for place, (at, kind, _) in enumerate(_walk(judgement, watch)):
+            yield judgement.folded + place + 1, at.node, kind
 
 
 def _walk(

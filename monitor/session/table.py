@@ -40,9 +40,12 @@ class Table:
         """Live sessions, most recently active first, without a copy: do not await in between."""
         return reversed(self._live.values())
 
-    def named(self, id_: str) -> Iterator[Session]:
-        """Sessions with this id, whatever their namespace."""
-        return (session for session in self if session.key.id == id_)
+    def named(self, id_: str, namespace: str | None = None) -> Iterator[Session]:
+        """Sessions with this id: at once in one namespace, by looking at all where it is None."""
+        if namespace is None:
+            return (session for session in self if session.key.id == id_)
+        found = self.find(SessionKey(namespace, id_))
+        return iter(() if found is None else (found,))
 
     def live(self, key: SessionKey) -> Session | None:
         return self._live.get(key)

@@ -17,6 +17,7 @@ NAMES = (
     "startup",
     "memory",
     "learning",
+    "page",
 )
 
 for name in NAMES:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector import ranking
 from collector.guard import Guard
 from collector.health import Health
-from collector.ranking import LISTED_MAX, Wanted, ranked
+from collector.ranking import LISTED_MAX, REST, Lists, Wanted, ranked
 from collector.viewing import Viewing
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -160,3 +162,50 @@ def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
     assert ask(monitor, "/api/v1/events", method="HEAD")[0] == 405
     assert ask(monitor, "/api/v1/about")[1]["trace_url"] == "https://t/{trace_id}"
     assert ask(monitor, "/api/v1/trails/nobody")[0] == 404
+
+
+def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred who ask at once share one list; the next waits, and holds what came meanwhile."""
+    begun: list[float] = []
+    took: list[float] = []
+
+    async def slow(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+        begun.append(asyncio.get_running_loop().time())
+        started = time.thread_time()
+        while time.thread_time() - started < 0.02:
+            pass
+        took.append(asyncio.get_running_loop().time())
+        return await ranked(monitor, wanted)
+
+    async def ask_often() -> tuple[list[Any], Any]:
+        lists, wanted = Lists(monitor), Wanted.read({"sort": "harm"})
+        first = await asyncio.gather(*(lists.get(wanted) for _ in range(100)))
+        play(monitor, "three", ("water",) * 3, 9)
+        return first, await lists.get(wanted)
+
+    monkeypatch.setattr(ranking, "ranked", slow)
+    first, then = asyncio.run(ask_often())
+    assert len(begun) == 2
+    assert all(each is first[0] for each in first)
+    assert begun[1] - took[0] >= REST * 0.02
+    assert then["sessions"][0]["session"] == "three"
+    assert then["live"] == first[0]["live"] + 1
+
+
+def test_a_list_that_fails_fails_alone(
+    monitor: Monitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for it is told; the next list is made."""
+
+    async def broken(*_: Any) -> dict[str, Any]:
+        raise RuntimeError
+
+    async def ask_twice() -> Any:
+        lists, wanted = Lists(monitor), Wanted.read({})
+        with monkeypatch.context() as patch:
+            patch.setattr(ranking, "ranked", broken)
+            with pytest.raises(RuntimeError):
+                await lists.get(wanted)
+        return await lists.get(wanted)
+
+    assert len(asyncio.run(ask_twice())["sessions"]) == 3

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from collector.settings import ENVIRONMENT, Settings, SettingsError, as_yaml, load
+from collector.masking import as_yaml
+from collector.settings import ENVIRONMENT, Settings, SettingsError, load
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@
     tests/demo/words.py    how a verdict is put into words
     this file              starts the two processes, reads the API, ends them
 
-Everything is on free ports of the loopback and ends by itself.
+Everything is on free ports of the loopback and ends by itself; with `--stay` the service and its
+page stay until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -45,8 +46,12 @@ SETTINGS = {
 }
 
 
-def main() -> int:
-    """Runs the demo; 0 when everything went well."""
+def main(*, stay: bool = False) -> int:
+    """Runs the demo; 0 when everything went well.
+
+    Args:
+        stay: keep the service until Ctrl-C, to look at the sessions on its page.
+    """
     paint = Paint(coloured=_wants_colour())
     with _service() as service, _rover(service) as rover:
         say(
@@ -55,6 +60,7 @@ def main() -> int:
         say(f"  spans    grpc://{service.places['grpc']}")
         say(f"  metrics  http://{service.places['metrics']}/metrics")
         say(f"  API      http://{service.places['admin']}/api/v1/sessions")
+        say(f"  page     http://{service.places['admin']}/")
         Watch(service, paint).until(rover)
         for line in report(service.judgements(TASK), service.gauges(), paint):
             say(line)
@@ -62,7 +68,15 @@ def main() -> int:
             "\nYour own agent: make run, then give it OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317"
         )
         failed = rover.returncode
+        if stay:
+            _stay(service)
     return failed or service.process.returncode
+
+
+def _stay(service: Service) -> None:
+    say(f"\nAll of it is at http://{service.places['admin']}/ until you press Ctrl-C.")
+    with suppress(KeyboardInterrupt):
+        service.process.wait()
 
 
 def say(line: str) -> None:
@@ -221,6 +235,6 @@ class Watch:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(stay="--stay" in sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)

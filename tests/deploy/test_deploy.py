@@ -110,6 +110,32 @@ def test_compose_is_closed_and_complete() -> None:
     assert given <= set(ENVIRONMENT), given - set(ENVIRONMENT)
 
 
+def test_compose_hangs_together() -> None:
+    """Volumes, services, build targets and addresses that are named are there."""
+    folder = DEPLOY / "compose"
+    made = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = made["services"]
+    stages = set(re.findall(r"^FROM .* AS (\S+)$", DOCKERFILE.read_text(), re.MULTILINE))
+    mounted = {
+        mount.split(":")[0] for each in services.values() for mount in each.get("volumes", ())
+    }
+    assert {source for source in mounted if not source.startswith(".")} == set(made["volumes"])
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= set(services), name
+        if "build" in service:
+            assert service["build"]["target"] in stages, name
+            assert (folder / service["build"]["context"] / "pyproject.toml").exists(), name
+        else:
+            assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+    texts = [(folder / name).read_text() for name in ("compose.yaml", "prometheus.yml")]
+    named = re.findall(r"(?:http://|\")([a-z]+):\d+", "\n".join(texts))
+    assert set(named) - {"localhost"} <= set(services)
+    grafana = (ROOT / "grafana" / "provisioning" / "datasources" / "offrails.yaml").read_text()
+    assert set(re.findall(r"\$\{?([A-Z_]+)", grafana)) <= set(
+        services["grafana"]["environment"]
+    )
+
+
 def test_compose_is_read_by_compose() -> None:
     """`docker compose config` accepts it."""
     docker = tool("docker")
@@ -258,6 +284,14 @@ def test_collector_pipelines_are_wired(name: str) -> None:
     assert fed == read == connectors
 
 
+def test_sessions_are_routed_by_what_names_them() -> None:
+    """The attribute that chooses among several monitors is one that sessions are known by."""
+    found = yaml.safe_load((DEPLOY / "otelcol" / "route-by-session.yaml").read_text())
+    exporter = found["exporters"]["loadbalancing"]
+    assert exporter["routing_key"] == "attributes"
+    assert set(exporter["routing_attributes"]) <= set(Settings().sessions.id_attributes)
+
+
 def test_monitor_is_before_sampling() -> None:
     """The copy for the monitor is taken unsampled, has a queue of its own, and never retries."""
     found = yaml.safe_load((DEPLOY / "otelcol" / "tee.yaml").read_text())
@@ -288,10 +322,14 @@ def test_yaml_is_tidy() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_every_folder_says_when_to_choose_it() -> None:
-    """A README in each folder, whose links lead somewhere."""
-    for name in ("docker", "compose", "kubernetes", "systemd", "otelcol", "edge"):
-        file = DEPLOY / name / "README.md"
-        assert re.search(r"[Cc]hoose it", file.read_text()), name
-        for link in re.findall(r"\]\(([^)#]+)\)", file.read_text()):
-            assert "://" in link or (file.parent / link).exists(), (name, link)
+@pytest.mark.parametrize(
+    "name", sorted(each.name for each in DEPLOY.iterdir() if each.is_dir())
+)
+def test_every_folder_says_when_to_choose_it(name: str) -> None:
+    """A README in each folder: when, and where sampling goes; its links lead somewhere."""
+    file = DEPLOY / name / "README.md"
+    text = file.read_text()
+    assert re.search(r"[Cc]hoose it", text)
+    assert re.search(r"[Ss]ampling\*{0,2} goes after", text)
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert "://" in link or (file.parent / link).exists(), link

@@ -92,6 +92,17 @@ def _serves(home: Path) -> None:
         process.communicate(timeout=20)
     assert process.returncode == 0
     assert _all_files(home) == before
+    assert _written() == set()
+
+
+def _written() -> set[str]:
+    """What the user has left where everybody may write."""
+    return {
+        each.path
+        for folder in ("/tmp", "/var/tmp", "/dev/shm")
+        for each in os.scandir(folder)
+        if each.stat(follow_symlinks=False).st_uid == USER
+    }
 
 
 def _all_files(folder: Path) -> set[str]:

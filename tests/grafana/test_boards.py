@@ -22,6 +22,8 @@ SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_s
 PROMETHEUS_OWN = {"up", "scrape_samples_scraped", "ALERTS"}
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 WORDS = re.compile(r"\b(?:offrails_\w+|process_\w+|agent_spec:[\w:]+|offrails:[\w:]+)")
+COUNTER = re.compile(r"_(?:total|bucket|sum|count)$")
+RATED = re.compile(r"\b(?:rate|irate|increase|changes|resets)\((\w+)\{")
 SELECTORS = re.compile(r"[a-zA-Z_:][\w:]*(\{[^}]*\})")
 
 
@@ -112,6 +114,41 @@ def test_panel_explains_itself(board: Board, panel: Panel) -> None:
                 assert 'instance=~"$instance"' in selector
         for window in re.findall(r"\b(?:rate|irate)\([^\[]*\[([^\]]+)\]", target.expr):
             assert window == "$__rate_interval"
+
+
+@every_panel
+def test_panel_asks_the_chosen_source(board: Board, panel: Panel) -> None:
+    """It has queries, and each goes to the data source that the variable names."""
+    (made,) = [each for each in board_json(board)["panels"] if each["title"] == panel.title]
+    assert panel.targets
+    for asked in (made, *made["targets"]):
+        assert asked["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    assert len({target["refId"] for target in made["targets"]}) == len(panel.targets)
+
+
+@every_panel
+def test_counters_are_read_as_rates(board: Board, panel: Panel) -> None:
+    """A counter's own value says how long a process has lived: it is never shown."""
+    for target in panel.targets:
+        counters = [name for name in WORDS.findall(target.expr) if COUNTER.search(name)]
+        rated = RATED.findall(target.expr)
+        assert sorted(counters) == sorted(rated), target.expr
+
+
+@every_board
+def test_annotations_tell_what_happened(board: Board) -> None:
+    """Specs read anew and firing alerts are marked on every board."""
+    asked = [each["expr"] for each in board_json(board)["annotations"]["list"]]
+    assert any("spec_last_reload" in expr for expr in asked)
+    assert any(expr.startswith("ALERTS{") and "firing" in expr for expr in asked)
+
+
+def test_exemplars_lead_to_traces() -> None:
+    """Calls are drawn with exemplars, and the data source knows where their traces are."""
+    assert [panel.title for _, panel in panels() for each in panel.targets if each.exemplar]
+    file = ROOT / "grafana" / "provisioning" / "datasources" / "offrails.yaml"
+    (source,) = yaml.safe_load(file.read_text())["datasources"]
+    assert source["jsonData"]["exemplarTraceIdDestinations"][0]["name"] == "trace_id"
 
 
 @every_board

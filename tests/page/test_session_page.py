@@ -47,8 +47,49 @@ def test_session_is_explained(monitor: Service, page: Page) -> None:
     assert "✗ water" in page.run("document.querySelector('.harm-text').textContent")
     assert page.run("document.querySelector('.state.here title').textContent") == "valve_open"
     assert "0.200" in page.text(".tiles")
+    assert page.text(".verdict").startswith(
+        "1 of 5 calls was harmful; the last: call 4, water (out of order)."
+    )
+    assert "It came too early" in why
     assert page.run("document.querySelectorAll('.rate, .crit').length") == 2
     assert page.problems == []
+
+
+def test_rules_are_said_in_words(monitor: Service, page: Page) -> None:
+    """A policy's constraints are sentences, the broken one first, each with where it stands."""
+    harmed(monitor, "ruled", 108)
+    page.open(url(monitor, "ruled"))
+    page.until(lambda: page.run("document.querySelectorAll('[role=tab]').length") == 2)
+    page.run("document.querySelectorAll('[role=tab]')[1].click()")
+    page.until(lambda: "no water before open_valve" in page.text(".machines"))
+    said = page.text(".machines h4")
+    assert said == "broken by call 1no water before open_valve"
+    assert "water at most 5 times" in page.text(".machines")
+    assert page.run("document.querySelectorAll('.machines .edge.taken').length") == 1
+    assert "✗ water" in page.run("document.querySelector('.machines .harm-text').textContent")
+    assert page.problems == []
+
+
+def test_ending_is_said(page: Page) -> None:
+    """A session that ends before its task is done says so, on the page that is open on it."""
+    service = Service(
+        variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "3"}
+    )
+    try:
+        service.wait_ready()
+        send(service, Rover("halfway", 110).calls("unlock_safety", "move").spans)
+        known(service, "halfway")
+        page.open(url(service, "halfway"))
+        page.until(lambda: "No harmful call so far. The task goes on." in page.text(".verdict"))
+        page.until(
+            lambda: (
+                "It ended before the task was done." in page.text(".verdict")
+                and "ended: no call for a long time" in page.text(".head")
+                and "ended in" in page.text(".tiles")
+            )
+        )
+    finally:
+        service.kill()
 
 
 def test_page_is_live(monitor: Service, page: Page) -> None:
@@ -122,9 +163,7 @@ def test_a_session_that_cannot_finish_says_so(monitor: Service, page: Page) -> N
     send(monitor, spans, resource={"service.name": "maze"})
     known(monitor, "lost")
     page.open(url(monitor, "lost"))
-    page.until(
-        lambda: "Since call 2 the session can no longer finish: trap." in page.text(".note")
-    )
+    page.until(lambda: "It can no longer finish. Since call 2: trap." in page.text(".note"))
     assert page.problems == []
 
 
@@ -158,9 +197,10 @@ def test_parallel_calls_are_seen_as_such(monitor: Service, page: Page) -> None:
     assert page.run(
         "[...document.querySelectorAll('.together')].map((e) => e.textContent)"
     ) == [
-        "∥ with 2",
-        "∥ with 1",
+        "at the same time as call ∥ with 2",
+        "at the same time as call ∥ with 1",
     ]
+    assert page.run("document.querySelectorAll('.call.bound').length") == 2
 
 
 def test_list_filters_and_keys(monitor: Service, page: Page) -> None:
@@ -216,14 +256,14 @@ def test_narrow_window_needs_no_sideways_scroll(monitor: Service, page: Page) ->
     page.until(
         lambda: page.run("getComputedStyle(document.querySelector('main')).display") == "none"
     )
-    assert "narrow" in page.text("#sessions")
+    page.until(lambda: "narrow" in page.text("#sessions"))
 
 
 def test_policy_lets_nothing_else_in(monitor: Service) -> None:
-    """The page's policy allows its own three files and its own API only."""
+    """The page's policy allows its own script, its own style and its own API only."""
     reply = monitor.get("/")
     policy = reply.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'sha256-")
     assert "unsafe" not in policy
     assert b"innerHTML =" not in monitor.get("/page/page.js").body
     assert monitor.get("/page/../settings.py").status == 404

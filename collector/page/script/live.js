@@ -1,0 +1,58 @@
+/* What keeps the page up to date. */
+
+const refreshList = throttled(loadList, LIST_EVERY_MS);
+const refreshSession = throttled(loadSession, 300);
+
+function setLive(on) {
+  $('live').textContent = on ? 'live' : 'reconnecting';
+  $('live').classList.toggle('on', on);
+}
+
+let settle = null;
+
+function changed(event) {
+  const news = JSON.parse(event.data);
+  refreshList();
+  const mine = state.chosen && news.sessions.some(([namespace, id]) => namespace === state.chosen.namespace && id === state.chosen.id);
+  if (!mine && !news.more) return;
+  refreshSession();
+  clearTimeout(settle);
+  settle = setTimeout(refreshSession, 12000); // verdicts become final a while after their calls
+}
+
+let stream = null;
+
+/** One stream while the page is looked at: a browser has six connections for all windows of a host. */
+function listen() {
+  stream?.close();
+  stream = null;
+  if (document.hidden) return;
+  stream = new EventSource('/api/v1/events');
+  stream.addEventListener('hello', () => { setLive(true); refreshList(); refreshSession(); });
+  stream.addEventListener('change', changed);
+  stream.addEventListener('error', () => {
+    setLive(false);
+    if (stream?.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
+  });
+}
+
+function start() {
+  $('filters').addEventListener('submit', (event) => event.preventDefault());
+  for (const id of ['sort', 'only']) $(id).addEventListener('change', loadList);
+  $('text').addEventListener('input', refreshList);
+  $('text').addEventListener('keydown', (event) => {
+    if (event.key !== 'ArrowDown') return;
+    event.preventDefault();
+    $('sessions').querySelector('a')?.focus();
+  });
+  $('sessions').addEventListener('keydown', moveInList);
+  addEventListener('hashchange', choose);
+  document.addEventListener('visibilitychange', listen);
+  let resized = null;
+  addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(refreshSession, 200); });
+  setInterval(refreshList, 30000); // ages go on
+  refreshList();
+  ask('/api/v1/about').then((about) => { state.about = about; }).catch(noAnswer).finally(() => { choose(); listen(); });
+}
+
+start();

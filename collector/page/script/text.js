@@ -1,0 +1,59 @@
+/* Texts and elements. What agents say (names, ids, arguments) enters the document by textContent and
+   nowhere else: there is no innerHTML here, and the policy of the page would not run it. */
+
+'use strict';
+
+const ROWS_MAX = 200;
+const LIST_EVERY_MS = 1000;
+const SHARE_OF_TIME = 10; // a list that takes long to get is asked for less often
+const TEXT_MAX = 300;
+const SVG = 'http://www.w3.org/2000/svg';
+const $ = (id) => document.getElementById(id);
+
+/** One visible line: control and direction-changing characters become a mark. */
+function clean(text, most = TEXT_MAX) {
+  const shown = String(text ?? '').replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu, '\u00b7');
+  return shown.length > most ? shown.slice(0, most - 1) + '\u2026' : shown;
+}
+
+function el(name, props = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined) continue;
+    if (key === 'class') made.className = value;
+    else if (key === 'text') made.textContent = clean(value);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+function svg(name, props = {}, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(props)) {
+    if (key === 'text') made.textContent = clean(value, 60);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+const words = (reason) => clean(reason).replaceAll('_', ' ');
+const score = (value) => (value === null || value === undefined ? '\u2013' : value.toFixed(3));
+const plural = (count, one) => `${count.toLocaleString('en')} ${one}${count === 1 ? '' : 's'}`;
+
+function span(ms) {
+  if (ms < 0.0005) return '0';
+  if (ms < 1) return `${(ms * 1000).toFixed(0)} \u00b5s`;
+  if (ms < 1000) return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+  return ms < 3600000 ? `${(ms / 60000).toFixed(1)} min` : `${(ms / 3600000).toFixed(1)} h`;
+}
+
+function ago(ns) {
+  const seconds = Math.max(0, Date.now() / 1000 - ns / 1e9);
+  if (seconds < 5) return 'now';
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}

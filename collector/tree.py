@@ -1,0 +1,62 @@
+"""The prefix tree of a learnt reference as it is drawn, with the way one session took in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from monitor.reference.settings import RISK_ALARM
+from monitor.session.comparison import places
+from monitor.session.judgement import Judgement
+from monitor.spec.learnt import Learnt
+
+__all__ = ["NODES_MAX", "tree"]
+
+NODES_MAX: Final = 48
+"""The most frequent nodes are drawn, and those that the session came by."""
+
+
+def tree(learnt: Learnt, judgement: Judgement) -> dict[str, Any]:
+    """Nodes with their runs, and by call where the session stood after it.
+
+    Returns:
+        `nodes`, parents before children, each with `parent` (its place among them, -1 for the
+        root), `tool`, `runs` and `ends`; `more`, the nodes left out; `risk_alarm`, from where the risk is told; `way`, for each call that is
+        kept its `index`, its `node` (a place among `nodes`) and the `kind` of its departure or
+        None. A session that was joined in the middle has no way: where it began is not known.
+    """
+    way = [] if judgement.joined else list(places(judgement))
+    kept = sorted(
+        {*range(min(NODES_MAX, len(learnt.nodes))), *_up(learnt, (at for _, at, _ in way))}
+    )
+    place = {node: number for number, node in enumerate(kept)}
+    return {
+        "nodes": [
+            {
+                "parent": place.get(node.parent, -1),
+                "tool": "" if node.tool < 0 else learnt.tools[node.tool],
+                "runs": node.runs,
+                "ends": node.ends,
+            }
+            for node in (learnt.nodes[number] for number in kept)
+        ],
+        "risk_alarm": RISK_ALARM,
+        "more": len(learnt.nodes) - len(kept),
+        "way": [
+            {
+                "index": index,
+                "node": place[at],
+                "kind": None if kind is None else kind.name.lower(),
+            }
+            for index, at, kind in way
+        ],
+    }
+
+
+def _up(learnt: Learnt, nodes: Iterable[int]) -> Iterator[int]:
+    """The nodes and all above them."""
+    for node in nodes:
+        at = node
+        while at >= 0:
+            yield at
+            at = learnt.nodes[at].parent
