@@ -10,15 +10,14 @@ import structlog
 
 from collector.admin import Admin
 from collector.clock import now_ns
-from collector.decode.span import Span
 from collector.guard import Guard
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
-from collector.receivers.export import Consume, Export
+from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
+from collector.receivers.gate import Gate
 from collector.receivers.listener import Listener
-from collector.receivers.status import Outcome, Refusal
 from collector.receiving import (
     Server,
     allow_connections,
@@ -50,8 +49,6 @@ INTRODUCED_AFTER_NS = 2 * SECOND
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
-QUIET_SECONDS = 0.05
-"""No request for so long: the senders have heard that we are going."""
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -66,35 +63,6 @@ def limits_of(settings: Settings) -> Limits:
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
     )
-
-
-class _Gate:
-    """Before the pipeline: once it closes, gRPC requests are refused as retryable.
-
-    A gRPC server that stops cancels requests it has not begun. Senders that are refused first
-    step back, and nothing is left to be cancelled.
-    """
-
-    def __init__(self, consume: Consume) -> None:
-        self._consume = consume
-        self._closed = False
-        self._refused = 0
-
-    def consume(self, spans: list[Span], now: int, transport: str) -> None:
-        if self._closed and transport == "grpc":
-            self._refused += 1
-            raise Refusal(Outcome.UNAVAILABLE, "shutting down")
-        self._consume(spans, now, transport)
-
-    async def close(self, grace_seconds: float) -> None:
-        """Refuses from now on; returns when nobody asks any more, or after the grace."""
-        self._closed = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                seen = -1
-                while seen != self._refused:
-                    seen = self._refused
-                    await asyncio.sleep(QUIET_SECONDS)
 
 
 class App:
@@ -125,11 +93,11 @@ class App:
             requested=settings.sessions.requested,
         )
         bounds = ExportLimits(body_bytes=settings.receiver.max_request_bytes)
-        self._gate = _Gate(pipeline.consume)
+        self._gate = Gate()
         self._seen = pipeline.seen
         self._recorder = recorder_of(settings.record, clock, stats.recorded)
         record = self._recorder.take if self._recorder is not None else None
-        export = Export(self._gate.consume, stats, clock, bounds, record)
+        export = Export(pipeline.consume, stats, clock, bounds, record, self._gate)
         door = build_door(settings.receiver)
         self._receivers = build_receivers(settings.receiver, export, door)
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
@@ -242,7 +210,7 @@ class App:
         self._health.ready = False
         grace = self.settings.drain_seconds
         if "grpc" in self.addresses:
-            await self._gate.close(grace)
+            await self._gate.close("grpc", grace)
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]

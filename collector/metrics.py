@@ -13,6 +13,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from collector.asgi import Receive, Scope, Send, send_status, send_stream
+from collector.decode.span import REJECTED
 from collector.health import Health
 from collector.pipeline import COVERAGE
 from collector.reload import Reloads
@@ -31,6 +32,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
     "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
     "foreign_protocol": ("foreign_protocol", []),
+    "spans_rejected": ("spans_rejected", [(reason,) for reason in REJECTED]),
     "unread_messages": ("unread_messages", [("grpc",)]),
     "spans_merged": ("spans_merged", [()]),
     "sessions_split": ("sessions_split", [()]),

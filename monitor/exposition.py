@@ -242,6 +242,11 @@ TABLE: Mapping[str, Described] = {
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."
     ),
+    "spans_rejected": Described(
+        "counter",
+        ("reason",),
+        "Spans left out of their request, as its sender was told: faulty ids or names, or a bound.",
+    ),
     "unread_messages": Described(
         "counter", ("transport",), "Requests that the transport refused before they were read."
     ),

@@ -30,18 +30,22 @@ from collector.decode.json_fields import (
 from collector.decode.json_values import attributes, pairs
 from collector.decode.memo import Memo
 from collector.decode.span import (
+    NAME_MAX,
     ZERO_SPAN_ID,
     Batch,
     Malformed,
+    OverBound,
     Rejects,
     Resource,
     Span,
     SpanEvent,
     id_fault,
     is_sampled,
+    key_fault,
+    name_fault,
 )
 
-__all__ = ["decode", "json_object"]
+__all__ = ["check_object", "decode", "json_object"]
 
 KINDS: Final = {
     f"SPAN_KIND_{name}": number
@@ -55,6 +59,7 @@ STATUS_CODES: Final = {
     "STATUS_CODE_ERROR": 2,
 }
 _decode_json: Final = msgspec.json.Decoder().decode
+_check_json: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
@@ -97,10 +102,24 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     return document
 
 
+def check_object(body: bytes) -> None:
+    """Check that a body is one JSON object, without making anything of what is in it.
+
+    Raises:
+        Malformed: as `json_object`, but texts that are not UTF-8 are taken.
+    """
+    try:
+        _check_json(body)
+    except RecursionError as error:
+        raise Malformed("JSON is nested too deeply") from error
+    except ValueError as error:
+        raise Malformed(f"not JSON: {error}") from error
+
+
 def decode(body: bytes) -> Batch:
     """Decode an ExportTraceServiceRequest in JSON.
 
-    Spans whose ids are missing, empty or all zero are left out and counted; ids that are not hex
+    Spans whose ids are missing, empty or all zero, or over a bound, are left out and counted; ids that are not hex
     of the right length refuse the body (most often they are base64, and every span has them).
 
     Raises:
@@ -114,7 +133,7 @@ def decode(body: bytes) -> Batch:
             _read_resource_spans(group, f"resourceSpans[{index}]", spans, rejects)
     except Fault as fault:
         raise Malformed(str(fault)) from None
-    return Batch(spans, rejects.count, rejects.message)
+    return Batch(spans, rejects)
 
 
 def _read_resource_spans(
@@ -150,9 +169,12 @@ def _read_spans(
             span = _span(item, resource, scope)
         except Fault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
+        except OverBound as fault:
+            rejects.add(f"{place}.spans[{index}]", str(fault), "over_bound")
+            continue
         fault_of_ids = id_fault(span.trace_id, span.span_id, span.parent_span_id)
         if fault_of_ids:
-            rejects.add(f"{place}.spans[{index}]", fault_of_ids)
+            rejects.add(f"{place}.spans[{index}]", fault_of_ids, "bad_id")
         else:
             spans.append(span)
 
@@ -161,11 +183,12 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
     keys, values = pairs(item, "attributes", 0)
     parent = hex_id(item, 8, "parentSpanId", "parent_span_id")
     _check_unread(item)
-    return Span(
+    name = text(item, "name")
+    found = Span(
         trace_id=hex_id(item, 16, "traceId", "trace_id"),
         span_id=hex_id(item, 8, "spanId", "span_id"),
         parent_span_id=b"" if parent == ZERO_SPAN_ID else parent,
-        name=text(item, "name"),
+        name=name,
         kind=enum(item, KINDS, "kind"),
         start_ns=integer(item, UINT64, "startTimeUnixNano", "start_time_unix_nano"),
         end_ns=integer(item, UINT64, "endTimeUnixNano", "end_time_unix_nano"),
@@ -180,6 +203,9 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
         events=_events(item),
         sampled=is_sampled(text(item, "traceState", "trace_state")),
     )
+    if len(name) > NAME_MAX:
+        raise OverBound(name_fault(name))
+    return found
 
 
 def _check_unread(item: Mapping[str, Any]) -> None:
@@ -234,7 +260,16 @@ def _scope(item: Mapping[str, Any]) -> str:
 
 
 def _shared(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the one object for equal keys, so that comparing shapes is comparing pointers."""
+    """Return the one object for equal keys, so that comparing shapes is comparing pointers.
+
+    Raises:
+        OverBound: there are too many, or one is too long.
+    """
     name = "\0".join(keys).encode("utf-8")
     known = _SHAPES.entries.get(name)
-    return known if known == keys else _SHAPES.put(name, keys)
+    if known == keys:
+        return known
+    fault = key_fault(keys)
+    if fault:
+        raise OverBound(fault)
+    return _SHAPES.put(name, keys)

@@ -29,17 +29,22 @@ from collector.decode.anyvalue import attributes_of, value_of
 from collector.decode.memo import Memo
 from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
+    ATTRIBUTES_MAX,
+    NAME_MAX,
     PARENT_ID_SIZES,
     ZERO_SPAN_ID,
     ZERO_TRACE_ID,
     Batch,
     Malformed,
+    OverBound,
     Rejects,
     Resource,
     Span,
     SpanEvent,
     id_fault,
     is_sampled,
+    key_fault,
+    name_fault,
 )
 
 __all__ = ["decode"]
@@ -147,8 +152,8 @@ _SCOPES: Final[Memo[str]] = Memo()
 def decode(body: bytes) -> Batch:
     """Decode an ExportTraceServiceRequest.
 
-    Spans with ids of wrong length or all zero, or a name that is not UTF-8, are left out and
-    counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
+    Spans with ids of wrong length or all zero, a name that is not UTF-8, or over a bound are left
+    out and counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
 
     Raises:
         Malformed: not an ExportTraceServiceRequest.
@@ -164,7 +169,7 @@ def decode(body: bytes) -> Batch:
         for scope, scope_forms in zip(group.scopes, forms.scopes, strict=True):
             name = _scope_name(b"".join(scope.scope))
             _read_spans(scope.spans, scope_forms.spans[:], resource, name, spans, rejects)
-    return Batch(spans, rejects.count, rejects.message)
+    return Batch(spans, rejects)
 
 
 def _forms(body: bytes) -> Any:
@@ -187,7 +192,11 @@ def _read_spans(
     append = spans.append
     new = tuple.__new__  # NamedTuple's own constructor costs twice as much
     for message, cut in zip(messages, cuts, strict=True):
-        kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
+        try:
+            kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
+        except OverBound as fault:
+            rejects.add(_place(spans, rejects), str(fault), "over_bound")
+            continue
         trace_id, span_id, parent, name, start_ns, end_ns, values, state = _own_fields(message)
         if (
             len(trace_id) != 16
@@ -196,12 +205,16 @@ def _read_spans(
             or span_id == ZERO_SPAN_ID
             or len(parent) not in PARENT_ID_SIZES
         ):
-            rejects.add(_place(spans, rejects), id_fault(trace_id, span_id, parent))
+            fault_of_ids = id_fault(trace_id, span_id, parent)
+            rejects.add(_place(spans, rejects), fault_of_ids, "bad_id")
             continue
         try:
             name = str(name, "utf-8")
         except UnicodeDecodeError:
-            rejects.add(_place(spans, rejects), "name is not valid UTF-8")
+            rejects.add(_place(spans, rejects), "name is not valid UTF-8", "bad_name")
+            continue
+        if len(name) > NAME_MAX:
+            rejects.add(_place(spans, rejects), name_fault(name), "over_bound")
             continue
         if parent == ZERO_SPAN_ID:
             parent = b""
@@ -220,8 +233,17 @@ def _place(spans: Sequence[Span], rejects: Rejects) -> str:
 
 
 def _learn(cut: bytes) -> _Form:
+    """Read a form that was not seen before.
+
+    Raises:
+        OverBound: too many attributes, or a key that is too long; such forms are not remembered.
+    """
     message = _parse_form_span(cut)
-    keys = tuple(str(pair.key, "utf-8", "replace") for pair in message.attributes)
+    few = message.attributes[: ATTRIBUTES_MAX + 1]
+    keys = tuple(str(pair.key, "utf-8", "replace") for pair in few)
+    fault = key_fault(keys)
+    if fault:
+        raise OverBound(fault)
     form = _Form(
         kind=message.kind,
         status=message.status.code,

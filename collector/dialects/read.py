@@ -13,6 +13,7 @@ from collector.dialects.wrappers import Wrapped, listed_calls
 
 __all__ = [
     "NAME_MAX",
+    "TOO_LONG",
     "Reading",
     "agent_of",
     "read",
@@ -27,7 +28,8 @@ _new: Any = tuple.__new__
 STATUS_ERROR = 2
 
 NAME_MAX = 1_024
-"""Longer names of tools, agents and calls are cut: the text is the agent's, so it is hostile."""
+"""Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
+is the agent's, so it is hostile."""
 
 RESULT_MAX = 256 * 1024
 """Longer results are not searched for `is_error`."""
@@ -54,8 +56,12 @@ class Reading(NamedTuple):
     switch: str
 
 
+TOO_LONG = Reading("", "", None, None, False, "", "", False, False, "")
+"""Stands for a call whose tool's name is over the bound. Cut, it could be another tool's."""
+
+
 def read(span: Span, plan: Plan) -> Reading | None:
-    """The span as a tool call, or None where it is none."""
+    """The span as a tool call; None where it is none, TOO_LONG where its tool has no usable name."""
     for fields in plan.calls:
         reading = _read(span, plan, fields)
         if reading is not None:
@@ -75,7 +81,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if not tool:
         return None
     if len(tool) > NAME_MAX:
-        tool = tool[:NAME_MAX]
+        return TOO_LONG
     call_id = ""
     if fields.call_id is not None:
         value = span.codec.value(values[fields.call_id])

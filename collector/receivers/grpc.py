@@ -272,7 +272,7 @@ class _Method:
             if not isinstance(body, bytes):  # the end of the stream
                 raise _Unread
             ticket.grow(len(body))
-            return self._export.take(self._signal, body, "proto", TRANSPORT, sender)
+            return await self._export.take(self._signal, body, "proto", TRANSPORT, sender)
 
 
 def _authorization(context: Any) -> str:

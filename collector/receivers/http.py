@@ -137,7 +137,7 @@ class HttpApp:
             raw = await self._body(headers, receive, ticket)
             body = await self._inflated(raw, headers.coding)
             transport = TRANSPORTS[headers.encoding]
-            answer = self._export.take(signal, body, headers.encoding, transport, sender)
+            answer = await self._export.take(signal, body, headers.encoding, transport, sender)
         if headers.encoding == "json":
             return _Reply(200, _json_answer(answer), [])
         return _Reply(200, proto_answer(answer), [])
