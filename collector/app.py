@@ -92,7 +92,8 @@ class App:
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
         )
-        bounds = ExportLimits(body_bytes=settings.receiver.max_request_bytes)
+        receiver = settings.receiver
+        bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
         self._gate = Gate()
         self._seen = pipeline.seen
         self._recorder = recorder_of(settings.record, clock, stats.recorded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
 from collector.dialects.outputs import Outputs
@@ -268,7 +269,7 @@ class Pipeline:
 
     def _count(self, span: Span, reading: Reading, call: ToolCall | None) -> None:
         """What of this span's call is not judged, or not for certain."""
-        if reading.unreadable:
+        if reading.unreadable == "arguments_unreadable":
             self._stats.count("arguments_unreadable", reading.dialect)
         if span.dropped:
             self._miss("truncated_attributes", call)
@@ -331,7 +332,11 @@ class Pipeline:
                     trace.named = named
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
+            extras = kept(extras, self._oversized)
             trace.add(extras, span.start_ns, span.span_id)
+
+    def _oversized(self) -> None:
+        self._stats.count("attributes_over_bound")
 
     def _learn(
         self,

@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
@@ -155,6 +156,11 @@ class Receiver(_Section):
     )
     max_request_bytes: int = Field(
         64 * 1024 * 1024, ge=1024, description="Largest request, also after decompression."
+    )
+    max_attribute_bytes: int = Field(
+        VALUE_BYTES_MAX,
+        ge=VALUE_BYTES_MIN,
+        description="Largest attribute value that is read; a larger one counts as not known.",
     )
     max_inflight_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, description="Bodies being read; beyond it, try again later."

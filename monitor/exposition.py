@@ -242,6 +242,9 @@ TABLE: Mapping[str, Described] = {
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."
     ),
+    "attributes_over_bound": Described(
+        "counter", (), "Attribute values that were to be read, and were too large for it."
+    ),
     "spans_rejected": Described(
         "counter",
         ("reason",),

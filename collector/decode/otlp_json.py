@@ -29,6 +29,7 @@ from collector.decode.json_fields import (
 )
 from collector.decode.json_values import attributes, pairs
 from collector.decode.memo import Memo
+from collector.decode.sizes import VALUE_BYTES_MIN, Sizes, kept, weight
 from collector.decode.span import (
     NAME_MAX,
     ZERO_SPAN_ID,
@@ -45,7 +46,7 @@ from collector.decode.span import (
     name_fault,
 )
 
-__all__ = ["check_object", "decode", "json_object"]
+__all__ = ["JsonCodec", "check_object", "decode", "json_object"]
 
 KINDS: Final = {
     f"SPAN_KIND_{name}": number
@@ -63,24 +64,38 @@ _check_json: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
-class _JsonCodec:
+class JsonCodec:
     """Values of this encoding are decoded while they are checked."""
 
-    __slots__ = ()
+    __slots__ = ("sizes",)
+
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
 
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         return shape
 
+    def is_large(self, raw: Any) -> bool:
+        return weight(raw, self.sizes.bytes_max) > self.sizes.bytes_max
+
     def value(self, raw: Any) -> Any:
+        if type(raw) is str and len(raw) <= VALUE_BYTES_MIN:
+            return raw
+        if self.is_large(raw):
+            self.sizes.note()
+            return None
         return raw
 
     name = value
 
     def events(self, raw: list[SpanEvent]) -> list[SpanEvent]:
-        return raw
+        return [
+            (name, {key: self.value(each) for key, each in values.items()}, time_ns)
+            for name, values, time_ns in raw
+        ]
 
 
-_CODEC: Final = _JsonCodec()
+_CODEC: Final = JsonCodec()
 _SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
 _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 
@@ -116,7 +131,7 @@ def check_object(body: bytes) -> None:
         raise Malformed(f"not JSON: {error}") from error
 
 
-def decode(body: bytes) -> Batch:
+def decode(body: bytes, codec: JsonCodec = _CODEC) -> Batch:
     """Decode an ExportTraceServiceRequest in JSON.
 
     Spans whose ids are missing, empty or all zero, or over a bound, are left out and counted; ids that are not hex
@@ -130,17 +145,22 @@ def decode(body: bytes) -> Batch:
     try:
         groups = objects(json_object(body), "resourceSpans", "resource_spans")
         for index, group in enumerate(groups):
-            _read_resource_spans(group, f"resourceSpans[{index}]", spans, rejects)
+            place = f"resourceSpans[{index}]"
+            _read_resource_spans(group, place, spans, rejects, codec)
     except Fault as fault:
         raise Malformed(str(fault)) from None
     return Batch(spans, rejects)
 
 
 def _read_resource_spans(
-    group: Mapping[str, Any], place: str, spans: list[Span], rejects: Rejects
+    group: Mapping[str, Any],
+    place: str,
+    spans: list[Span],
+    rejects: Rejects,
+    codec: JsonCodec,
 ) -> None:
     try:
-        resource = _resource(object_at(group, "resource"))
+        resource = _resource(object_at(group, "resource"), codec.sizes)
         text(group, "schemaUrl", "schema_url")
         scope_groups = objects(group, "scopeSpans", "scope_spans")
     except Fault as fault:
@@ -153,7 +173,7 @@ def _read_resource_spans(
             items = objects(scope_group, "spans")
         except Fault as fault:
             raise fault.within(inner) from None
-        _read_spans(items, inner, resource, scope, spans, rejects)
+        _read_spans(items, inner, resource, scope, spans, rejects, codec)
 
 
 def _read_spans(
@@ -163,10 +183,11 @@ def _read_spans(
     scope: str,
     spans: list[Span],
     rejects: Rejects,
+    codec: JsonCodec,
 ) -> None:
     for index, item in enumerate(items):
         try:
-            span = _span(item, resource, scope)
+            span = _span(item, resource, scope, codec)
         except Fault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
         except OverBound as fault:
@@ -179,7 +200,7 @@ def _read_spans(
             spans.append(span)
 
 
-def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
+def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCodec) -> Span:
     keys, values = pairs(item, "attributes", 0)
     parent = hex_id(item, 8, "parentSpanId", "parent_span_id")
     _check_unread(item)
@@ -199,7 +220,7 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
         flags=integer(item, UINT32, "flags"),
         shape=_shared(keys),
         values=values,
-        codec=_CODEC,
+        codec=codec,
         events=_events(item),
         sampled=is_sampled(text(item, "traceState", "trace_state")),
     )
@@ -235,19 +256,19 @@ def _events(item: Mapping[str, Any]) -> list[SpanEvent]:
     return events
 
 
-def _resource(item: Mapping[str, Any]) -> Resource:
+def _resource(item: Mapping[str, Any], sizes: Sizes) -> Resource:
     try:
         blob = _encode_json(item)
     except (OverflowError, RecursionError):  # in a field we would ignore: not worth a memory
-        return Resource(_resource_attributes(item))
+        return Resource(_resource_attributes(item, sizes))
     return _RESOURCES.entries.get(blob) or _RESOURCES.put(
-        blob, Resource(_resource_attributes(item))
+        blob, Resource(_resource_attributes(item, sizes))
     )
 
 
-def _resource_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+def _resource_attributes(item: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
     try:
-        return attributes(item)
+        return kept(attributes(item), sizes.note)
     except Fault as fault:
         raise fault.within("resource") from None
 

@@ -18,14 +18,16 @@ import msgspec
 
 from collector.decode.span import ATTRIBUTES_MAX, Malformed
 
-__all__ = ["SLICE_BYTES", "json_slices", "proto_slices"]
+__all__ = ["LARGE_BYTES", "SLICE_BYTES", "json_slices", "proto_slices"]
 
-SLICE_BYTES: Final = 256 << 10
-"""A few hundred spans: milliseconds of work."""
+LARGE_BYTES: Final = 256 << 10
+"""Larger requests are worth cutting."""
+SLICE_BYTES: Final = 64 << 10
+"""A hundred spans: a millisecond of work."""
 REPEATED_SHARE: Final = 4
-PARTS_MAX: Final = 1_000
+PARTS_MAX: Final = 500
 """Spans, or scopes without any, of one slice of the usual size, however small they are."""
-TURN_FIELDS: Final = 2_000
+TURN_FIELDS: Final = 1_000
 """Fields of the envelope walked over before others get their turn."""
 FIELDS_MAX: Final = 2 * ATTRIBUTES_MAX
 """Of one large span: attributes, events and links."""
@@ -98,7 +100,7 @@ def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
 
 def _item(body: bytes, start: int, end: int) -> bytes:
     """A span; in place of one with too many fields to be read, one that is refused for the same."""
-    if end - start > SLICE_BYTES:
+    if end - start > LARGE_BYTES:
         for count, _ in enumerate(_fields(body, start, end)):
             if count > FIELDS_MAX:
                 return CROWDED

@@ -6,7 +6,7 @@ where the keys it wants are, and decodes those values alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 __all__ = [
@@ -75,16 +75,19 @@ class Codec(Protocol):
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         """Return the attribute keys, one per value, in order of the wire."""
 
-    def value(self, raw: Any) -> Any:
-        """Decode one raw attribute value.
+    @property
+    def value(self) -> Callable[[Any], Any]:
+        """Decodes one raw attribute value.
 
-        Returns:
-            str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset
-            or cannot be read.
+        It gives str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset,
+        over the bound or cannot be read.
         """
 
     def name(self, raw: Any) -> Any:
         """Decode a value that recurs, as a tool's name does: the same, remembered."""
+
+    def is_large(self, raw: Any) -> bool:
+        """True for a raw value, or a raw event, that is over the bound."""
 
     def events(self, raw: Any) -> list[SpanEvent]:
         """Decode the raw events; those that cannot be read are left out."""

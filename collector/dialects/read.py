@@ -46,7 +46,8 @@ class Reading(NamedTuple):
     """None where they are not on the wire or cannot be read."""
     bare: Bare | None
     """Arguments that have lost their names."""
-    unreadable: bool
+    unreadable: str
+    """Why they cannot be read, as the coverage's reason; "" where they can, or are not there."""
     call_id: str
     """The id the model gave the call."""
     request_id: str
@@ -56,7 +57,7 @@ class Reading(NamedTuple):
     switch: str
 
 
-TOO_LONG = Reading("", "", None, None, False, "", "", False, False, "")
+TOO_LONG = Reading("", "", None, None, "", "", "", False, False, "")
 """Stands for a call whose tool's name is over the bound. Cut, it could be another tool's."""
 
 
@@ -103,7 +104,9 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
             tool,
             arguments if type(arguments) is dict else None,
             arguments if type(arguments) is Bare else None,
-            arguments is UNREADABLE,
+            _why_unread(span, fields, arguments)
+            if arguments is None or arguments is UNREADABLE
+            else "",
             call_id,
             _id(span, fields.request_id) if fields.request_id is not None else "",
             error,
@@ -136,6 +139,15 @@ def _arguments(span: Span, fields: Fields) -> Any:
             return value
         found = found or value
     return found
+
+
+def _why_unread(span: Span, fields: Fields, arguments: Any) -> str:
+    """Why arguments that may be on the wire are not known."""
+    is_large = span.codec.is_large
+    for at, _, event, _ in fields.arguments:
+        if any(map(is_large, span.events)) if event else is_large(span.values[at]):
+            return "over_bound"
+    return "arguments_unreadable" if arguments is UNREADABLE else ""
 
 
 def _event_value(span: Span, event: str, key: str) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -22,7 +23,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from collector.decode import otlp_json, otlp_proto
-from collector.decode.slices import SLICE_BYTES, json_slices, proto_slices
+from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
+from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
 from collector.decode.span import Batch, Malformed, Rejects, Span
 from collector.receivers.gate import Gate
 from collector.receivers.senders import Stamps
@@ -49,10 +51,9 @@ not take. It may raise `Refusal` before it has judged any."""
 
 Record = Callable[[bytes, Encoding], None]
 
-_DECODE: Final = {"proto": otlp_proto.decode, "json": otlp_json.decode}
 SECOND_NS: Final = 1_000_000_000
-TURN_SPANS: Final = 100
-"""Of a large request, judged before others get their turn: a few milliseconds."""
+TURN_SPANS: Final = 32
+"""Of a large request, judged before others get their turn: a millisecond."""
 KEPT_SPANS: Final = 20_000
 """Of a large request, kept from the first reading to the second; the rest is decoded again, so
 that memory stays within a few times the request."""
@@ -66,6 +67,8 @@ class Limits:
 
     body_bytes: int = 64 << 20
     """After decompression. 64 MiB is what the OTLP specification recommends."""
+    value_bytes: int = VALUE_BYTES_MAX
+    """Of one attribute's value; larger ones are not read."""
 
 
 class Answer(NamedTuple):
@@ -103,6 +106,11 @@ class Export:
         self._clock = clock
         self._log = structlog.get_logger("collector.receivers.export")
         self._logged_ns: dict[str, int] = {}
+        sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
+        self._decoders: dict[Encoding, Callable[[bytes], Batch]] = {
+            "proto": partial(otlp_proto.decode, codec=otlp_proto.ProtoCodec(sizes)),
+            "json": partial(otlp_json.decode, codec=otlp_json.JsonCodec(sizes)),
+        }
         self._stamps = Stamps()
         self._gate = gate or Gate()
         self._judging: set[asyncio.Task[Rejects]] = set()
@@ -120,7 +128,7 @@ class Export:
         Raises:
             Refusal: as they do.
         """
-        if len(body) > SLICE_BYTES:
+        if len(body) > LARGE_BYTES:
             return await self._take_slices(signal, body, encoding, transport, sender)
         if signal == "traces":
             return self.traces(body, encoding, transport, sender)
@@ -142,7 +150,7 @@ class Export:
         """
         now_ns = self._clock()
         self._admit(body, transport)
-        batch = _decoded(body, encoding)
+        batch = self._decoded(body, encoding)
         rejects = batch.rejects
         if batch.spans:
             rejects = self._judge(batch, now_ns, transport, sender)
@@ -169,7 +177,7 @@ class Export:
         held = 0
         for place, piece in _slices(body, encoding):
             if piece is not None:
-                batch = _decoded(piece, encoding, place)
+                batch = self._decoded(piece, encoding, place)
                 if held <= KEPT_SPANS:
                     kept.append(batch)
                     held += len(batch.spans)
@@ -200,7 +208,7 @@ class Export:
             if piece is None:
                 await asyncio.sleep(0)
                 continue
-            batch = kept.pop() if kept else _decoded(piece, encoding, place)
+            batch = kept.pop() if kept else self._decoded(piece, encoding, place)
             rejects.join(batch.rejects)
             for at in range(0, len(batch.spans), TURN_SPANS):
                 turn = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
@@ -221,6 +229,12 @@ class Export:
         return Answer()
 
     # --- what both have in common ---------------------------------------------------------------
+
+    def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> Batch:
+        try:
+            return self._decoders[encoding](body)
+        except Malformed as error:
+            raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
 
     def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
         """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
@@ -301,13 +315,6 @@ class Export:
 
 
 _TAKEN: Final = Answer()
-
-
-def _decoded(body: bytes, encoding: Encoding, place: str = "") -> Batch:
-    try:
-        return _DECODE[encoding](body)
-    except Malformed as error:
-        raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
 
 
 def _slices(body: bytes, encoding: Encoding) -> Iterator[tuple[str, bytes | None]]:

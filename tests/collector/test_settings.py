@@ -68,6 +68,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_RELOAD_WATCH": "false",
         "OFFRAILS_RECEIVER_GRPC": "off",
         "OFFRAILS_RECEIVER_HTTP": "off",
+        "OFFRAILS_RECEIVER_MAX_ATTRIBUTE_BYTES": "20000",
         "OFFRAILS_RECEIVER_MAX_REQUEST_BYTES": "2048",
         "OFFRAILS_RECEIVER_MAX_INFLIGHT_BYTES": "2048",
         "OFFRAILS_RECEIVER_MAX_INFLIGHT_REQUESTS": "7",
