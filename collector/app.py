@@ -27,8 +27,9 @@ from collector.receiving import (
     warn_if_open,
 )
 from collector.record import recorder_of
+from collector.redaction import Redaction, rules
 from collector.reload import Reloader, WithReload
-from collector.settings import OFF, Settings
+from collector.settings import OFF, Redact, Settings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
@@ -41,7 +42,7 @@ from monitor.records import Verdict
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished
 
-__all__ = ["App", "limits_of"]
+__all__ = ["App", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
@@ -65,6 +66,19 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
+def redaction_of(settings: Redact) -> Redaction:
+    """What is taken out of all that is shown.
+
+    Raises:
+        OSError: a sentence; the key file cannot be used.
+    """
+    try:
+        return Redaction(rules(settings.replace, settings.hash, settings.key_file))
+    except OSError as problem:
+        message = f"redact.key_file: {settings.key_file}: {problem.strerror}"
+        raise OSError(problem.errno, message) from problem
+
+
 class App:
     """The running service. Everything happens on one event loop, so nothing needs a lock."""
 
@@ -78,6 +92,7 @@ class App:
         self._health = Health()
         stats = self._stats = Stats()
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
+        self._redaction = redaction_of(settings.redact)
         self._sink = LogSink(self._log)
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
@@ -97,6 +112,8 @@ class App:
         self._gate = Gate()
         self._seen = pipeline.seen
         self._recorder = recorder_of(settings.record, clock, stats.recorded)
+        if self._recorder is not None:
+            self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record, self._gate)
         door = build_door(settings.receiver)
@@ -107,19 +124,28 @@ class App:
         families = Families(self.monitor, stats, self.reloader.reloads, [door, self._alerts])
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
-            app = MetricsApp(families, self._health)
+            app = MetricsApp(families, self._health, self._redaction)
             self._observers["metrics"] = Listener(app, settings.metrics)
         if settings.admin != OFF:
-            admin = Admin(self.monitor, pipeline.seen, self._health)
+            admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
             api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
             guard = Guard(settings.admin, settings.admin_names)
-            page = Viewing(api, self.monitor, self._health, guard, settings.trace_url)
+            page = Viewing(
+                api,
+                self.monitor,
+                self._health,
+                guard,
+                settings.trace_url,
+                redaction=self._redaction,
+            )
             self._observers["admin"] = Listener(page, settings.admin)
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
+        if self._redaction:
+            verdicts = [self._redaction.named(verdict) for verdict in verdicts]
         self._alerts.deliver(verdicts)
         self._sink.deliver(verdicts)
         self._feed.deliver(verdicts)
@@ -162,7 +188,7 @@ class App:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 now = self._clock()
-                finished = self.monitor.tick(now)
+                finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
                 self._alerts.ended(finished)
                 self._note(finished)
                 self._introduce(now)

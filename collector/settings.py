@@ -289,6 +289,23 @@ class Record(_Section):
     )
 
 
+Expressions = Annotated[Names, AfterValidator(_expressions)]
+
+
+class Redact(_Section):
+    """What is taken out of all that is shown, sent, logged or recorded; RE2 expressions."""
+
+    replace: Expressions = Field(
+        (), description="What they match becomes `[redacted]`; in names, a digest."
+    )
+    hash: Expressions = Field(
+        (), description="What they match becomes a digest: equal texts stay equal."
+    )
+    key_file: Path | None = Field(
+        None, description="Key of the digests, to be the same after a restart; else by chance."
+    )
+
+
 class Settings(_Section):
     """Everything a user can set."""
 
@@ -323,6 +340,7 @@ class Settings(_Section):
     )
     alerts: Alerts = Alerts()
     record: Record = Field(Record(), description="Accepted trace requests, kept.")
+    redact: Redact = Field(Redact(), description="What nobody is to see.")
     show_arguments: bool = Field(
         default=False, description="Keep calls' arguments and show them in the API."
     )

@@ -119,6 +119,9 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_RECORD_TOTAL_BYTES": "7",
         "OFFRAILS_RECORD_REDACT": "a,b",
         "OFFRAILS_SHOW_ARGUMENTS": "true",
+        "OFFRAILS_REDACT_REPLACE": "a,b",
+        "OFFRAILS_REDACT_HASH": "c",
+        "OFFRAILS_REDACT_KEY_FILE": "key",
         "OFFRAILS_DRAIN_SECONDS": "1",
         "OFFRAILS_LOG_LEVEL": "debug",
     }
