@@ -23,6 +23,7 @@ from collector.receiving import (
     allow_connections,
     build_door,
     build_receivers,
+    certificates_of,
     namespace_keys,
     warn_if_open,
 )
@@ -116,7 +117,7 @@ class App:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record, self._gate)
-        door = build_door(settings.receiver)
+        door = build_door(settings.receiver, stats)
         self._receivers = build_receivers(settings.receiver, export, door)
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
@@ -125,7 +126,10 @@ class App:
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
             app = MetricsApp(families, self._health, self._redaction)
-            self._observers["metrics"] = Listener(app, settings.metrics)
+            certificates = certificates_of(settings.metrics_tls, "metrics_tls")
+            self._observers["metrics"] = Listener(
+                app, settings.metrics, certificates=certificates
+            )
         if settings.admin != OFF:
             admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
             api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
@@ -138,7 +142,8 @@ class App:
                 settings.trace_url,
                 redaction=self._redaction,
             )
-            self._observers["admin"] = Listener(page, settings.admin)
+            certificates = certificates_of(settings.admin_tls, "admin_tls")
+            self._observers["admin"] = Listener(page, settings.admin, certificates=certificates)
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -175,7 +180,7 @@ class App:
         except BaseException:
             await self.stop()
             raise
-        warn_if_open(self.settings.receiver, self.addresses)
+        warn_if_open(self.settings, self.addresses)
         self._alerts.start()
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:

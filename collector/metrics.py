@@ -35,6 +35,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
     "foreign_protocol": ("foreign_protocol", []),
     "attributes_over_bound": ("attributes_over_bound", [()]),
+    "requests_throttled": ("requests_throttled", []),
     "spans_rejected": ("spans_rejected", [(reason,) for reason in REJECTED]),
     "unread_messages": ("unread_messages", [("grpc",)]),
     "spans_merged": ("spans_merged", [()]),

@@ -81,7 +81,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class Tls(_Section):
-    """Certificates of the OTLP listeners, in PEM; read again when the files change."""
+    """Certificates of a listener, in PEM; read again when the files change."""
 
     cert: Path | None = Field(
         None, description="Certificate chain: with it, only TLS is spoken."
@@ -100,12 +100,33 @@ class Tls(_Section):
         return self
 
 
+class TokenLimits(_Section):
+    """What the sender with each token's name may take; empty: as much as there is."""
+
+    requests_per_second: float | None = Field(
+        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
+    )
+    bytes_per_second: float | None = Field(
+        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
+    )
+    inflight_bytes: int | None = Field(
+        None, ge=1024, description="Bodies being read or judged, of each token's name."
+    )
+
+
 class Bearer(_Section):
     """Bearer tokens."""
 
     tokens_file: Path | None = Field(
         None, description="`token` or `name: token` a line: only who has one may send."
     )
+    limits: TokenLimits = Field(TokenLimits(), description="Limits of each sender.")
+
+    @model_validator(mode="after")
+    def _limited(self) -> Bearer:
+        if self.tokens_file is None and self.limits != TokenLimits():
+            raise ValueError("limits are of tokens: expected a tokens_file")
+        return self
 
 
 class Auth(_Section):
@@ -325,6 +346,8 @@ class Settings(_Section):
     admin: Address = Field(
         "127.0.0.1:4319", description="The API: HOST:PORT or off; keep it on loopback."
     )
+    metrics_tls: Tls = Field(Tls(), description="Certificates of the metrics listener.")
+    admin_tls: Tls = Field(Tls(), description="Certificates of the admin listener.")
     sessions: Sessions = Sessions()
     history: Literal["auto", "complete"] = Field(
         "auto",

@@ -245,6 +245,9 @@ TABLE: Mapping[str, Described] = {
     "attributes_over_bound": Described(
         "counter", (), "Attribute values that were to be read, and were too large for it."
     ),
+    "requests_throttled": Described(
+        "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
+    ),
     "spans_rejected": Described(
         "counter",
         ("reason",),

@@ -133,7 +133,7 @@ class HttpApp:
         if headers.encoding is None:
             raise Refusal(Outcome.UNSUPPORTED_MEDIA, _media_type_message(headers.media_type))
         sender = self._door.sender(headers.authorization)
-        with self._door.enter() as ticket:
+        with self._door.enter(sender) as ticket:
             raw = await self._body(headers, receive, ticket)
             body = await self._inflated(raw, headers.coding)
             transport = TRANSPORTS[headers.encoding]
