@@ -217,6 +217,7 @@ def test_bytes_that_are_no_http(shared: Service) -> None:
                 connection.shutdown(socket.SHUT_WR)
                 assert b"400" in connection.recv(1_000)[:20]
 
+    eventually(lambda: len(shared.events("foreign_protocol")) >= 2)
     named = [event["protocol"] for event in shared.events("foreign_protocol")]
     assert sorted(named) == ["other", "tls"]
 

@@ -518,6 +518,7 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
             connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40))
             assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
+    eventually(lambda: len(service.events("foreign_protocol")) >= 2)
     named = [event["protocol"] for event in service.events("foreign_protocol")]
     assert sorted(named) == ["http2", "tls"]
     assert wrong.request(gzip.compress(PROTO_BODY), headers={"Content-Encoding": "gzip"})
