@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote
 
 from collector.asgi import Receive, Scope, Send, as_json, send_json, send_stream
 from collector.health import Health
+from collector.redaction import Redaction
 from collector.seen import SeenAgents
 from monitor.engine import Monitor
 
@@ -28,8 +29,15 @@ class Admin:
     seen of each service, with or without a spec.
     """
 
-    def __init__(self, monitor: Monitor, seen: SeenAgents, health: Health) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        seen: SeenAgents,
+        health: Health,
+        redaction: Redaction | None = None,
+    ) -> None:
         self._monitor = monitor
+        self._redaction = redaction or Redaction()
         self._seen = seen
         self._health = health
         self._pages: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
@@ -52,7 +60,8 @@ class Admin:
             await self._sessions(send, path[len(_SESSIONS) :].strip(b"/"), wanted)
 
     async def _send_seen(self, send: Send) -> None:
-        await send_json(send, 200, {"agents": [agent.as_json() for agent in self._seen]})
+        agents = [self._redaction.shown(agent.as_json()) for agent in self._seen]
+        await send_json(send, 200, {"agents": agents})
 
     async def _sessions(self, send: Send, name: bytes, wanted: dict[str, str]) -> None:
         if not name:
@@ -64,9 +73,13 @@ class Admin:
             await send_stream(send, b"application/json", self._list(most, wanted))
             return
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
-        found = self._monitor.find(session, wanted.get("namespace"))
+        namespace, original = wanted.get("namespace"), self._redaction.original
+        if namespace is not None:
+            namespace = original(namespace)
+        found = self._monitor.find(original(session), namespace)
         if found:
-            await send_json(send, 200, {"sessions": found})
+            shown = [self._redaction.shown(each) for each in found]
+            await send_json(send, 200, {"sessions": shown})
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})
 
@@ -75,7 +88,8 @@ class Admin:
         yield b'{"sessions":['
         lump: list[bytes] = []
         shown = 0
-        for judgement in self._monitor.judgements():
+        for judged in self._monitor.judgements():
+            judgement = self._redaction.shown(judged)
             if any(judgement[key] != value for key, value in filters.items()):
                 continue
             if limit is not None and shown >= limit:

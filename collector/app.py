@@ -10,26 +10,27 @@ import structlog
 
 from collector.admin import Admin
 from collector.clock import now_ns
-from collector.decode.span import Span
 from collector.guard import Guard
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
-from collector.receivers.export import Consume, Export
+from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
+from collector.receivers.gate import Gate
 from collector.receivers.listener import Listener
-from collector.receivers.status import Outcome, Refusal
 from collector.receiving import (
     Server,
     allow_connections,
     build_door,
     build_receivers,
+    certificates_of,
     namespace_keys,
     warn_if_open,
 )
 from collector.record import recorder_of
+from collector.redaction import Redaction, rules
 from collector.reload import Reloader, WithReload
-from collector.settings import OFF, Settings
+from collector.settings import OFF, Redact, Settings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
@@ -42,7 +43,7 @@ from monitor.records import Verdict
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished
 
-__all__ = ["App", "limits_of"]
+__all__ = ["App", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
@@ -50,8 +51,6 @@ INTRODUCED_AFTER_NS = 2 * SECOND
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
-QUIET_SECONDS = 0.05
-"""No request for so long: the senders have heard that we are going."""
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -68,33 +67,17 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-class _Gate:
-    """Before the pipeline: once it closes, gRPC requests are refused as retryable.
+def redaction_of(settings: Redact) -> Redaction:
+    """What is taken out of all that is shown.
 
-    A gRPC server that stops cancels requests it has not begun. Senders that are refused first
-    step back, and nothing is left to be cancelled.
+    Raises:
+        OSError: a sentence; the key file cannot be used.
     """
-
-    def __init__(self, consume: Consume) -> None:
-        self._consume = consume
-        self._closed = False
-        self._refused = 0
-
-    def consume(self, spans: list[Span], now: int, transport: str) -> None:
-        if self._closed and transport == "grpc":
-            self._refused += 1
-            raise Refusal(Outcome.UNAVAILABLE, "shutting down")
-        self._consume(spans, now, transport)
-
-    async def close(self, grace_seconds: float) -> None:
-        """Refuses from now on; returns when nobody asks any more, or after the grace."""
-        self._closed = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                seen = -1
-                while seen != self._refused:
-                    seen = self._refused
-                    await asyncio.sleep(QUIET_SECONDS)
+    try:
+        return Redaction(rules(settings.replace, settings.hash, settings.key_file))
+    except OSError as problem:
+        message = f"redact.key_file: {settings.key_file}: {problem.strerror}"
+        raise OSError(problem.errno, message) from problem
 
 
 class App:
@@ -110,6 +93,7 @@ class App:
         self._health = Health()
         stats = self._stats = Stats()
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
+        self._redaction = redaction_of(settings.redact)
         self._sink = LogSink(self._log)
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
@@ -124,13 +108,16 @@ class App:
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
         )
-        bounds = ExportLimits(body_bytes=settings.receiver.max_request_bytes)
-        self._gate = _Gate(pipeline.consume)
+        receiver = settings.receiver
+        bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
+        self._gate = Gate()
         self._seen = pipeline.seen
         self._recorder = recorder_of(settings.record, clock, stats.recorded)
+        if self._recorder is not None:
+            self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None
-        export = Export(self._gate.consume, stats, clock, bounds, record)
-        door = build_door(settings.receiver)
+        export = Export(pipeline.consume, stats, clock, bounds, record, self._gate)
+        door = build_door(settings.receiver, stats)
         self._receivers = build_receivers(settings.receiver, export, door)
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
@@ -138,19 +125,32 @@ class App:
         families = Families(self.monitor, stats, self.reloader.reloads, [door, self._alerts])
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
-            app = MetricsApp(families, self._health)
-            self._observers["metrics"] = Listener(app, settings.metrics)
+            app = MetricsApp(families, self._health, self._redaction)
+            certificates = certificates_of(settings.metrics_tls, "metrics_tls")
+            self._observers["metrics"] = Listener(
+                app, settings.metrics, certificates=certificates
+            )
         if settings.admin != OFF:
-            admin = Admin(self.monitor, pipeline.seen, self._health)
+            admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
             api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
             guard = Guard(settings.admin, settings.admin_names)
-            page = Viewing(api, self.monitor, self._health, guard, settings.trace_url)
-            self._observers["admin"] = Listener(page, settings.admin)
+            page = Viewing(
+                api,
+                self.monitor,
+                self._health,
+                guard,
+                settings.trace_url,
+                redaction=self._redaction,
+            )
+            certificates = certificates_of(settings.admin_tls, "admin_tls")
+            self._observers["admin"] = Listener(page, settings.admin, certificates=certificates)
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
+        if self._redaction:
+            verdicts = [self._redaction.named(verdict) for verdict in verdicts]
         self._alerts.deliver(verdicts)
         self._sink.deliver(verdicts)
         self._feed.deliver(verdicts)
@@ -180,7 +180,7 @@ class App:
         except BaseException:
             await self.stop()
             raise
-        warn_if_open(self.settings.receiver, self.addresses)
+        warn_if_open(self.settings, self.addresses)
         self._alerts.start()
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:
@@ -193,7 +193,7 @@ class App:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 now = self._clock()
-                finished = self.monitor.tick(now)
+                finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
                 news = self.monitor.news()
                 if news:
                     self._deliver(news)
@@ -262,7 +262,7 @@ class App:
         self._health.ready = False
         grace = self.settings.drain_seconds
         if "grpc" in self.addresses:
-            await self._gate.close(grace)
+            await self._gate.close("grpc", grace)
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]

@@ -170,17 +170,40 @@ def _by_http(who: Sender, content_type: str) -> Finding:
         return found._replace(problem=problem, hint=_wrong_protocol(who, address, "http"))
     if status == http.client.OK:
         return found
+    if status == http.client.NOT_FOUND and (ours := _observer(who, address)):
+        return found._replace(problem=ours, hint=_OBSERVER)
     problem = f"status {status}: {text[:200]}"
     return found._replace(problem=problem, hint=_HTTP_HINTS.get(status, ""))
 
 
+def _observer(who: Sender, address: Address) -> str:
+    """Which of our other listeners is there; "" where it is none of them."""
+    try:
+        ready = _ask(who, address, "GET", "/-/ready")[1].strip()
+        admin = _ask(who, address, "GET", "/api/v1/about")[0] == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return ""
+    if ready not in ("ready", "not ready"):
+        return ""
+    return f"the {'admin' if admin else 'metrics'} listener is there, and {ready}"
+
+
 def _post(who: Sender, address: Address, body: bytes, content_type: str) -> tuple[int, str]:
+    return _ask(who, address, "POST", "/v1/traces", body, {"content-type": content_type})
+
+
+def _ask(
+    who: Sender,
+    address: Address,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
     connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_SECONDS)
     with _open(who, address, tls=who.tls) as opened:
         connection.sock = opened
-        connection.request(
-            "POST", "/v1/traces", body, {**who.headers, "content-type": content_type}
-        )
+        connection.request(method, path, body, {**who.headers, **(headers or {})})
         answer = connection.getresponse()
         text = answer.read().decode("utf-8", "replace")
         return answer.status, "".join(letter for letter in text if letter.isprintable())
@@ -258,6 +281,7 @@ def _speaks_tls(address: Address) -> bool:
 
 
 _REACH: Final = "is the service running, on this address, and does no firewall stand between?"
+_OBSERVER: Final = "spans are sent to the OTLP listeners: receiver.grpc and receiver.http"
 _SET_HEADERS: Final = 'set OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20TOKEN"'
 _BUSY: Final = "it is alive and full; senders try again by themselves"
 _GRPC_HINTS: Final = {

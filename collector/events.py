@@ -8,6 +8,7 @@ from itertools import islice
 
 from collector.asgi import Receive, Send, as_json, send_stream
 from collector.health import Health
+from collector.redaction import Redaction
 from monitor.engine import Monitor
 
 __all__ = ["STREAMS_MAX", "Events"]
@@ -28,8 +29,11 @@ TOLD_MAX = 200
 class Events:
     """Streams of `change` events: `{"sessions": [[namespace, id], ...], "more": bool}`."""
 
-    def __init__(self, monitor: Monitor, health: Health) -> None:
+    def __init__(
+        self, monitor: Monitor, health: Health, redaction: Redaction | None = None
+    ) -> None:
         self._monitor = monitor
+        self._redaction = redaction or Redaction()
         self._health = health
         self.open = 0
 
@@ -60,7 +64,7 @@ class Events:
                 quiet = 0
                 told = [[key.namespace, key.id] for key in changed[:TOLD_MAX]]
                 news = {"sessions": told, "more": finished or len(changed) > TOLD_MAX}
-                yield b"event: change\ndata: " + as_json(news) + b"\n\n"
+                yield b"event: change\ndata: " + as_json(self._redaction.shown(news)) + b"\n\n"
                 continue
             quiet += 1
             if quiet % HEARTBEAT_LOOKS == 0:

@@ -9,14 +9,21 @@ import sys
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
+from collector.redaction import Redaction
+
 __all__ = ["set_up"]
 
 
-def set_up(level: str) -> None:
-    """Configures structlog for the process; `level` is a name such as "info".
+def set_up(level: str, redaction: Redaction | None = None) -> None:
+    """Configures structlog for the process.
 
     To be called before grpc is imported.
+
+    Args:
+        level: a name such as "info".
+        redaction: what is taken out of each line.
     """
+    hidden = redaction or Redaction()
     # grpc's C core has a log of its own, which is no JSON; what it would say, we say.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     structlog.configure(
@@ -25,6 +32,7 @@ def set_up(level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             # Not the values of variables: they may hold tokens, or what an agent said.
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+            lambda _logger, _method, event: hidden.shown(event),
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from collector.asgi import Receive, Scope, Send, send_status, send_stream
+from collector.decode.span import REJECTED
 from collector.health import Health
 from collector.pipeline import COVERAGE
+from collector.redaction import Redaction
 from collector.reload import Reloads
 from collector.stats import TRANSPORTS, Histogram, Stats
 from collector.text_format import lines
@@ -31,6 +34,9 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
     "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
     "foreign_protocol": ("foreign_protocol", []),
+    "attributes_over_bound": ("attributes_over_bound", [()]),
+    "requests_throttled": ("requests_throttled", []),
+    "spans_rejected": ("spans_rejected", [(reason,) for reason in REJECTED]),
     "unread_messages": ("unread_messages", [("grpc",)]),
     "spans_merged": ("spans_merged", [()]),
     "sessions_split": ("sessions_split", [()]),
@@ -40,6 +46,10 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "internal_errors": ("internal_errors", []),
 }
 """Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
+
+LABEL: Final = re.compile(r'\b(agent|tool)="((?:[^"\\]|\\.)*)"')
+ESCAPED: Final = re.compile(r"\\(.)")
+"""Labels with what agents say, as `labels_text` writes them."""
 
 PROCESS: Mapping[str, str] = {
     "process_virtual_memory_bytes": "Virtual memory size in bytes.",
@@ -148,9 +158,18 @@ def _sample(
 
 
 class MetricsApp:
-    """An ASGI application: `GET /metrics` and the health paths."""
+    """An ASGI application: `GET /metrics` and the health paths.
 
-    def __init__(self, families: Families, health: Health) -> None:
+    Args:
+        families: what is shown.
+        health: of the service.
+        redaction: what is taken out of labels.
+    """
+
+    def __init__(
+        self, families: Families, health: Health, redaction: Redaction | None = None
+    ) -> None:
+        self._redaction = redaction or Redaction()
         self._families = families
         self._health = health
 
@@ -174,7 +193,7 @@ class MetricsApp:
         lump: list[str] = []
         room = SLICE_CHARACTERS
         for text in lines(self._families.collect(), open_metrics=open_metrics):
-            lump.append(text)
+            lump.append(self._hidden(text) if self._redaction else text)
             room -= len(text)
             if room <= 0:
                 yield _encoded(lump)
@@ -182,6 +201,16 @@ class MetricsApp:
                 room = SLICE_CHARACTERS
                 await asyncio.sleep(0)
         yield _encoded(lump)
+
+    def _hidden(self, text: str) -> str:
+        name = self._redaction.name
+        return LABEL.sub(lambda part: _label(part, name), text)
+
+
+def _label(part: re.Match[str], name: Callable[[str], str]) -> str:
+    """One label, its value hidden as far as the rules say."""
+    value = ESCAPED.sub(lambda each: "\n" if each[1] == "n" else each[1], part[2])
+    return labels_text([part[1]], [name(value)])
 
 
 def _encoded(texts: list[str]) -> bytes:

@@ -265,7 +265,7 @@ class Call:
 
 def _why(reading: Reading) -> str:
     if reading.unreadable:
-        return "arguments_unreadable"
+        return reading.unreadable
     return "" if reading.bare is None else "arguments_unnamed"
 
 

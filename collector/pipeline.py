@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from collector.decode.span import Span
+from collector.decode.sizes import kept
+from collector.decode.span import Rejects, Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
 from collector.dialects.outputs import Outputs
-from collector.dialects.read import Reading, agent_of, read, unpended, wrapped_by
+from collector.dialects.read import (
+    NAME_MAX,
+    TOO_LONG,
+    Reading,
+    agent_of,
+    read,
+    unpended,
+    wrapped_by,
+)
 from collector.joining import Joiner
 from collector.one_call import Call, Piece, Seen
 from collector.requested import Asked, Mode, Requests
@@ -92,15 +101,22 @@ class Pipeline:
         self._heard: set[Trace] = set()
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
+        self._rejects: Rejects | None = None
 
-    def consume(self, spans: Sequence[Span], now: int, _transport: str) -> None:
-        """Takes the spans of one request, received at `now` (Unix nanoseconds)."""
+    def consume(self, spans: Sequence[Span], now: int, _transport: str) -> Rejects | None:
+        """Takes the spans of one request, received at `now` (Unix nanoseconds).
+
+        Returns:
+            those it did not take, for what only their dialect tells; None where it took all.
+        """
         verdicts: list[Verdict] = []
         for span in spans:
             self._take(span, now, verdicts)
         self._tell_seen(now)
         if verdicts:
             self._deliver(verdicts)
+        rejects, self._rejects = self._rejects, None
+        return rejects
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
@@ -127,6 +143,9 @@ class Pipeline:
         if plan.calls:
             reading = read(span, plan)
             if reading is not None:
+                if reading is TOO_LONG:
+                    self._reject(span)
+                    return
                 if not span.end_ns:
                     evidence = Evidence.PENDING
                 if self._is_old(span, evidence, now):
@@ -226,6 +245,13 @@ class Pipeline:
         self._count_missing("requested_only", self._requests.expired(now))
         self._count_missing("span_missing", self._traces.broken())
 
+    def _reject(self, span: Span) -> None:
+        """Leaves a span out, as if it had not come; its sender is told."""
+        if self._rejects is None:
+            self._rejects = Rejects()
+        fault = f"the tool's name has more than {NAME_MAX} characters"
+        self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound")
+
     def _is_old(self, span: Span, evidence: Evidence, now: int) -> bool:
         """True for a span that was judged before; the end of a pending one is news."""
         key = span.trace_id + span.span_id
@@ -243,7 +269,7 @@ class Pipeline:
 
     def _count(self, span: Span, reading: Reading, call: ToolCall | None) -> None:
         """What of this span's call is not judged, or not for certain."""
-        if reading.unreadable:
+        if reading.unreadable == "arguments_unreadable":
             self._stats.count("arguments_unreadable", reading.dialect)
         if span.dropped:
             self._miss("truncated_attributes", call)
@@ -306,7 +332,11 @@ class Pipeline:
                     trace.named = named
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
+            extras = kept(extras, self._oversized)
             trace.add(extras, span.start_ns, span.span_id)
+
+    def _oversized(self) -> None:
+        self._stats.count("attributes_over_bound")
 
     def _learn(
         self,

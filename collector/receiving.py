@@ -15,15 +15,18 @@ from collector.receivers.export import Export
 from collector.receivers.http import HttpApp
 from collector.receivers.listener import Bounds, Listener
 from collector.receivers.senders import SENDER_KEY
+from collector.receivers.shares import Share, Shares
 from collector.receivers.tls import Certificates
 from collector.receivers.tokens import Tokens
-from collector.settings import OFF, Receiver, Settings
+from collector.settings import OFF, Receiver, Settings, Tls
+from collector.stats import Stats
 
 __all__ = [
     "Server",
     "allow_connections",
     "build_door",
     "build_receivers",
+    "certificates_of",
     "namespace_keys",
     "warn_if_open",
 ]
@@ -39,7 +42,7 @@ class Server(Protocol):
     async def stop(self, grace_seconds: float) -> None: ...
 
 
-def build_door(settings: Receiver) -> Door:
+def build_door(settings: Receiver, stats: Stats) -> Door:
     """Return what lets requests in, for all listeners together.
 
     Raises:
@@ -51,6 +54,7 @@ def build_door(settings: Receiver) -> Door:
         settings.max_inflight_requests,
         Tokens(tokens_file) if tokens_file else None,
         settings.body_seconds,
+        _shares(settings, stats),
     )
 
 
@@ -68,6 +72,17 @@ def build_receivers(settings: Receiver, export: Export, door: Door) -> dict[str,
     return receivers
 
 
+def _shares(settings: Receiver, stats: Stats) -> Shares | None:
+    limits = settings.auth.bearer.limits
+    share = Share(
+        limits.requests_per_second,
+        limits.bytes_per_second,
+        # The largest request must fit, or its sender would try for ever.
+        limits.inflight_bytes and max(limits.inflight_bytes, settings.max_request_bytes),
+    )
+    return None if share == Share() else Shares(share, stats.count)
+
+
 def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
     # grpc costs 20 MB of memory: it is imported only where it is wanted.
     from collector.receivers.grpc import Connections, GrpcReceiver
@@ -78,7 +93,7 @@ def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
         settings.grpc,
         settings.max_request_bytes,
         door=door,
-        certificates=_certificates(settings),
+        certificates=certificates_of(settings.tls, "receiver.tls"),
         connections=Connections(
             most=settings.max_connections,
             handshake=settings.head_seconds,
@@ -104,18 +119,22 @@ def _http(settings: Receiver, export: Export, door: Door) -> Server:
     return Listener(
         app,
         settings.http,
-        certificates=_certificates(settings),
+        certificates=certificates_of(settings.tls, "receiver.tls"),
         bounds=bounds,
         stats=export.stats,
     )
 
 
-def _certificates(settings: Receiver) -> Certificates | None:
-    """Each listener looks at the files by itself: they run on different threads."""
-    tls = settings.tls
+def certificates_of(tls: Tls, setting: str) -> Certificates | None:
+    """The certificates of a listener; each looks at the files by itself.
+
+    Args:
+        tls: the listener's section.
+        setting: what it is called in the settings.
+    """
     if tls.cert is None or tls.key is None:
         return None
-    return Certificates(tls.cert, tls.key, tls.client_ca)
+    return Certificates(tls.cert, tls.key, tls.client_ca, setting)
 
 
 def namespace_keys(settings: Settings) -> Sequence[str]:
@@ -124,30 +143,39 @@ def namespace_keys(settings: Settings) -> Sequence[str]:
     return (SENDER_KEY, *given) if settings.receiver.auth.bearer.tokens_file else given
 
 
-def warn_if_open(settings: Receiver, addresses: Mapping[str, str]) -> None:
+def warn_if_open(settings: Settings, addresses: Mapping[str, str]) -> None:
     """Log a warning for each listener that others can reach and nothing protects."""
-    encrypted = settings.tls.cert is not None
-    known = settings.tls.client_ca is not None or settings.auth.bearer.tokens_file is not None
+    receiver = settings.receiver
+    known = receiver.tls.client_ca is not None or receiver.auth.bearer.tokens_file is not None
+    missing = {
+        "receiver.tls": receiver.tls.cert is None,
+        "receiver.auth or receiver.tls.client_ca": not known,
+    }
+    consequence = "who reaches this port can " + (
+        "read what agents send" if known else "send what it likes"
+    )
     for name in ("grpc", "http"):
-        if name not in addresses or not _is_public(addresses[name]):
-            continue
-        missing = [
-            setting
-            for setting, there in (
-                ("receiver.tls", encrypted),
-                ("receiver.auth or receiver.tls.client_ca", known),
-            )
-            if not there
-        ]
-        if missing:
-            structlog.get_logger("offrails").warning(
-                "open_to_others",
-                listener=name,
-                address=addresses[name],
-                missing=missing,
-                consequence="who reaches this port can "
-                + ("read what agents send" if known else "send what it likes"),
-            )
+        _warn(name, addresses, [each for each in missing if missing[each]], consequence)
+    if settings.admin_tls.client_ca is None:
+        _warn(
+            "admin",
+            addresses,
+            ["admin_tls.client_ca"],
+            "who reaches this port can read every session, and have the specs read anew",
+        )
+
+
+def _warn(
+    name: str, addresses: Mapping[str, str], missing: Sequence[str], consequence: str
+) -> None:
+    if missing and name in addresses and _is_public(addresses[name]):
+        structlog.get_logger("offrails").warning(
+            "open_to_others",
+            listener=name,
+            address=addresses[name],
+            missing=list(missing),
+            consequence=consequence,
+        )
 
 
 def _is_public(address: str) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 import re2
 import structlog
 
+from collector.redaction import Rule, hide
 from collector.settings import Record
 
 __all__ = ["Recorder", "line", "recorder_of"]
@@ -36,17 +37,22 @@ _PATTERN: Final = "offrails-*.jsonl.gz"
 _WAIT_SECONDS: Final = 1.0
 
 
-def line(body: bytes, encoding: Encoding, redact: Sequence[Any] = ()) -> bytes:
+def line(
+    body: bytes, encoding: Encoding, redact: Sequence[Any] = (), rules: Sequence[Rule] = ()
+) -> bytes:
     """One request as a line of OTLP/JSON.
 
     Args:
         body: an ExportTraceServiceRequest.
         encoding: of the body.
         redact: compiled expressions; what they match in a text value is replaced.
+        rules: what is taken out of every text, as it is everywhere else.
     """
     found = json.loads(body) if encoding == "json" else _from_proto(body)
     if redact:
         _redact(found, redact)
+    if rules:
+        hide(found, rules)
     text = json.dumps(found, ensure_ascii=True, separators=(",", ":"))
     return text.encode() + b"\n"
 
@@ -173,6 +179,7 @@ class Recorder:
         self._file_bytes, self._age_ns = file_bytes, int(age_seconds * SECOND_NS)
         self._total_bytes, self._queue_bytes = total_bytes, queue_bytes
         self._redact = [_compiled(pattern) for pattern in redact]
+        self._rules: Sequence[Rule] = ()
         self._log = structlog.get_logger("collector.record")
         self._queue: queue.SimpleQueue[tuple[bytes, Encoding] | None] = queue.SimpleQueue()
         self._waiting = 0
@@ -193,6 +200,10 @@ class Recorder:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._thread.start()
+
+    def hide(self, rules: Sequence[Rule]) -> None:
+        """Takes out what these match, too."""
+        self._rules = rules
 
     def take(self, body: bytes, encoding: Encoding) -> None:
         """Takes a request; returns at once."""
@@ -222,7 +233,7 @@ class Recorder:
             with self._lock:
                 self._waiting -= len(found[0])
             try:
-                self._write(line(*found, self._redact))
+                self._write(line(*found, self._redact, self._rules))
                 self.counts["written"] += 1
             except Exception as error:  # noqa: BLE001
                 # A request that cannot be written must not end the recording of the next.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from collector import logs
-from collector.app import App
+from collector.app import App, redaction_of
 from collector.settings import OFF, Settings
 from monitor.spec.spec import Spec
 
@@ -20,7 +20,12 @@ __all__ = ["serve"]
 
 def serve(settings: Settings, specs: Sequence[Spec]) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit code."""
-    logs.set_up(settings.log_level)
+    try:
+        redaction = redaction_of(settings.redact)
+    except OSError as problem:
+        print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
+        return 1
+    logs.set_up(settings.log_level, redaction)
     for finding in (finding for spec in specs for finding in spec.findings):
         structlog.get_logger("offrails").warning("spec_finding", **finding.as_json())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
@@ -79,7 +80,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class Tls(_Section):
-    """Certificates of the OTLP listeners, in PEM; read again when the files change."""
+    """Certificates of a listener, in PEM; read again when the files change."""
 
     cert: Path | None = Field(
         None, description="Certificate chain: with it, only TLS is spoken."
@@ -98,12 +99,33 @@ class Tls(_Section):
         return self
 
 
+class TokenLimits(_Section):
+    """What the sender with each token's name may take; empty: as much as there is."""
+
+    requests_per_second: float | None = Field(
+        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
+    )
+    bytes_per_second: float | None = Field(
+        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
+    )
+    inflight_bytes: int | None = Field(
+        None, ge=1024, description="Bodies being read or judged, of each token's name."
+    )
+
+
 class Bearer(_Section):
     """Bearer tokens."""
 
     tokens_file: Path | None = Field(
         None, description="`token` or `name: token` a line: only who has one may send."
     )
+    limits: TokenLimits = Field(TokenLimits(), description="Limits of each sender.")
+
+    @model_validator(mode="after")
+    def _limited(self) -> Bearer:
+        if self.tokens_file is None and self.limits != TokenLimits():
+            raise ValueError("limits are of tokens: expected a tokens_file")
+        return self
 
 
 class Auth(_Section):
@@ -154,6 +176,11 @@ class Receiver(_Section):
     )
     max_request_bytes: int = Field(
         64 * 1024 * 1024, ge=1024, description="Largest request, also after decompression."
+    )
+    max_attribute_bytes: int = Field(
+        VALUE_BYTES_MAX,
+        ge=VALUE_BYTES_MIN,
+        description="Largest attribute value that is read; a larger one counts as not known.",
     )
     max_inflight_bytes: int = Field(
         256 * 1024 * 1024, ge=1024, description="Bodies being read; beyond it, try again later."
@@ -282,6 +309,23 @@ class Record(_Section):
     )
 
 
+Expressions = Annotated[Names, AfterValidator(_expressions)]
+
+
+class Redact(_Section):
+    """What is taken out of all that is shown, sent, logged or recorded; RE2 expressions."""
+
+    replace: Expressions = Field(
+        (), description="What they match becomes `[redacted]`; in names, a digest."
+    )
+    hash: Expressions = Field(
+        (), description="What they match becomes a digest: equal texts stay equal."
+    )
+    key_file: Path | None = Field(
+        None, description="Key of the digests, to be the same after a restart; else by chance."
+    )
+
+
 class Settings(_Section):
     """Everything a user can set."""
 
@@ -301,6 +345,8 @@ class Settings(_Section):
     admin: Address = Field(
         "127.0.0.1:4319", description="The API: HOST:PORT or off; keep it on loopback."
     )
+    metrics_tls: Tls = Field(Tls(), description="Certificates of the metrics listener.")
+    admin_tls: Tls = Field(Tls(), description="Certificates of the admin listener.")
     sessions: Sessions = Sessions()
     history: Literal["auto", "complete"] = Field(
         "auto",
@@ -316,6 +362,7 @@ class Settings(_Section):
     )
     alerts: Alerts = Alerts()
     record: Record = Field(Record(), description="Accepted trace requests, kept.")
+    redact: Redact = Field(Redact(), description="What nobody is to see.")
     show_arguments: bool = Field(
         default=False, description="Keep calls' arguments and show them in the API."
     )

@@ -14,6 +14,7 @@ from collector.guard import Guard
 from collector.health import Health
 from collector.page import FILES, send_file
 from collector.ranking import Lists, Wanted
+from collector.redaction import Redaction
 from collector.tree import tree
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
@@ -45,11 +46,14 @@ class Viewing:
         health: Health,
         guard: Guard,
         trace_url: str = "",
+        *,
+        redaction: Redaction | None = None,
     ) -> None:
         self._api = api
+        self._redaction = redaction or Redaction()
         self._monitor = monitor
         self._guard = guard
-        self._events = Events(monitor, health)
+        self._events = Events(monitor, health, self._redaction)
         self._lists = Lists(monitor)
         self._about = {"version": version("offrails"), "trace_url": trace_url}
         self._answers: dict[bytes, Answer] = {
@@ -89,11 +93,17 @@ class Viewing:
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
-            wanted = Wanted.read(query)
+            wanted = Wanted.read({**query, **self._originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        await send_json(send, 200, await self._lists.get(wanted))
+        found = await self._lists.get(wanted)
+        await send_json(send, 200, self._redaction.shown(found))
+
+    def _originals(self, query: Mapping[str, str]) -> dict[str, str]:
+        """The names asked for, where what is shown of them was given."""
+        named = ("agent", "namespace", "q")
+        return {key: self._redaction.original(query[key]) for key in named if key in query}
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         if self._events.full:
@@ -112,6 +122,7 @@ class Viewing:
             await send_json(send, 404, {"error": "no such spec", "spec": name})
 
     async def _send_trails(self, send: Send, name: str, query: Mapping[str, str]) -> None:
+        name, query = self._redaction.original(name), {**query, **self._originals(query)}
         found = [
             {
                 "namespace": session.key.namespace,
@@ -124,9 +135,10 @@ class Viewing:
             for session, judgement in self._monitor.named(name, query.get("namespace"))
         ]
         if found:
-            await send_json(send, 200, {"trails": found})
+            await send_json(send, 200, self._redaction.shown({"trails": found}))
         else:
-            await send_json(send, 404, {"error": "no such session", "session": name})
+            shown = self._redaction.name(name)
+            await send_json(send, 404, {"error": "no such session", "session": shown})
 
 
 def _learnt_tree(judgement: Judgement) -> dict[str, Any]:

@@ -254,6 +254,17 @@ TABLE: Mapping[str, Described] = {
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."
     ),
+    "attributes_over_bound": Described(
+        "counter", (), "Attribute values that were to be read, and were too large for it."
+    ),
+    "requests_throttled": Described(
+        "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
+    ),
+    "spans_rejected": Described(
+        "counter",
+        ("reason",),
+        "Spans left out of their request, as its sender was told: faulty ids or names, or a bound.",
+    ),
     "unread_messages": Described(
         "counter", ("transport",), "Requests that the transport refused before they were read."
     ),

@@ -29,19 +29,24 @@ from collector.decode.json_fields import (
 )
 from collector.decode.json_values import attributes, pairs
 from collector.decode.memo import Memo
+from collector.decode.sizes import VALUE_BYTES_MIN, Sizes, kept, weight
 from collector.decode.span import (
+    NAME_MAX,
     ZERO_SPAN_ID,
     Batch,
     Malformed,
+    OverBound,
     Rejects,
     Resource,
     Span,
     SpanEvent,
     id_fault,
     is_sampled,
+    key_fault,
+    name_fault,
 )
 
-__all__ = ["decode", "json_object"]
+__all__ = ["JsonCodec", "check_object", "decode", "json_object"]
 
 KINDS: Final = {
     f"SPAN_KIND_{name}": number
@@ -55,27 +60,42 @@ STATUS_CODES: Final = {
     "STATUS_CODE_ERROR": 2,
 }
 _decode_json: Final = msgspec.json.Decoder().decode
+_check_json: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
-class _JsonCodec:
+class JsonCodec:
     """Values of this encoding are decoded while they are checked."""
 
-    __slots__ = ()
+    __slots__ = ("sizes",)
+
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
 
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         return shape
 
+    def is_large(self, raw: Any) -> bool:
+        return weight(raw, self.sizes.bytes_max) > self.sizes.bytes_max
+
     def value(self, raw: Any) -> Any:
+        if type(raw) is str and len(raw) <= VALUE_BYTES_MIN:
+            return raw
+        if self.is_large(raw):
+            self.sizes.note()
+            return None
         return raw
 
     name = value
 
     def events(self, raw: list[SpanEvent]) -> list[SpanEvent]:
-        return raw
+        return [
+            (name, {key: self.value(each) for key, each in values.items()}, time_ns)
+            for name, values, time_ns in raw
+        ]
 
 
-_CODEC: Final = _JsonCodec()
+_CODEC: Final = JsonCodec()
 _SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
 _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 
@@ -97,10 +117,24 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     return document
 
 
-def decode(body: bytes) -> Batch:
+def check_object(body: bytes) -> None:
+    """Check that a body is one JSON object, without making anything of what is in it.
+
+    Raises:
+        Malformed: as `json_object`, but texts that are not UTF-8 are taken.
+    """
+    try:
+        _check_json(body)
+    except RecursionError as error:
+        raise Malformed("JSON is nested too deeply") from error
+    except ValueError as error:
+        raise Malformed(f"not JSON: {error}") from error
+
+
+def decode(body: bytes, codec: JsonCodec = _CODEC) -> Batch:
     """Decode an ExportTraceServiceRequest in JSON.
 
-    Spans whose ids are missing, empty or all zero are left out and counted; ids that are not hex
+    Spans whose ids are missing, empty or all zero, or over a bound, are left out and counted; ids that are not hex
     of the right length refuse the body (most often they are base64, and every span has them).
 
     Raises:
@@ -111,17 +145,22 @@ def decode(body: bytes) -> Batch:
     try:
         groups = objects(json_object(body), "resourceSpans", "resource_spans")
         for index, group in enumerate(groups):
-            _read_resource_spans(group, f"resourceSpans[{index}]", spans, rejects)
+            place = f"resourceSpans[{index}]"
+            _read_resource_spans(group, place, spans, rejects, codec)
     except Fault as fault:
         raise Malformed(str(fault)) from None
-    return Batch(spans, rejects.count, rejects.message)
+    return Batch(spans, rejects)
 
 
 def _read_resource_spans(
-    group: Mapping[str, Any], place: str, spans: list[Span], rejects: Rejects
+    group: Mapping[str, Any],
+    place: str,
+    spans: list[Span],
+    rejects: Rejects,
+    codec: JsonCodec,
 ) -> None:
     try:
-        resource = _resource(object_at(group, "resource"))
+        resource = _resource(object_at(group, "resource"), codec.sizes)
         text(group, "schemaUrl", "schema_url")
         scope_groups = objects(group, "scopeSpans", "scope_spans")
     except Fault as fault:
@@ -134,7 +173,7 @@ def _read_resource_spans(
             items = objects(scope_group, "spans")
         except Fault as fault:
             raise fault.within(inner) from None
-        _read_spans(items, inner, resource, scope, spans, rejects)
+        _read_spans(items, inner, resource, scope, spans, rejects, codec)
 
 
 def _read_spans(
@@ -144,28 +183,33 @@ def _read_spans(
     scope: str,
     spans: list[Span],
     rejects: Rejects,
+    codec: JsonCodec,
 ) -> None:
     for index, item in enumerate(items):
         try:
-            span = _span(item, resource, scope)
+            span = _span(item, resource, scope, codec)
         except Fault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
+        except OverBound as fault:
+            rejects.add(f"{place}.spans[{index}]", str(fault), "over_bound")
+            continue
         fault_of_ids = id_fault(span.trace_id, span.span_id, span.parent_span_id)
         if fault_of_ids:
-            rejects.add(f"{place}.spans[{index}]", fault_of_ids)
+            rejects.add(f"{place}.spans[{index}]", fault_of_ids, "bad_id")
         else:
             spans.append(span)
 
 
-def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
+def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCodec) -> Span:
     keys, values = pairs(item, "attributes", 0)
     parent = hex_id(item, 8, "parentSpanId", "parent_span_id")
     _check_unread(item)
-    return Span(
+    name = text(item, "name")
+    found = Span(
         trace_id=hex_id(item, 16, "traceId", "trace_id"),
         span_id=hex_id(item, 8, "spanId", "span_id"),
         parent_span_id=b"" if parent == ZERO_SPAN_ID else parent,
-        name=text(item, "name"),
+        name=name,
         kind=enum(item, KINDS, "kind"),
         start_ns=integer(item, UINT64, "startTimeUnixNano", "start_time_unix_nano"),
         end_ns=integer(item, UINT64, "endTimeUnixNano", "end_time_unix_nano"),
@@ -176,10 +220,13 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str) -> Span:
         flags=integer(item, UINT32, "flags"),
         shape=_shared(keys),
         values=values,
-        codec=_CODEC,
+        codec=codec,
         events=_events(item),
         sampled=is_sampled(text(item, "traceState", "trace_state")),
     )
+    if len(name) > NAME_MAX:
+        raise OverBound(name_fault(name))
+    return found
 
 
 def _check_unread(item: Mapping[str, Any]) -> None:
@@ -209,19 +256,19 @@ def _events(item: Mapping[str, Any]) -> list[SpanEvent]:
     return events
 
 
-def _resource(item: Mapping[str, Any]) -> Resource:
+def _resource(item: Mapping[str, Any], sizes: Sizes) -> Resource:
     try:
         blob = _encode_json(item)
     except (OverflowError, RecursionError):  # in a field we would ignore: not worth a memory
-        return Resource(_resource_attributes(item))
+        return Resource(_resource_attributes(item, sizes))
     return _RESOURCES.entries.get(blob) or _RESOURCES.put(
-        blob, Resource(_resource_attributes(item))
+        blob, Resource(_resource_attributes(item, sizes))
     )
 
 
-def _resource_attributes(item: Mapping[str, Any]) -> dict[str, Any]:
+def _resource_attributes(item: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
     try:
-        return attributes(item)
+        return kept(attributes(item), sizes.note)
     except Fault as fault:
         raise fault.within("resource") from None
 
@@ -234,7 +281,16 @@ def _scope(item: Mapping[str, Any]) -> str:
 
 
 def _shared(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the one object for equal keys, so that comparing shapes is comparing pointers."""
+    """Return the one object for equal keys, so that comparing shapes is comparing pointers.
+
+    Raises:
+        OverBound: there are too many, or one is too long.
+    """
     name = "\0".join(keys).encode("utf-8")
     known = _SHAPES.entries.get(name)
-    return known if known == keys else _SHAPES.put(name, keys)
+    if known == keys:
+        return known
+    fault = key_fault(keys)
+    if fault:
+        raise OverBound(fault)
+    return _SHAPES.put(name, keys)

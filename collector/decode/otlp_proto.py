@@ -25,24 +25,30 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from collector.decode.anyvalue import attributes_of, value_of
+from collector.decode.anyvalue import attributes_of, reader
 from collector.decode.memo import Memo
+from collector.decode.sizes import Sizes, kept
 from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
+    ATTRIBUTES_MAX,
+    NAME_MAX,
     PARENT_ID_SIZES,
     ZERO_SPAN_ID,
     ZERO_TRACE_ID,
     Batch,
     Malformed,
+    OverBound,
     Rejects,
     Resource,
     Span,
     SpanEvent,
     id_fault,
     is_sampled,
+    key_fault,
+    name_fault,
 )
 
-__all__ = ["decode"]
+__all__ = ["ProtoCodec", "decode"]
 
 ONE, MANY = False, True
 
@@ -110,22 +116,33 @@ class _Form(NamedTuple):
     has_events: bool
 
 
-class _ProtoCodec:
-    """Reads KeyValue and Event messages."""
+class ProtoCodec:
+    """Reads KeyValue and Event messages, up to a size."""
 
-    __slots__ = ()
+    __slots__ = ("sizes", "value")
+
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
+        self.value = reader(self.sizes)
 
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         return shape
 
-    value = staticmethod(value_of)
+    def is_large(self, raw: bytes) -> bool:
+        return len(raw) > self.sizes.bytes_max
 
     def name(self, raw: bytes) -> Any:
         known = _NAMES.entries.get(raw)
-        return known if known is not None else _NAMES.put(raw, value_of(raw))
+        return known if known is not None else _NAMES.put(raw, self.value(raw))
 
     def events(self, raw: Iterable[bytes]) -> list[SpanEvent]:
-        return [event for blob in raw if (event := _event(blob)) is not None]
+        found = []
+        for blob in raw:
+            if self.is_large(blob):
+                self.sizes.note()
+            elif (event := _event(blob)) is not None:
+                found.append(event)
+        return found
 
 
 def _event(blob: bytes) -> SpanEvent | None:
@@ -136,7 +153,7 @@ def _event(blob: bytes) -> SpanEvent | None:
     return event.name, attributes_of(event.attributes), event.time_unix_nano
 
 
-_CODEC: Final = _ProtoCodec()
+_CODEC: Final = ProtoCodec()
 _FORMS: Final[Memo[_Form]] = Memo()
 _NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
 _SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
@@ -144,11 +161,11 @@ _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of send
 _SCOPES: Final[Memo[str]] = Memo()
 
 
-def decode(body: bytes) -> Batch:
+def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
     """Decode an ExportTraceServiceRequest.
 
-    Spans with ids of wrong length or all zero, or a name that is not UTF-8, are left out and
-    counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
+    Spans with ids of wrong length or all zero, a name that is not UTF-8, or over a bound are left
+    out and counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
 
     Raises:
         Malformed: not an ExportTraceServiceRequest.
@@ -160,11 +177,12 @@ def decode(body: bytes) -> Batch:
     spans: list[Span] = []
     rejects = Rejects()
     for group, forms in groups:
-        resource = _resource(b"".join(group.resource))
+        resource = _resource(b"".join(group.resource), codec.sizes)
         for scope, scope_forms in zip(group.scopes, forms.scopes, strict=True):
             name = _scope_name(b"".join(scope.scope))
-            _read_spans(scope.spans, scope_forms.spans[:], resource, name, spans, rejects)
-    return Batch(spans, rejects.count, rejects.message)
+            forms_of = scope_forms.spans[:]
+            _read_spans(scope.spans, forms_of, resource, name, spans, rejects, codec)
+    return Batch(spans, rejects)
 
 
 def _forms(body: bytes) -> Any:
@@ -181,13 +199,18 @@ def _read_spans(
     scope: str,
     spans: list[Span],
     rejects: Rejects,
+    codec: ProtoCodec,
 ) -> None:
     """Append the faultless spans of one scope. The hot path: every line here is per span."""
     known = _FORMS.entries
     append = spans.append
     new = tuple.__new__  # NamedTuple's own constructor costs twice as much
     for message, cut in zip(messages, cuts, strict=True):
-        kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
+        try:
+            kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
+        except OverBound as fault:
+            rejects.add(_place(spans, rejects), str(fault), "over_bound")
+            continue
         trace_id, span_id, parent, name, start_ns, end_ns, values, state = _own_fields(message)
         if (
             len(trace_id) != 16
@@ -196,12 +219,16 @@ def _read_spans(
             or span_id == ZERO_SPAN_ID
             or len(parent) not in PARENT_ID_SIZES
         ):
-            rejects.add(_place(spans, rejects), id_fault(trace_id, span_id, parent))
+            fault_of_ids = id_fault(trace_id, span_id, parent)
+            rejects.add(_place(spans, rejects), fault_of_ids, "bad_id")
             continue
         try:
             name = str(name, "utf-8")
         except UnicodeDecodeError:
-            rejects.add(_place(spans, rejects), "name is not valid UTF-8")
+            rejects.add(_place(spans, rejects), "name is not valid UTF-8", "bad_name")
+            continue
+        if len(name) > NAME_MAX:
+            rejects.add(_place(spans, rejects), name_fault(name), "over_bound")
             continue
         if parent == ZERO_SPAN_ID:
             parent = b""
@@ -209,7 +236,7 @@ def _read_spans(
         # fmt: off
         append(new(Span, (
             trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
-            dropped, flags, shape, values, _CODEC, events,
+            dropped, flags, shape, values, codec, events,
             bool(state) and is_sampled(str(state, "utf-8", "replace")),
         )))
         # fmt: on
@@ -220,8 +247,17 @@ def _place(spans: Sequence[Span], rejects: Rejects) -> str:
 
 
 def _learn(cut: bytes) -> _Form:
+    """Read a form that was not seen before.
+
+    Raises:
+        OverBound: too many attributes, or a key that is too long; such forms are not remembered.
+    """
     message = _parse_form_span(cut)
-    keys = tuple(str(pair.key, "utf-8", "replace") for pair in message.attributes)
+    few = message.attributes[: ATTRIBUTES_MAX + 1]
+    keys = tuple(str(pair.key, "utf-8", "replace") for pair in few)
+    fault = key_fault(keys)
+    if fault:
+        raise OverBound(fault)
     form = _Form(
         kind=message.kind,
         status=message.status.code,
@@ -239,7 +275,7 @@ def _shared(name: bytes, keys: tuple[str, ...]) -> tuple[str, ...]:
     return known if known == keys else _SHAPES.put(name, keys)
 
 
-def _resource(blob: bytes) -> Resource:
+def _resource(blob: bytes, sizes: Sizes) -> Resource:
     known = _RESOURCES.entries.get(blob)
     if known is not None:
         return known
@@ -247,7 +283,7 @@ def _resource(blob: bytes) -> Resource:
         message = ResourceMessage.FromString(blob)
     except DecodeError as error:
         raise Malformed(f"resource: {error}") from error
-    return _RESOURCES.put(blob, Resource(attributes_of(message.attributes)))
+    return _RESOURCES.put(blob, Resource(kept(attributes_of(message.attributes), sizes.note)))
 
 
 def _scope_name(blob: bytes) -> str:

@@ -6,24 +6,40 @@ where the keys it wants are, and decodes those values alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 __all__ = [
+    "ATTRIBUTES_MAX",
+    "KEY_MAX",
+    "NAME_MAX",
+    "REJECTED",
     "Batch",
     "Codec",
     "Malformed",
+    "OverBound",
     "Rejects",
     "Resource",
     "Span",
     "SpanEvent",
     "id_fault",
     "is_sampled",
+    "key_fault",
+    "name_fault",
 ]
 
 ZERO_TRACE_ID: Final = bytes(16)
 ZERO_SPAN_ID: Final = bytes(8)
 PARENT_ID_SIZES: Final = frozenset({0, 8})
+
+NAME_MAX: Final = 8_192
+"""Characters of a span's name. Names say what kind of work it was; some hold a whole prompt."""
+KEY_MAX: Final = 2_048
+"""Characters of an attribute's key. The longest that are known are flattened messages: 150."""
+ATTRIBUTES_MAX: Final = 16_384
+"""Attributes of one span. SDKs stop at 128 unless told otherwise; flattened messages need more."""
+REJECTED: Final = ("bad_id", "bad_name", "over_bound")
+"""Why a span is left out by itself: labels of the counter `spans_rejected`."""
 
 SpanEvent = tuple[str, dict[str, Any], int]
 """Name, attributes, time in Unix nanoseconds."""
@@ -31,6 +47,10 @@ SpanEvent = tuple[str, dict[str, Any], int]
 
 class Malformed(Exception):  # noqa: N818 - the outcome's name
     """The body is not the message it claims to be; nothing of it was taken."""
+
+
+class OverBound(Exception):  # noqa: N818 - an outcome: that span alone is left out
+    """A span that is larger than we read."""
 
 
 class Resource:
@@ -55,16 +75,19 @@ class Codec(Protocol):
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         """Return the attribute keys, one per value, in order of the wire."""
 
-    def value(self, raw: Any) -> Any:
-        """Decode one raw attribute value.
+    @property
+    def value(self) -> Callable[[Any], Any]:
+        """Decodes one raw attribute value.
 
-        Returns:
-            str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset
-            or cannot be read.
+        It gives str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset,
+        over the bound or cannot be read.
         """
 
     def name(self, raw: Any) -> Any:
         """Decode a value that recurs, as a tool's name does: the same, remembered."""
+
+    def is_large(self, raw: Any) -> bool:
+        """True for a raw value, or a raw event, that is over the bound."""
 
     def events(self, raw: Any) -> list[SpanEvent]:
         """Decode the raw events; those that cannot be read are left out."""
@@ -115,29 +138,48 @@ class Span(NamedTuple):
         return self.codec.events(self.events) if self.events else []
 
 
+class Rejects:
+    """Counts the rejected spans of one request, and keeps the first fault."""
+
+    __slots__ = ("message", "reasons")
+
+    def __init__(self) -> None:
+        self.message = ""
+        """The first fault, "" if none."""
+        self.reasons: dict[str, int] = {}
+        """Of `REJECTED` -> spans."""
+
+    @property
+    def count(self) -> int:
+        """Spans in all."""
+        return sum(self.reasons.values())
+
+    def add(self, place: str, fault: str, reason: str) -> None:
+        if not self.reasons:
+            self.message = f"{place}: {fault}"
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def join(self, other: Rejects) -> None:
+        """Add those of another part of the request."""
+        self.message = self.message or other.message
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+
 class Batch(NamedTuple):
     """What one request held."""
 
     spans: list[Span]
-    rejected: int
+    rejects: Rejects
     """Spans left out, each for a fault of its own."""
-    message: str
-    """The first fault, "" if none."""
 
+    @property
+    def rejected(self) -> int:
+        return self.rejects.count
 
-class Rejects:
-    """Counts the rejected spans of one request and keeps the first fault."""
-
-    __slots__ = ("count", "message")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.message = ""
-
-    def add(self, place: str, fault: str) -> None:
-        if not self.count:
-            self.message = f"{place}: {fault}"
-        self.count += 1
+    @property
+    def message(self) -> str:
+        return self.rejects.message
 
 
 def is_sampled(trace_state: str) -> bool:
@@ -168,3 +210,16 @@ def id_fault(trace_id: bytes, span_id: bytes, parent_span_id: bytes) -> str:
     if len(parent_span_id) not in PARENT_ID_SIZES:
         return f"parent span id has {len(parent_span_id)} bytes, expected 0 or 8"
     return ""
+
+
+def name_fault(name: str) -> str:
+    """Say what is wrong with a span's name; or ""."""
+    return f"name has more than {NAME_MAX} characters" if len(name) > NAME_MAX else ""
+
+
+def key_fault(keys: Sequence[str]) -> str:
+    """Say what is wrong with the keys of a span's attributes; or ""."""
+    if len(keys) > ATTRIBUTES_MAX:
+        return f"more than {ATTRIBUTES_MAX} attributes"
+    longest = max(map(len, keys), default=0)
+    return f"an attribute's key has more than {KEY_MAX} characters" if longest > KEY_MAX else ""

@@ -13,6 +13,7 @@ from collector.dialects.wrappers import Wrapped, listed_calls
 
 __all__ = [
     "NAME_MAX",
+    "TOO_LONG",
     "Reading",
     "agent_of",
     "read",
@@ -27,7 +28,8 @@ _new: Any = tuple.__new__
 STATUS_ERROR = 2
 
 NAME_MAX = 1_024
-"""Longer names of tools, agents and calls are cut: the text is the agent's, so it is hostile."""
+"""Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
+is the agent's, so it is hostile."""
 
 RESULT_MAX = 256 * 1024
 """Longer results are not searched for `is_error`."""
@@ -44,7 +46,8 @@ class Reading(NamedTuple):
     """None where they are not on the wire or cannot be read."""
     bare: Bare | None
     """Arguments that have lost their names."""
-    unreadable: bool
+    unreadable: str
+    """Why they cannot be read, as the coverage's reason; "" where they can, or are not there."""
     call_id: str
     """The id the model gave the call."""
     request_id: str
@@ -54,8 +57,12 @@ class Reading(NamedTuple):
     switch: str
 
 
+TOO_LONG = Reading("", "", None, None, "", "", "", False, False, "")
+"""Stands for a call whose tool's name is over the bound. Cut, it could be another tool's."""
+
+
 def read(span: Span, plan: Plan) -> Reading | None:
-    """The span as a tool call, or None where it is none."""
+    """The span as a tool call; None where it is none, TOO_LONG where its tool has no usable name."""
     for fields in plan.calls:
         reading = _read(span, plan, fields)
         if reading is not None:
@@ -75,7 +82,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if not tool:
         return None
     if len(tool) > NAME_MAX:
-        tool = tool[:NAME_MAX]
+        return TOO_LONG
     call_id = ""
     if fields.call_id is not None:
         value = span.codec.value(values[fields.call_id])
@@ -97,7 +104,9 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
             tool,
             arguments if type(arguments) is dict else None,
             arguments if type(arguments) is Bare else None,
-            arguments is UNREADABLE,
+            _why_unread(span, fields, arguments)
+            if arguments is None or arguments is UNREADABLE
+            else "",
             call_id,
             _id(span, fields.request_id) if fields.request_id is not None else "",
             error,
@@ -130,6 +139,15 @@ def _arguments(span: Span, fields: Fields) -> Any:
             return value
         found = found or value
     return found
+
+
+def _why_unread(span: Span, fields: Fields, arguments: Any) -> str:
+    """Why arguments that may be on the wire are not known."""
+    is_large = span.codec.is_large
+    for at, _, event, _ in fields.arguments:
+        if any(map(is_large, span.events)) if event else is_large(span.values[at]):
+            return "over_bound"
+    return "arguments_unreadable" if arguments is UNREADABLE else ""
 
 
 def _event_value(span: Span, event: str, key: str) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from collector.receivers.shares import Account, Shares
 from collector.receivers.status import Outcome, Refusal
 from collector.receivers.tokens import Tokens
 from monitor.exposition import Family, family
@@ -34,6 +35,7 @@ class Door:
         requests_max: that are being read.
         tokens: who may send; None: anyone.
         body_seconds: for one body.
+        shares: what each sender with a token may take; None: as much as there is.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Door:
         requests_max: int = 16_384,
         tokens: Tokens | None = None,
         body_seconds: float = BODY_SECONDS,
+        shares: Shares | None = None,
     ) -> None:
         self.bytes = 0
         """Of bodies that are being read now."""
@@ -51,6 +54,7 @@ class Door:
         self._bytes_max = bytes_max
         self._requests_max = requests_max
         self._tokens = tokens
+        self._shares = shares
 
     def sender(self, authorization: str) -> str | None:
         """Return the name of the sender's token; None where no token is asked for.
@@ -61,21 +65,29 @@ class Door:
         return None if self._tokens is None else self._tokens.sender(authorization)
 
     @contextmanager
-    def enter(self) -> Iterator[Ticket]:
+    def enter(self, sender: str | None = None) -> Iterator[Ticket]:
         """Take part in what is in flight until the block ends.
 
+        Args:
+            sender: the name of the token; None where no token is asked for.
+
         Raises:
-            Refusal: UNAVAILABLE, with the time after which to try again.
+            Refusal: UNAVAILABLE, or THROTTLED where it is the sender's own share that is used up;
+                with the time after which to try again.
         """
         if self.requests >= self._requests_max:
             raise _full(f"{self.requests} requests are being read")
+        account = None
+        if self._shares is not None and sender is not None:
+            account = self._shares.of(sender)
+            account.enter()
         self.requests += 1
-        ticket = Ticket(self)
+        ticket = Ticket(self, account)
         try:
             yield ticket
         finally:
             self.requests -= 1
-            self.bytes -= ticket.bytes
+            ticket.release()
 
     def families(self) -> Iterator[Family]:
         """How full it is, as metrics."""
@@ -91,26 +103,31 @@ class Door:
 class Ticket:
     """One request that was let in, and the bytes it holds."""
 
-    __slots__ = ("_door", "bytes")
+    __slots__ = ("_account", "_door", "bytes")
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, account: Account | None = None) -> None:
         self._door = door
+        self._account = account
         self.bytes = 0
 
     def grow(self, count: int) -> None:
         """Hold so many bytes more.
 
         Raises:
-            Refusal: UNAVAILABLE; there is no room for them.
+            Refusal: UNAVAILABLE or THROTTLED; there is no room for them.
         """
         if not self._door.has_room(count):
             raise _full(f"{self._door.bytes} bytes are being read")
+        if self._account is not None:
+            self._account.grow(count)
         self.bytes += count
         self._door.bytes += count
 
     def release(self) -> None:
         """Hold nothing any more."""
         self._door.bytes -= self.bytes
+        if self._account is not None:
+            self._account.held -= self.bytes
         self.bytes = 0
 
 

@@ -2,12 +2,17 @@
 
 Nothing here knows sockets. A request is taken as a whole or refused as a whole, but for spans
 that are faulty one by one: those are left out, counted, and reported as partial success.
+
+A large request is decoded whole before any of it is judged, and both in slices, between which
+others are served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import structlog
@@ -18,7 +23,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from collector.decode import otlp_json, otlp_proto
-from collector.decode.span import Malformed, Span
+from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
+from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
+from collector.decode.span import Batch, Malformed, Rejects, Span
+from collector.receivers.gate import Gate
 from collector.receivers.senders import Stamps
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
@@ -37,14 +45,18 @@ __all__ = [
 Encoding = Literal["proto", "json"]
 Signal = Literal["traces", "metrics", "logs"]
 
-Consume = Callable[[list[Span], int, str], None]
-"""Takes (spans, receipt in Unix nanoseconds, transport), at least one span. It may raise
-`Refusal` before it has judged any."""
+Consume = Callable[[list[Span], int, str], Rejects | None]
+"""Takes (spans, receipt in Unix nanoseconds, transport), at least one span; gives those that it did
+not take. It may raise `Refusal` before it has judged any."""
 
 Record = Callable[[bytes, Encoding], None]
 
-_DECODE: Final = {"proto": otlp_proto.decode, "json": otlp_json.decode}
 SECOND_NS: Final = 1_000_000_000
+TURN_SPANS: Final = 32
+"""Of a large request, judged before others get their turn: a millisecond."""
+KEPT_SPANS: Final = 20_000
+"""Of a large request, kept from the first reading to the second; the rest is decoded again, so
+that memory stays within a few times the request."""
 ERROR_LOG_NS: Final = 60_000_000_000
 """One line a minute for each type of error of ours: a fault in a hot path must not fill disks."""
 
@@ -55,6 +67,8 @@ class Limits:
 
     body_bytes: int = 64 << 20
     """After decompression. 64 MiB is what the OTLP specification recommends."""
+    value_bytes: int = VALUE_BYTES_MAX
+    """Of one attribute's value; larger ones are not read."""
 
 
 class Answer(NamedTuple):
@@ -73,6 +87,7 @@ class Export:
         clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
         limits: bounds on one request.
         record: takes the bodies of accepted trace requests; it must return at once.
+        gate: closes when the service stops.
     """
 
     def __init__(
@@ -82,6 +97,7 @@ class Export:
         clock: Callable[[], int],
         limits: Limits | None = None,
         record: Record | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.stats = stats
         self.limits = limits or Limits()
@@ -90,9 +106,16 @@ class Export:
         self._clock = clock
         self._log = structlog.get_logger("collector.receivers.export")
         self._logged_ns: dict[str, int] = {}
+        sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
+        self._decoders: dict[Encoding, Callable[[bytes], Batch]] = {
+            "proto": partial(otlp_proto.decode, codec=otlp_proto.ProtoCodec(sizes)),
+            "json": partial(otlp_json.decode, codec=otlp_json.JsonCodec(sizes)),
+        }
         self._stamps = Stamps()
+        self._gate = gate or Gate()
+        self._judging: set[asyncio.Task[Rejects]] = set()
 
-    def take(
+    async def take(
         self,
         signal: Signal,
         body: bytes,
@@ -100,7 +123,13 @@ class Export:
         transport: str,
         sender: str | None = None,
     ) -> Answer:
-        """Take a body of any signal; see `traces`, `metrics` and `logs`."""
+        """Take a body of any signal; see `traces`, `metrics` and `logs`.
+
+        Raises:
+            Refusal: as they do.
+        """
+        if len(body) > LARGE_BYTES:
+            return await self._take_slices(signal, body, encoding, transport, sender)
         if signal == "traces":
             return self.traces(body, encoding, transport, sender)
         return self._accept(signal, body, encoding, transport)
@@ -121,22 +150,115 @@ class Export:
         """
         now_ns = self._clock()
         self._admit(body, transport)
-        try:
-            batch = _DECODE[encoding](body)
-        except Malformed as error:
-            raise Refusal(Outcome.MALFORMED, str(error)) from error
+        batch = self._decoded(body, encoding)
+        rejects = batch.rejects
         if batch.spans:
-            spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
-            self._hand_on(spans, now_ns, transport)
-            latency = self.stats.verdict_latency.get(transport)
-            if latency is not None:
-                latency.observe((self._clock() - now_ns) / SECOND_NS)
-            self.stats.span(transport, "accepted", len(batch.spans))
+            rejects = self._judge(batch, now_ns, transport, sender)
+            self._observe(transport, now_ns)
             if self._record is not None:
                 self._record(body, encoding)
-        if batch.rejected:
-            self.stats.span(transport, "rejected", batch.rejected)
-        return Answer(batch.rejected, batch.message)
+        return self._answer(rejects, transport)
+
+    # --- large requests -----------------------------------------------------------------------
+
+    async def _take_slices(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Answer:
+        now_ns = self._clock()
+        self._admit(body, transport)
+        if signal != "traces":
+            return await self._accept_slices(signal, body, encoding)
+        kept: list[Batch] = []
+        held = 0
+        for place, piece in _slices(body, encoding):
+            if piece is not None:
+                batch = self._decoded(piece, encoding, place)
+                if held <= KEPT_SPANS:
+                    kept.append(batch)
+                    held += len(batch.spans)
+            await asyncio.sleep(0)
+        # A sender that goes away in the middle does not leave half of its request judged.
+        task = asyncio.create_task(
+            self._judge_slices(body, kept, now_ns, encoding, transport, sender)
+        )
+        self._judging.add(task)
+        task.add_done_callback(self._judging.discard)
+        rejects = await asyncio.shield(task)
+        self._observe(transport, now_ns)
+        return self._answer(rejects, transport)
+
+    async def _judge_slices(
+        self,
+        body: bytes,
+        kept: list[Batch],
+        now_ns: int,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Rejects:
+        """The second reading: nothing of the request is faulty, and all of it is judged."""
+        rejects = Rejects()
+        kept.reverse()
+        for place, piece in _slices(body, encoding):
+            if piece is None:
+                await asyncio.sleep(0)
+                continue
+            batch = kept.pop() if kept else self._decoded(piece, encoding, place)
+            rejects.join(batch.rejects)
+            for at in range(0, len(batch.spans), TURN_SPANS):
+                turn = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                rejects.join(self._judge(turn, now_ns, transport, sender))
+                await asyncio.sleep(0)
+            if self._record is not None and batch.spans:
+                self._record(piece, encoding)
+        return rejects
+
+    async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
+        if encoding == "json":
+            _check_json(signal, body, otlp_json.check_object)
+            return Answer()
+        for _, piece in _slices(body, encoding):
+            if piece is not None:
+                _check_proto(signal, piece)
+            await asyncio.sleep(0)
+        return Answer()
+
+    # --- what both have in common ---------------------------------------------------------------
+
+    def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> Batch:
+        try:
+            return self._decoders[encoding](body)
+        except Malformed as error:
+            raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
+
+    def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
+        """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
+        spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
+        refused = self._hand_on(spans, now_ns, transport)
+        accepted = len(spans)
+        if refused is not None:
+            accepted -= refused.count
+            batch.rejects.join(refused)
+        self.stats.span(transport, "accepted", accepted)
+        return batch.rejects
+
+    def _observe(self, transport: str, now_ns: int) -> None:
+        latency = self.stats.verdict_latency.get(transport)
+        if latency is not None:
+            latency.observe((self._clock() - now_ns) / SECOND_NS)
+
+    def _answer(self, rejects: Rejects, transport: str) -> Answer:
+        if not rejects.reasons:
+            return _TAKEN
+        for reason, count in rejects.reasons.items():
+            self.stats.count("spans_rejected", reason, by=count)
+        self.stats.span(transport, "rejected", rejects.count)
+        return Answer(rejects.count, rejects.message)
 
     def metrics(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
         """Check that a body is well-formed; its metrics are not looked at.
@@ -160,13 +282,10 @@ class Export:
         self, signal: Signal, body: bytes, encoding: Encoding, transport: str
     ) -> Answer:
         self._admit(body, transport)
-        try:
-            if encoding == "json":
-                otlp_json.json_object(body)
-            else:
-                _parse_other(signal, body)
-        except (Malformed, DecodeError) as error:
-            raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+        if encoding == "json":
+            _check_json(signal, body, otlp_json.json_object)
+        else:
+            _check_proto(signal, body)
         return Answer()
 
     def _admit(self, body: bytes, transport: str) -> None:
@@ -174,10 +293,11 @@ class Export:
         if len(body) > self.limits.body_bytes:
             message = f"the body has {len(body)} bytes, the limit is {self.limits.body_bytes}"
             raise Refusal(Outcome.TOO_LARGE, message)
+        self._gate.enter(transport)
 
-    def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> None:
+    def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> Rejects | None:
         try:
-            self._consume(spans, now_ns, transport)
+            return self._consume(spans, now_ns, transport)
         except Refusal:
             raise
         except Exception as error:
@@ -194,6 +314,22 @@ class Export:
             self._log.error("spans could not be processed", error=name, exc_info=error)
 
 
+_TAKEN: Final = Answer()
+
+
+def _slices(body: bytes, encoding: Encoding) -> Iterator[tuple[str, bytes | None]]:
+    """The slices of a large body, each with where it begins, as far as that is known."""
+    try:
+        if encoding == "proto":
+            for piece in proto_slices(body):
+                yield "", piece
+        else:
+            for place, piece in json_slices(body):
+                yield f"{place}: ", piece
+    except Malformed as error:
+        raise Refusal(Outcome.MALFORMED, str(error)) from error
+
+
 def proto_answer(answer: Answer) -> bytes:
     """Return the response message; empty on full success, whose partial_success is unset.
 
@@ -205,6 +341,20 @@ def proto_answer(answer: Answer) -> bytes:
         rejected_spans=answer.rejected, error_message=answer.message
     )
     return ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+
+
+def _check_json(signal: Signal, body: bytes, check: Callable[[bytes], object]) -> None:
+    try:
+        check(body)
+    except Malformed as error:
+        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+
+
+def _check_proto(signal: Signal, body: bytes) -> None:
+    try:
+        _parse_other(signal, body)
+    except DecodeError as error:
+        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
 
 
 def _parse_other(signal: Signal, body: bytes) -> None:

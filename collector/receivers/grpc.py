@@ -263,7 +263,7 @@ class _Method:
 
     async def _answer(self, context: Any) -> Answer:
         sender = self._door.sender(_authorization(context))
-        with self._door.enter() as ticket:
+        with self._door.enter(sender) as ticket:
             try:
                 async with asyncio.timeout(self._door.body_seconds):
                     body = await context.read()
@@ -272,7 +272,7 @@ class _Method:
             if not isinstance(body, bytes):  # the end of the stream
                 raise _Unread
             ticket.grow(len(body))
-            return self._export.take(self._signal, body, "proto", TRANSPORT, sender)
+            return await self._export.take(self._signal, body, "proto", TRANSPORT, sender)
 
 
 def _authorization(context: Any) -> str:

@@ -133,11 +133,11 @@ class HttpApp:
         if headers.encoding is None:
             raise Refusal(Outcome.UNSUPPORTED_MEDIA, _media_type_message(headers.media_type))
         sender = self._door.sender(headers.authorization)
-        with self._door.enter() as ticket:
+        with self._door.enter(sender) as ticket:
             raw = await self._body(headers, receive, ticket)
             body = await self._inflated(raw, headers.coding)
             transport = TRANSPORTS[headers.encoding]
-            answer = self._export.take(signal, body, headers.encoding, transport, sender)
+            answer = await self._export.take(signal, body, headers.encoding, transport, sender)
         if headers.encoding == "json":
             return _Reply(200, _json_answer(answer), [])
         return _Reply(200, proto_answer(answer), [])

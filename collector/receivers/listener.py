@@ -27,6 +27,9 @@ IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
 """Of one request. Generous: one read of the socket may bring that much at once."""
+LINGER_SECONDS: Final = 2.0
+"""A refused client that goes on sending is read and not listened to for so long: closed at once, its
+kernel would throw the answer away (RFC 9112 9.6)."""
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
 GREETINGS: Final = {
@@ -229,6 +232,8 @@ class _Protocol(HttpToolsProtocol):
     _requests = 0
     _greeting = b""
     _born = 0.0
+    _lingering = False
+    """It has been refused; what it still sends is thrown away."""
     _late = float("inf")
     """When we have waited too long, on the loop's clock."""
 
@@ -250,25 +255,37 @@ class _Protocol(HttpToolsProtocol):
         """Closes the connection, with an answer unless there was one."""
         self.crowd.leave(self)
         begun = self._in_head or (self.cycle is not None and not self.cycle.response_started)
-        if words and begun and not self.transport.is_closing():
+        if words and begun and not self._lingering and not self.transport.is_closing():
             self.transport.write(words)
         self.transport.close()
 
+    def refuse(self, words: bytes) -> None:
+        """Says the last words, and closes once the client has had a chance to read them."""
+        self.transport.write(words)
+        if self.transport.is_closing() or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._lingering = True
+        self._in_head = False
+        self._late = self.loop.time() + LINGER_SECONDS
+        self.crowd.await_(self)
+        self.transport.write_eof()
+
     def data_received(self, data: bytes) -> None:
+        if self._lingering:
+            return
         if not self._requests:
             self._greeting = data[:24]
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
-                self.transport.write(HEADERS_TOO_LARGE)
-                self.transport.close()
+                self.refuse(HEADERS_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says it as a Status
         if not self._requests:
             self.crowd.no_http(self._greeting)
-        self.transport.write(NOT_HTTP)
-        self.transport.close()
+        self.refuse(NOT_HTTP)
 
     def on_message_begin(self) -> None:
         self._in_head = True

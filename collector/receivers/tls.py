@@ -18,6 +18,7 @@ from collector.receivers.files import Watched, read_file
 __all__ = ["Certificates", "Material"]
 
 SETTING: Final = "receiver.tls"
+"""The section that names the files, unless told otherwise."""
 
 
 class Material(NamedTuple):
@@ -35,9 +36,13 @@ class Certificates:
         cert: PEM, the server's certificate first, then those between it and its root.
         key: PEM, not encrypted.
         client_ca: PEM; with it, only clients with a certificate of these authorities (mTLS).
+        setting: the section of the settings that names the files.
     """
 
-    def __init__(self, cert: Path, key: Path, client_ca: Path | None = None) -> None:
+    def __init__(
+        self, cert: Path, key: Path, client_ca: Path | None = None, setting: str = SETTING
+    ) -> None:
+        self._setting = setting
         self._cert = cert
         self._key = key
         self._client_ca = client_ca
@@ -57,9 +62,9 @@ class Certificates:
             OSError: they cannot be read, or do not fit together.
         """
         self._context()
-        authority = read_file(self._client_ca, SETTING) if self._client_ca else None
+        authority = read_file(self._client_ca, self._setting) if self._client_ca else None
         return Material(
-            read_file(self._cert, SETTING), read_file(self._key, SETTING), authority
+            read_file(self._cert, self._setting), read_file(self._key, self._setting), authority
         )
 
     def renewed(self) -> Material | None:
@@ -100,7 +105,7 @@ class Certificates:
     def _context(self) -> ssl.SSLContext:
         for file in (self._cert, self._key, self._client_ca):
             if file is not None:
-                read_file(file, SETTING)  # its errors name the file; those of ssl do not
+                read_file(file, self._setting)  # its errors name the file; those of ssl do not
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -115,7 +120,7 @@ class Certificates:
                 context.verify_mode = ssl.CERT_REQUIRED
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or str(error)
-            message = f"{SETTING}: {self._cert}, {self._key}: {reason}"
+            message = f"{self._setting}: {self._cert}, {self._key}: {reason}"
             raise OSError(errno.EINVAL, message) from error
         return context
 

@@ -101,7 +101,8 @@ def test_empty_bodies_hold_no_spans() -> None:
         ExportTraceServiceRequest(),
         ExportTraceServiceRequest(resource_spans=[ResourceSpans()]),
     ):
-        assert otlp_proto.decode(message.SerializeToString()) == ([], 0, "")
+        batch = otlp_proto.decode(message.SerializeToString())
+        assert (batch.spans, batch.rejected, batch.message) == ([], 0, "")
 
 
 @pytest.mark.parametrize(

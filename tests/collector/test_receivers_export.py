@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) ->
     """Of every signal and encoding, and not worth a retry."""
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
-        Export(pipeline, Stats(), lambda: 0).take(signal, raw, encoding, "grpc")
+        asyncio.run(Export(pipeline, Stats(), lambda: 0).take(signal, raw, encoding, "grpc"))
     assert refusal.value.outcome is Outcome.MALFORMED
     assert pipeline.calls == []
 

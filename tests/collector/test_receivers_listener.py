@@ -215,3 +215,50 @@ def test_endless_headers_are_refused() -> None:
         await listener.stop(1)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("begun", "status"), [(b"GET / HTTP/1.1\r\nX: ", b"431"), (b"\0" * 100, b"400")]
+)
+def test_a_refused_client_that_goes_on_sending_hears_the_answer(
+    begun: bytes, status: bytes
+) -> None:
+    """Megabytes after the refusal are read and thrown away; then the connection is closed."""
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        reader, writer = await connect(await listener.start())
+        writer.write(begun + b"a" * (4 << 20))
+        await writer.drain()
+        assert (await reader.read()).split()[1] == status
+        writer.write_eof()
+        writer.close()
+        await writer.wait_closed()
+        await listener.stop(1)
+
+    asyncio.run(scenario())
+
+
+async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"more")
+        await writer.drain()
+        await asyncio.sleep(0)
+
+
+def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not hold its connection by sending."""
+    monkeypatch.setattr("collector.receivers.listener.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receivers.listener.SWEEP_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        listener = Listener(hello, "127.0.0.1:0")
+        reader, writer = await connect(await listener.start())
+        writer.write(b"\0" * 100)
+        assert (await reader.read()).count(b"HTTP/1.1 400") == 1
+        with pytest.raises(ConnectionError):
+            await _send_for_ever(writer)
+        writer.close()
+        await listener.stop(1)
+
+    asyncio.run(scenario())

@@ -145,6 +145,13 @@ def _(target: Target) -> None:
     target.call(proto_body(5_000))
 
 
+@case("grpc.large_request_partial_success_exact")
+def _(target: Target) -> None:
+    """Every tenth span of thousands is faulty: each of them is counted, and no other."""
+    ten = proto_body(9) + proto_body(1, span_id=bytes(8))
+    assert partial(target.call(ten * 400))[0] == 400
+
+
 @case("grpc.64_in_flight")
 def _(target: Target) -> None:
     channel = target.channel()

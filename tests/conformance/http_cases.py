@@ -30,6 +30,8 @@ from tests.conformance.target import JSON, PROTO, Reply, Target, parse_status
 TYPES = {"pb": PROTO, "json": JSON}
 BAD_REQUEST, UNSUPPORTED = 400, 415
 BOMB_BYTES = 1 << 30
+MIXED = 4_000
+"""Spans of a large request: less than two megabytes in either encoding."""
 BOMB_SECONDS = 10
 
 
@@ -54,6 +56,19 @@ def large(encoding: str, size: int) -> bytes:
     if encoding == "pb":
         return padded(PROTO_BODY, size)
     return json_body(unknown="x" * size)
+
+
+@cache
+def mixed(as_json: bool) -> bytes:
+    """A large request whose every tenth span has an id that is all zero."""
+    if not as_json:
+        ten = proto_body(9) + proto_body(1, span_id=bytes(8))
+        return ten * (MIXED // 10)
+    good, bad = (
+        json.loads(json_body(**fields))["resourceSpans"]
+        for fields in ({}, {"spanId": "0" * 16})
+    )
+    return json.dumps({"resourceSpans": (9 * good + bad) * (MIXED // 10)}).encode()
 
 
 @cache
@@ -180,6 +195,12 @@ for _encoding, _body in BODIES.items():
         bad = {"pb": proto_body(span_id=bytes(8)), "json": json_body(spanId="0" * 16)}
         count, message = partial(target.request(bad["json" if kind == JSON else "pb"], kind))
         assert (count, bool(message)) == (1, True)
+
+    @case(f"{_name}.large_request_partial_success_exact")
+    def _(target: Target, kind: str = _type) -> None:
+        """Every tenth span of thousands is faulty: each of them is counted, and no other."""
+        count, message = partial(target.request(mixed(kind == JSON), kind))
+        assert (count, bool(message)) == (MIXED // 10, True)
 
     @case(f"{_name}.odd_names")
     def _(target: Target, kind: str = _type) -> None:

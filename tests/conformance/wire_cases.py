@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
+import time
 
 from tests.conformance.bodies import PROTO_BODY
 from tests.conformance.case import case
+from tests.conformance.http2 import PREFACE, frame, raw_call
+from tests.conformance.http_cases import BOMB_SECONDS, bomb
 from tests.conformance.target import Target
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, GOAWAY = 4, 6, 7
 ACK = 1
 MANY = 100
-
-
-def frame(kind: int, payload: bytes = b"", flags: int = 0) -> bytes:
-    """An HTTP/2 frame on stream 0."""
-    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + bytes(4) + payload
 
 
 def frames(connection: socket.socket) -> list[tuple[int, int, bytes]]:
@@ -62,6 +58,25 @@ def _(target: Target) -> None:
         connection.sendall(PREFACE + frame(SETTINGS) + 8 * frame(PING, bytes(8)))
         gone = [payload for kind, _, payload in frames(connection) if kind == GOAWAY]
     assert any(b"too_many_pings" in payload for payload in gone)
+
+
+GRPC_STATUS_OK = b"grpc-status\x010"
+
+
+@case("grpc.gigabyte_bomb_refused_in_10_s")
+def _(target: Target) -> None:
+    packed = bomb()
+    begun = time.monotonic()
+    assert GRPC_STATUS_OK not in raw_call(target, packed, "gzip")
+    assert time.monotonic() - begun < BOMB_SECONDS
+    target.call(PROTO_BODY)
+
+
+@case("grpc.broken_compression_harmless")
+def _(target: Target) -> None:
+    for message, coding in ((b"no gzip", "gzip"), (bomb()[:500], "gzip"), (b"x", "no-such")):
+        assert GRPC_STATUS_OK not in raw_call(target, message, coding)
+    target.call(PROTO_BODY)
 
 
 GARBAGE = {

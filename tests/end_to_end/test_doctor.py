@@ -75,6 +75,26 @@ def test_tls_is_missing(serve: Serve, tmp_path: Path) -> None:
         assert ended.returncode == 0, ended
 
 
+def test_the_other_listeners_are_named(serve: Serve, tmp_path: Path) -> None:
+    """Who sends to the metrics or the admin port is told so, with TLS as without."""
+    service = serve()
+    for listener in ("metrics", "admin"):
+        ended = run("doctor", service.addresses[listener])
+        assert ended.returncode == 1
+        assert f"the {listener} listener is there, and ready" in ended.stdout
+        assert "receiver.http" in ended.stdout
+    if not have_openssl():
+        return
+    signer = authority(tmp_path)
+    server = issue(signer, tmp_path, "server")
+    given = {"CERT": str(server.cert), "KEY": str(server.key)}
+    guarded = serve(**{f"OFFRAILS_ADMIN_TLS_{name}": file for name, file in given.items()})  # type: ignore[arg-type]
+    assert "TLS is spoken there" in run("doctor", guarded.addresses["admin"]).stdout
+    endpoint = f"https://localhost:{port(guarded, 'admin')}"
+    ended = run("doctor", endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(signer.cert))
+    assert "the admin listener is there, and ready" in ended.stdout
+
+
 def test_nobody_and_nothing_there() -> None:
     """A closed port, and one that never answers: exit 1 and a reason; a bad endpoint: exit 2."""
     with socket.socket() as taken:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import random
 import resource
 import socket
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPConnection
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.conformance.bodies import PROTO_BODY, proto_body
 from tests.conformance.http_cases import bomb
@@ -34,6 +37,9 @@ IDLE = 10_000
 TIMES_SLOWER_MAX = 3
 FLOOR_SECONDS = 0.010
 """Below it, a p99 is the machine's noise: one core is shared by all of us."""
+LARGE_P99_SECONDS = 0.25
+LARGE_SLOWEST_SECONDS = 1.5
+"""One scan of 60 MiB of JSON cannot be cut: a tenth of a second where nobody else computes."""
 GROWTH_BYTES_MAX = 200 << 20
 """The largest request, inflated once, and buffers of ten thousand connections."""
 
@@ -167,6 +173,62 @@ def test_garbage_and_idle_connections(serve: Serve) -> None:
     assert _memory(service) - before <= GROWTH_BYTES_MAX
     codes = {dict(labels)["code"] for (name, labels) in service.metrics() if "requests" in name}
     assert not any(code.startswith("5") for code in codes)
+
+
+def _large(target: Target, bodies: Sequence[bytes]) -> Callable[[threading.Event], None]:
+    """The largest requests that are taken, one after another."""
+
+    def work(stop: threading.Event) -> None:
+        for body in itertools.cycle(bodies):
+            if stop.is_set():
+                return
+            kind = "application/json" if body[:1] == b"{" else "application/x-protobuf"
+            connection = target.connection()
+            connection.sock.settimeout(120)
+            reply = target.request(body, kind, connection=connection)
+            connection.close()
+            assert reply.status == 200, reply.body[:200]
+
+    return work
+
+
+def test_the_largest_requests(serve: Serve) -> None:
+    """While they are decoded and judged, others wait for a slice, never for all of one."""
+    service = serve("--specs", "dfa_specs", OFFRAILS_LOG_LEVEL="error")
+    target = Target(service.addresses["grpc"], service.addresses["http"])
+    bodies = [_filled(60 << 20), _filled_json(60 << 20)]
+    quiet = _quiet(target)
+    loud = Good(target)
+    with _beside(_large(target, bodies)):
+        loud.send(time.monotonic() + 60)
+
+    slowest = max(loud.seconds)
+    print(
+        f"p99 {quiet.p99():.4f} s quiet, {loud.p99():.4f} s beside requests of 60 MiB,"
+        f" slowest {slowest:.3f} s"
+    )
+    assert loud.failures == []
+    assert loud.p99() <= max(TIMES_SLOWER_MAX * quiet.p99(), LARGE_P99_SECONDS)
+    assert slowest <= LARGE_SLOWEST_SECONDS
+
+
+def _filled(size: int) -> bytes:
+    """A request of about so many bytes, of spans with a kilobyte each."""
+    request = ExportTraceServiceRequest.FromString(proto_body(0))
+    scope = request.resource_spans[0].scope_spans[0]
+    for number in range(1, size // 1_100):
+        span = scope.spans.add(trace_id=b"\x11" * 16, span_id=number.to_bytes(8), name="chat")
+        span.attributes.add(key="text").value.string_value = "x" * 1_000
+    return request.SerializeToString()
+
+
+def _filled_json(size: int) -> bytes:
+    text = {"key": "text", "value": {"stringValue": "x" * 1_000}}
+    spans = [
+        {"traceId": "12" * 16, "spanId": f"{number:016x}", "name": "chat", "attributes": [text]}
+        for number in range(1, size // 1_200)
+    ]
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
 
 
 def test_bombs(serve: Serve) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -15,9 +15,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tests.end_to_end.service import eventually, request
-from tests.end_to_end.traffic import EXPORT, as_proto, export, send
+from tests.end_to_end.traffic import EXPORT, as_json, as_proto, export, send
 
 if TYPE_CHECKING:
     from tests.end_to_end.service import Service
@@ -122,6 +123,46 @@ def test_a_span_that_is_faulty_is_left_out(
     assert shared.judgement(session.session)["calls"] == 1
 
 
+def rejected(service: Service, **labels: str) -> float:
+    return service.metric("offrails_spans_rejected_total", **labels)
+
+
+def partial_success(service: Service, transport: str, spans: Sequence[Any]) -> tuple[int, str]:
+    """What a transport answers: spans rejected, and the message."""
+    if transport == "http_json":
+        found = service.post(as_json(spans), JSON).json()["partialSuccess"]
+        return int(found["rejectedSpans"]), found["errorMessage"]
+    if transport == "grpc":
+        raw = export(service.addresses["grpc"], as_proto(spans))
+    else:
+        raw = service.post(as_proto(spans), PROTO).body
+    partial = ExportTraceServiceResponse.FromString(raw).partial_success
+    return partial.rejected_spans, partial.error_message
+
+
+@pytest.mark.parametrize("transport", ["grpc", "http_proto", "http_json"])
+def test_a_span_over_a_bound_is_left_out(
+    shared: Service, rover: Callable[..., Rover], transport: str
+) -> None:
+    """Of a span's name, a key, and a tool's name: told exactly, counted by reason."""
+    session = rover().calls("unlock_safety", "move", "t" * 1_025, "scan", "log")
+    first, move, *rest = session.spans
+    spans = [
+        first,
+        replace(move, name="n" * 8_193),
+        *rest[:2],
+        replace(rest[2], attributes={"k" * 2_049: 1}),
+    ]
+    before = rejected(shared, reason="over_bound")
+
+    count, message = partial_success(shared, transport, spans)
+
+    assert count == 3
+    assert "name has more than 8192 characters" in message
+    assert rejected(shared, reason="over_bound") - before == 3
+    assert shared.judgement(session.session)["calls"] == 2
+
+
 @pytest.mark.parametrize("signal", ["metrics", "logs"])
 def test_other_signals_are_accepted_and_counted(shared: Service, signal: str) -> None:
     """An exporter set up by one endpoint variable for all signals does not fail."""
@@ -176,6 +217,7 @@ def test_bytes_that_are_no_http(shared: Service) -> None:
                 connection.shutdown(socket.SHUT_WR)
                 assert b"400" in connection.recv(1_000)[:20]
 
+    eventually(lambda: len(shared.events("foreign_protocol")) >= 2)
     named = [event["protocol"] for event in shared.events("foreign_protocol")]
     assert sorted(named) == ["other", "tls"]
 

@@ -8,13 +8,15 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
-from tests.conformance.bodies import PROTO_BODY
+from tests.conformance.bodies import BODIES, PROTO_BODY
 from tests.conformance.target import JSON, PROTO, Target, parse_status
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
 from tests.end_to_end.service import eventually, run
@@ -254,6 +256,119 @@ def test_a_public_bind_without_protection_is_a_warning(serve: Serve, tokens: Pat
     assert [each["missing"] for each in guarded.events("open_to_others")] == [["receiver.tls"]]
 
 
+def test_each_token_has_its_share(serve: Serve, tokens: Path) -> None:
+    """One sender's flood is told when to try again; the others' requests are taken."""
+    limits = {f"auth_bearer_limits_{name}": 0.5 for name in ("requests_per_second",)}
+    service = serve(**settings(auth_bearer_tokens_file=tokens, **limits))
+    blue, other = (target_of(service, token=token) for token in (SECRET, OTHER))
+
+    assert blue.request(PROTO_BODY).status == 200
+    for content_type in (PROTO, JSON):
+        reply = blue.request(BODIES["json" if content_type == JSON else "pb"], content_type)
+        assert reply.status == 429
+        assert reply.headers["retry-after"] in {"1", "2"}
+        assert "share" in parse_status(reply)[1]
+    error = blue.refused(PROTO_BODY)
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert b"RetryInfo" in dict(error.trailing_metadata())["grpc-status-details-bin"]
+    assert other.call(PROTO_BODY) == b""
+
+    throttled = partial(service.metric, "offrails_requests_throttled_total")
+    assert throttled(sender="blue", reason="requests_rate") == 3
+    assert throttled(sender="unnamed") == 0
+    eventually(lambda: blue.request(PROTO_BODY).status == 200)
+
+
+def test_the_share_of_bytes(serve: Serve, tokens: Path) -> None:
+    """Bytes a second are paid on credit by both transports; bytes in flight are one's own."""
+    service = serve(
+        **settings(auth_bearer_tokens_file=tokens, max_request_bytes=50_000),
+        **settings(
+            auth_bearer_limits_bytes_per_second=1_000, auth_bearer_limits_inflight_bytes=2_000
+        ),
+    )
+    blue, other = (target_of(service, token=token) for token in (SECRET, OTHER))
+    large = bytes([0x9A, 0x06, 0xE0, 0x5D]) + b"x" * 12_000  # an unknown field
+
+    assert blue.call(large) == b""
+    reply = blue.request(PROTO_BODY)
+    assert reply.status == 429
+    assert 8 <= int(reply.headers["retry-after"]) <= 12
+    with hold(other, 49_000, 48_000):
+        eventually(lambda: other.code(large) is grpc.StatusCode.RESOURCE_EXHAUSTED)
+    throttled = partial(service.metric, "offrails_requests_throttled_total")
+    assert throttled(sender="blue", reason="bytes_rate") == 1
+    assert throttled(sender="unnamed") >= 1
+
+
+# --- the other listeners -----------------------------------------------------------------------
+
+
+def _over_tls(service: Service, listener: str, path: str, ca: Path, cert: Path | None) -> int:
+    """The status of a GET from one of them."""
+    target = Target(http=service.addresses[listener], ca=ca, cert=cert)
+    return target.request(None, None, method="GET", path=path).status
+
+
+def test_metrics_and_admin_have_certificates_of_their_own(
+    serve: Serve, signer: Pair, tmp_path: Path
+) -> None:
+    """Each its section: one with TLS, one with mTLS; the OTLP ports stay as they were."""
+    server, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
+    pair = {"CERT": str(server.cert), "KEY": str(server.key)}
+    given: dict[str, Any] = {
+        f"OFFRAILS_METRICS_TLS_{name}": each for name, each in pair.items()
+    }
+    given |= {f"OFFRAILS_ADMIN_TLS_{name}": each for name, each in pair.items()}
+    service = serve(**given, OFFRAILS_ADMIN_TLS_CLIENT_CA=str(signer.cert))
+
+    assert target_of(service).request(PROTO_BODY).status == 200
+    assert _over_tls(service, "metrics", "/metrics", signer.cert, None) == 200
+    assert _over_tls(service, "admin", "/api/v1/seen", signer.cert, client.together()) == 200
+    with pytest.raises(OSError):  # noqa: PT011 - an alert of TLS, or an end
+        _over_tls(service, "admin", "/api/v1/seen", signer.cert, None)
+    for listener in ("metrics", "admin"):
+        with pytest.raises((OSError, HTTPException)):
+            service.get("/-/ready", listener)
+
+
+def test_certificates_of_the_other_listeners_are_reloaded(
+    serve: Serve, signer: Pair, tmp_path: Path
+) -> None:
+    """Without a restart, like those of the receiver."""
+    server = issue(signer, tmp_path, "server")
+    given: dict[str, Any] = {
+        "OFFRAILS_METRICS_TLS_CERT": str(server.cert),
+        "OFFRAILS_METRICS_TLS_KEY": str(server.key),
+    }
+    service = serve(**given)
+    target = Target(http=service.addresses["metrics"], ca=signer.cert)
+    before = serial(target)
+    renewed = issue(signer, tmp_path, "renewed")
+    renewed.key.replace(server.key)
+    renewed.cert.replace(server.cert)
+    eventually(lambda: serial(target) != before)
+
+
+def test_bad_certificates_name_their_section(tmp_path: Path) -> None:
+    """Exit 1 and one sentence, whichever listener it is."""
+    for section in ("metrics_tls", "admin_tls"):
+        variables = {
+            f"OFFRAILS_{section.upper()}_{name}": str(tmp_path / "no")
+            for name in ("CERT", "KEY")
+        }
+        ended = run("serve", **variables, **_anywhere())
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(f"offrails: {section}: ")
+
+
+def test_an_open_api_is_a_warning(serve: Serve) -> None:
+    """It asks nobody who he is."""
+    service = serve("--admin", "0.0.0.0:0")
+    (event,) = service.events("open_to_others")
+    assert (event["listener"], event["missing"]) == ("admin", ["admin_tls.client_ca"])
+
+
 # --- CORS ------------------------------------------------------------------------------------
 
 
@@ -403,6 +518,7 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
             connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40))
             assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
+    eventually(lambda: len(service.events("foreign_protocol")) >= 2)
     named = [event["protocol"] for event in service.events("foreign_protocol")]
     assert sorted(named) == ["http2", "tls"]
     assert wrong.request(gzip.compress(PROTO_BODY), headers={"Content-Encoding": "gzip"})

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
 
+EXPORT_SECONDS = 60
+"""Six services start side by side: on a busy machine the first answer may take longer than usual."""
 COMPLETE = {"OFFRAILS_HISTORY": "complete", "OFFRAILS_SHOW_ARGUMENTS": "true"}
 
 
@@ -102,11 +104,15 @@ def _exporter(service: Service, kind: str) -> SpanExporter:
     transport, _, gzip = kind.partition("+")
     if transport == "grpc":
         coding = grpc.Compression.Gzip if gzip else grpc.Compression.NoCompression
-        return GrpcExporter(service.addresses["grpc"], insecure=True, compression=coding)
+        return GrpcExporter(
+            service.addresses["grpc"],
+            insecure=True,
+            compression=coding,
+            timeout=EXPORT_SECONDS,
+        )
     url = f"http://{service.addresses['http']}/v1/traces"
-    return HttpExporter(
-        url, compression=Compression.Gzip if gzip else Compression.NoCompression
-    )
+    compression = Compression.Gzip if gzip else Compression.NoCompression
+    return HttpExporter(url, compression=compression, timeout=EXPORT_SECONDS)
 
 
 def _as_sent(spans: Sequence[ReadableSpan]) -> Iterator[Sent]:

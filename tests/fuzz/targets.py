@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.decode import otlp_json, otlp_proto
 from collector.decode.anyvalue import attributes_of
-from collector.decode.span import Malformed, Span
+from collector.decode.slices import proto_slices
+from collector.decode.span import NAME_MAX, Malformed, Span
 from collector.receivers.encodings import inflate
-from collector.receivers.export import Export, Limits, proto_answer
+from collector.receivers.export import Answer, Export, Limits, proto_answer
 from collector.receivers.status import Outcome, Refusal, status_bytes
 from collector.stats import Stats
 from tests.conformance.bodies import BODIES, deep, proto_body
@@ -71,6 +73,8 @@ def _good(request: ExportTraceServiceRequest) -> Iterator[Any]:
             for span in scope.spans:
                 ids = (span.trace_id, span.span_id)
                 sizes = (len(span.trace_id), len(span.span_id)) == (16, 8)
+                if len(span.name) > NAME_MAX:
+                    continue
                 if sizes and all(map(any, ids)) and len(span.parent_span_id) in (0, 8):
                     yield span
 
@@ -119,12 +123,41 @@ def request(body: bytes) -> None:
     for signal in ("traces", "metrics", "logs"):
         for encoding in ("proto", "json"):
             try:
-                answer = export.take(signal, body, encoding, "grpc", "sender")
+                answer = _ended(export.take(signal, body, encoding, "grpc", "sender"))
             except Refusal as refusal:
                 _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
                 status_bytes(refusal)
             else:
                 proto_answer(answer)
+
+
+def _ended(taking: Coroutine[Any, Any, Answer]) -> Answer:
+    """The answer; a loop is made only for requests that wait in between."""
+    try:
+        taking.send(None)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    return asyncio.run(_rest(taking))
+
+
+async def _rest(taking: Coroutine[Any, Any, Answer]) -> Answer:
+    return await taking
+
+
+def slices(body: bytes) -> None:
+    """A request cut in slices holds the spans of the whole; what is no request is refused."""
+    try:
+        whole: list[Any] | None = _all(otlp_proto.decode(body).spans)
+    except Malformed:
+        whole = None
+    try:
+        pieces = [piece for piece in proto_slices(body) if piece is not None]
+        found = [span for each in pieces for span in _all(otlp_proto.decode(each).spans)]
+    except Malformed:
+        assert whole is None, "the whole is taken"
+    else:
+        assert found == whole
 
 
 def _expect(refusal: Refusal, *outcomes: Outcome) -> None:
@@ -144,6 +177,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "json": json_text,
     "compressed": compressed,
     "request": request,
+    "slices": slices,
 }
 
 
@@ -196,6 +230,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "json": jsons,
         "compressed": packed,
         "request": [*protos[:3], *jsons[:20]],
+        "slices": protos,
     }
 
 

@@ -84,6 +84,7 @@ def _stats() -> Stats:
     stats.count("arguments_unreadable", "gen_ai")
     stats.count("internal_errors", "ValueError")
     stats.count("sessions_split")
+    stats.count("requests_throttled", "farm", "bytes_rate")
     for milliseconds in (0.1, 0.3, 2):
         stats.verdict_latency["grpc"].observe(milliseconds / 1e3)
     stats.span_lag.observe(5)

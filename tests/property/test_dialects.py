@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import DIALECTS, SESSION_KEYS, Plans
 from collector.dialects.names import AGENT_KEYS, AGENT_SPANS, METADATA_SCOPES
-from collector.dialects.read import Reading, agent_of, read, unpended, wrapped_by
+from collector.dialects.read import TOO_LONG, Reading, agent_of, read, unpended, wrapped_by
 from collector.pipeline import Pipeline
 from collector.stats import Stats
 from monitor.engine import Monitor
@@ -31,6 +31,9 @@ class Codec:
         return raw
 
     name = value
+
+    def is_large(self, raw: Any) -> bool:
+        return False
 
     def events(self, raw: Any) -> Any:
         return raw
@@ -238,13 +241,14 @@ def test_no_spans_make_the_pipeline_raise(spans: list[Span], requested: str) -> 
 
 def test_depth_and_size_are_bounded() -> None:
     """Deeply nested and huge texts are unreadable, not fatal."""
-    base = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a" * 100_000}
+    base = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a" * 1_000}
     for text in ("[" * 100_000, '{"a":' * 100_000, '"' + "x" * 1_000_000, "9" * 100_000):
         span = _span("x", {**base, "gen_ai.tool.call.arguments": text})
         reading = read(span, Plans(SESSION_KEYS, ()).of(span))
         assert reading is not None
         assert reading.unreadable
-        assert len(reading.tool) == 1_024
+    span = _span("x", {**base, "gen_ai.tool.name": "a" * 100_000})
+    assert read(span, Plans(SESSION_KEYS, ()).of(span)) is TOO_LONG
 
 
 @st.composite

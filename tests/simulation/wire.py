@@ -26,6 +26,9 @@ class _Codec:
 
     name = value
 
+    def is_large(self, raw: Any) -> bool:
+        return False
+
     def events(self, raw: Any) -> list[SpanEvent]:
         return list(raw)
 

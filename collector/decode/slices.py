@@ -1,0 +1,281 @@
+"""A large request as several small ones, so that a busy process can serve others in between.
+
+Each slice is a request of its own, with the resource and scope its spans had: decoding the slices
+one after the other gives the spans of the whole. The envelopes of traces, metrics and logs have the
+same field numbers, so this serves all three. Only envelopes are read here; what is in them is
+checked when a slice is decoded.
+
+A slice is as large as `SLICE_BYTES`, or four times its resource and scope, which are in each: so
+the slices together are at most a quarter larger than the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from collector.decode.span import ATTRIBUTES_MAX, Malformed
+
+__all__ = ["LARGE_BYTES", "SLICE_BYTES", "json_slices", "proto_slices"]
+
+LARGE_BYTES: Final = 256 << 10
+"""Larger requests are worth cutting."""
+SLICE_BYTES: Final = 64 << 10
+"""A hundred spans: a millisecond of work."""
+REPEATED_SHARE: Final = 4
+PARTS_MAX: Final = 500
+"""Spans, or scopes without any, of one slice of the usual size, however small they are."""
+TURN_FIELDS: Final = 1_000
+"""Fields of the envelope walked over before others get their turn."""
+FIELDS_MAX: Final = 2 * ATTRIBUTES_MAX
+"""Of one large span: attributes, events and links."""
+
+VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
+"""Wire types of protobuf."""
+VARINT_BYTES_MAX: Final = 10
+FIRST: Final = (1 << 3) | BYTES
+SECOND: Final = (2 << 3) | BYTES
+GROUP_DEPTH_MAX: Final = 100
+CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
+"""A span with one attribute too many, and nothing else."""
+
+
+def proto_slices(body: bytes) -> Iterator[bytes | None]:
+    """Cut a protobuf request; None now and then where a slice is long in coming.
+
+    Raises:
+        Malformed: the envelopes are cut off or no protobuf.
+    """
+    for tag, start, end in _fields(body, 0, len(body)):
+        if tag == FIRST:
+            yield from _resource_slices(body, start, end)
+
+
+def _resource_slices(body: bytes, start: int, end: int) -> Iterator[bytes | None]:
+    """Requests with parts of one ResourceSpans."""
+    head = yield from _head(body, start, end)
+    most = max(SLICE_BYTES, REPEATED_SHARE * len(head))
+    run = _Run()
+    for tag, at, to in _fields(body, start, end):
+        for scope in _scope_slices(body, at, to, most) if tag == SECOND else ():
+            if scope is None:
+                yield None
+                continue
+            run.add(*scope)
+            if run.is_full(most):
+                yield _field(FIRST, head + run.take())
+    # Where there is no scope at all, the resource is still to be checked.
+    yield _field(FIRST, head + run.take())
+
+
+def _scope_slices(
+    body: bytes, start: int, end: int, most: int
+) -> Iterator[tuple[bytes, int] | None]:
+    """One ScopeSpans as several, with their tags and the number of their spans."""
+    head = yield from _head(body, start, end)
+    most = max(most, REPEATED_SHARE * len(head))
+    run = _Run()
+    for tag, at, to in _fields(body, start, end):
+        if tag == SECOND:
+            run.add(_field(SECOND, _item(body, at, to)))
+            if run.is_full(most):
+                count = run.count
+                yield _field(SECOND, head + run.take()), count
+    count = run.count
+    yield _field(SECOND, head + run.take()), count
+
+
+def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
+    """The resource or the scope, wherever it stands: what occurs twice is merged, so joined."""
+    found: list[bytes] = []
+    for count, (tag, at, to) in enumerate(_fields(body, start, end)):
+        if tag == FIRST:
+            found.append(body[at:to])
+        if count % TURN_FIELDS == TURN_FIELDS - 1:
+            yield None
+    return _field(FIRST, b"".join(found))
+
+
+def _item(body: bytes, start: int, end: int) -> bytes:
+    """A span; in place of one with too many fields to be read, one that is refused for the same."""
+    if end - start > LARGE_BYTES:
+        for count, _ in enumerate(_fields(body, start, end)):
+            if count > FIELDS_MAX:
+                return CROWDED
+    return body[start:end]
+
+
+class _Run:
+    """What goes into the next slice."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Spans in it; a scope without any counts as one."""
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes, count: int = 1) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        self.count += count or 1
+
+    def is_full(self, most: int) -> bool:
+        return self._size >= most or self.count >= PARTS_MAX * most // SLICE_BYTES
+
+    def take(self) -> bytes:
+        """All of it; the next slice begins."""
+        found = b"".join(self._parts)
+        self._parts, self._size, self.count = [], 0, 0
+        return found
+
+
+def _field(tag: int, content: bytes) -> bytes:
+    found = bytearray((tag,))
+    rest = len(content)
+    while rest >= 0x80:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found) + content
+
+
+def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Each field of a message: its tag (number and wire type), where its content begins and ends.
+
+    Groups, which proto3 no longer has but parsers still skip, are left out.
+    """
+    depth = 0
+    while at < end:
+        tag, at = _varint(body, at, end)
+        kind = tag & 7
+        start = at
+        if not tag >> 3:
+            raise _wrong("a field number is 0")
+        if kind == VARINT:
+            _, at = _varint(body, at, end)
+        elif kind == BYTES:
+            length, start = _varint(body, at, end)
+            at = start + length
+        elif kind in (FIXED64, FIXED32):
+            at += 8 if kind == FIXED64 else 4
+        elif kind == GROUP:
+            depth += 1
+        elif kind == END_GROUP:
+            depth -= 1
+        else:
+            raise _wrong(f"wire type {kind}")
+        if at > end or not 0 <= depth <= GROUP_DEPTH_MAX:
+            raise _wrong("it is cut off")
+        if kind == BYTES and not depth:
+            yield tag, start, at
+    if depth:
+        raise _wrong("a group does not end")
+
+
+def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
+    """A number and where it ends."""
+    found = 0
+    for place in range(min(VARINT_BYTES_MAX, end - at)):
+        byte = body[at + place]
+        found |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return found, at + place + 1
+    raise _wrong("it is cut off")
+
+
+def _wrong(reason: str) -> Malformed:
+    return Malformed(f"not an export request: {reason}")
+
+
+_ABSENT: Final = msgspec.Raw()
+
+
+class _Scope(msgspec.Struct, rename="camel"):
+    scope: msgspec.Raw = _ABSENT
+    schema_url: msgspec.Raw = _ABSENT
+    spans: list[msgspec.Raw] | None = None
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    resource: msgspec.Raw = _ABSENT
+    schema_url: msgspec.Raw = _ABSENT
+    scope_spans: list[_Scope] | None = None
+    snake: list[_Scope] | None = msgspec.field(default=None, name="scope_spans")
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    resource_spans: list[_Resource] | None = None
+    snake: list[_Resource] | None = msgspec.field(default=None, name="resource_spans")
+
+
+class Place(NamedTuple):
+    """Where a slice of a JSON request begins."""
+
+    resource: int
+    scope: int
+    span: int
+
+    def __str__(self) -> str:
+        return (
+            f"from resourceSpans[{self.resource}].scopeSpans[{self.scope}]"
+            f".spans[{self.span}] on"
+        )
+
+
+_scan: Final = msgspec.json.Decoder(_Request).decode
+
+
+def json_slices(body: bytes) -> Iterator[tuple[Place, bytes]]:
+    """Cut a JSON request of traces; with each slice, where it begins.
+
+    Raises:
+        Malformed: not JSON, or the envelopes are not those of traces.
+    """
+    try:
+        request = _scan(body)
+    except RecursionError as error:
+        raise Malformed("JSON is nested too deeply") from error
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
+    resources = request.resource_spans if request.resource_spans is not None else request.snake
+    for number, resource in enumerate(resources or ()):
+        yield from _json_resource(number, resource)
+
+
+def _json_resource(number: int, group: _Resource) -> Iterator[tuple[Place, bytes]]:
+    head = _members(resource=group.resource, schemaUrl=group.schema_url)
+    scopes = group.scope_spans if group.scope_spans is not None else group.snake
+    if not scopes:
+        yield Place(number, 0, 0), _json_request(head, b"")
+    for place, scope in enumerate(scopes or ()):
+        inner = _members(scope=scope.scope, schemaUrl=scope.schema_url)
+        most = max(SLICE_BYTES, REPEATED_SHARE * (len(head) + len(inner)))
+        for first, spans in _runs(scope.spans or [], most):
+            text = b'{%s"spans":[%s]}' % (inner, b",".join(spans))
+            yield Place(number, place, first), _json_request(head, text)
+
+
+def _runs(spans: list[msgspec.Raw], most: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Spans in runs of about `most` bytes, with the number of the first; at least one run."""
+    begun, size = 0, 0
+    run: list[bytes] = []
+    for number, span in enumerate(spans):
+        run.append(bytes(memoryview(span)))
+        size += len(run[-1])
+        if size >= most or len(run) >= PARTS_MAX * most // SLICE_BYTES:
+            yield begun, run
+            begun, size, run = number + 1, 0, []
+    if run or not spans:
+        yield begun, run
+
+
+def _members(**given: msgspec.Raw) -> bytes:
+    """Members of an object, those that are there, each followed by a comma."""
+    texts = {name.encode(): bytes(memoryview(raw)) for name, raw in given.items()}
+    return b"".join(b'"%s":%s,' % (name, text) for name, text in texts.items() if text)
+
+
+def _json_request(head: bytes, scopes: bytes) -> bytes:
+    return b'{"resourceSpans":[{%s"scopeSpans":[%s]}]}' % (head, scopes)

@@ -1,0 +1,251 @@
+"""What must not be seen is taken out of texts, at the edges: before anything is shown, sent or kept.
+
+Judging sees what agents said; people and other programs see this. A rule is an RE2 expression, and
+what it matches becomes `[redacted]`, or under a `hash` rule a digest, so that equal texts stay
+equal. Names (sessions, agents, tools, namespaces) always get the digest: two sessions must not
+become one because their names are hidden.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import re2
+
+from monitor.records import SessionKey
+
+__all__ = [
+    "REDACTED",
+    "Redaction",
+    "Rule",
+    "hide",
+    "redacted",
+    "redacted_names",
+    "redacted_said",
+    "rules",
+]
+
+REDACTED: Final = "[redacted]"
+DIGEST_LETTERS: Final = 12
+"""48 bits: of a million different texts two get one digest with a chance of one in five hundred."""
+LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+"""Digests without digits: no rule for numbers matches them again."""
+KNOWN_MAX: Final = 100_000
+"""Names that can be asked for by what is shown of them; the oldest are forgotten."""
+PLAIN_KEYS: Final = frozenset({"trace_id", "span_id", "parent_span_id", "sha256_8", "version"})
+"""Of objects: not what an agent said, and of use only as it is."""
+AGENT_KEYS: Final = frozenset({"arguments", "tools"})
+"""Of objects whose own keys are what an agent said."""
+ASKED_KEYS: Final = frozenset({"session", "sessions", "namespace", "agent", "agents"})
+"""Of names that the API is asked for."""
+
+NUMBER_KEYS: Final = frozenset({"intValue", "int_value", "doubleValue", "double_value"})
+BYTES_KEYS: Final = frozenset({"bytesValue", "bytes_value"})
+KEPT_ENDINGS: Final = ("raceId", "panId", "race_id", "pan_id", "UnixNano", "_unix_nano")
+"""Of OTLP's own fields: ids and times."""
+
+_PROCESS_KEY: Final = secrets.token_bytes(32)
+"""Digests are keyed: else who guesses a text could check it. Without a key file, as long as the
+process lives."""
+
+
+class Rule(NamedTuple):
+    """One expression, and what becomes of what it matches."""
+
+    pattern: Any
+    hashed: bool
+    key: bytes
+
+    def sub(self, mark: str, text: str) -> str:
+        """The text without what matches; as compiled expressions have it."""
+        found: str = self.pattern.sub(self.digest if self.hashed else mark, text)
+        return found
+
+    def digest(self, match: Any) -> str:
+        said = match.group(0)
+        if not said:
+            return ""
+        raw = hmac.new(self.key, said.encode(errors="surrogatepass"), hashlib.sha256)
+        return f"[redacted:{raw.hexdigest()[:DIGEST_LETTERS].translate(LETTERS)}]"
+
+
+def rules(
+    replace: Sequence[str], hashed: Sequence[str], key_file: Path | None = None
+) -> tuple[Rule, ...]:
+    """The rules of the settings, in order.
+
+    Raises:
+        OSError: the key file cannot be read.
+        ValueError: an expression is none.
+    """
+    key = _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
+    given = [(each, False) for each in replace] + [(each, True) for each in hashed]
+    try:
+        return tuple(Rule(re2.compile(each), of_hash, key) for each, of_hash in given)
+    except re2.error as problem:
+        raise ValueError(f"an expression is none of RE2: {problem}") from None
+
+
+def redacted(text: str, by: Sequence[Rule]) -> str:
+    """A text without what the rules match."""
+    for rule in by:
+        text = rule.sub(REDACTED, text)
+    return text
+
+
+def redacted_said(text: str, by: Sequence[Rule]) -> str:
+    """What an agent said, without what the rules match; JSON stays JSON where that hides as much."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            whole = json.loads(text)
+            hidden = _said(whole, partial(redacted_said, by=by))
+        except (ValueError, RecursionError):
+            return redacted(text, by)
+        if hidden != whole:
+            text = json.dumps(hidden, ensure_ascii=False)
+    return redacted(text, by)
+
+
+def hide(request: Any, by: Sequence[Rule]) -> None:
+    """Take what the rules match out of an OTLP/JSON request, in place.
+
+    All texts of it: names, keys, values, messages; numbers where they are an attribute's. Ids and
+    times are left.
+    """
+    text = partial(redacted_said, by=by)
+    waiting = [request]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            for key in [*each]:
+                _hide_member(each, key, text)
+            waiting += each.values()
+
+
+def _hide_member(holder: dict[str, Any], key: str, text: Callable[[str], str]) -> None:
+    value = holder[key]
+    if key in NUMBER_KEYS:
+        shown = text(str(value))
+        if shown != str(value):
+            del holder[key]
+            holder["stringValue"] = shown
+    elif key in BYTES_KEYS and isinstance(value, str):
+        holder[key] = _hidden_bytes(value, text)
+    elif isinstance(value, str) and not key.endswith(KEPT_ENDINGS):
+        holder[key] = text(value)
+    elif isinstance(value, list):
+        holder[key] = [text(each) if isinstance(each, str) else each for each in value]
+
+
+def _hidden_bytes(value: str, text: Callable[[str], str]) -> str:
+    """Bytes may be a text; what is none is left."""
+    try:
+        said = base64.b64decode(value + "==").decode()
+    except ValueError:
+        return value
+    shown = text(said)
+    return value if shown == said else base64.b64encode(shown.encode()).decode()
+
+
+def redacted_names(text: str, by: Sequence[Rule]) -> str:
+    """A name without what the rules match; different names stay different."""
+    for rule in by:
+        text = rule._replace(hashed=True).sub(REDACTED, text)
+    return text
+
+
+Event = TypeVar("Event", bound=NamedTuple)
+
+
+class Redaction:
+    """The rules, as the edges use them.
+
+    Args:
+        by: the rules; without any, all is as it was.
+    """
+
+    def __init__(self, by: Sequence[Rule] = ()) -> None:
+        self.rules = tuple(by)
+        self._known: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def text(self, text: str) -> str:
+        """What is shown of what an agent said."""
+        return redacted_said(text, self.rules)
+
+    def name(self, text: str) -> str:
+        """What is shown of a session's, an agent's or a tool's name."""
+        return redacted_names(text, self.rules)
+
+    def askable(self, text: str) -> str:
+        """The same, of a name that somebody may ask for by what is shown of it."""
+        shown = self.name(text)
+        if shown != text and shown not in self._known:
+            if len(self._known) >= KNOWN_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[shown] = text
+        return shown
+
+    def original(self, shown: str) -> str:
+        """The name behind what is shown, for whoever asks by it."""
+        return self._known.get(shown, shown)
+
+    def named(self, event: Event) -> Event:
+        """A verdict, or the end of a session: what has a session, an agent, and maybe a tool."""
+        if not self.rules:
+            return event
+        record: Any = event
+        key = SessionKey(*map(self.askable, record.session))
+        more = {"tool": self.name(record.tool)} if hasattr(record, "tool") else {}
+        found: Event = record._replace(session=key, agent=self.askable(record.agent), **more)
+        return found
+
+    def shown(self, value: Any) -> Any:
+        """A JSON-like value: names everywhere, and all that agents said where they speak."""
+        return self._tree(value, self.name) if self.rules else value
+
+    def said(self, value: Any) -> Any:
+        """A JSON-like value of an agent's own: its texts, its numbers and its keys."""
+        return _said(value, self.text) if self.rules else value
+
+    def _tree(self, value: Any, name: Callable[[str], str]) -> Any:
+        if isinstance(value, str):
+            return name(value)
+        if isinstance(value, Mapping):
+            return {key: self._member(key, each, name) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._tree(each, name) for each in value]
+        return value
+
+    def _member(self, key: str, value: Any, name: Callable[[str], str]) -> Any:
+        if key in PLAIN_KEYS:
+            return value
+        if key in AGENT_KEYS:
+            return _said(value, self.text if key == "arguments" else self.name)
+        return self._tree(value, self.askable if key in ASKED_KEYS else name)
+
+
+def _said(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, Mapping):
+        return {text(key): _said(each, text) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_said(each, text) for each in value]
+    if value is None or isinstance(value, bool):
+        return value
+    digits = str(value)
+    shown = text(digits)
+    return value if shown == digits else shown
