@@ -371,14 +371,17 @@ class Pipeline:
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
         new = call.tool_call(trace.place[1], key, source, attributes, gaps=trace.sampled)
+        if call.withdrawn and new.evidence is Evidence.REQUESTED:
+            return
         old, call.judged = call.judged, new
         if old is None:
             self._first(trace, call, new, now, verdicts, switch)
         elif old.session != key:
             verdicts += self._retract(old)
-            verdicts += self.monitor.observe(new, now, quiet=self.quiet)
+            named = None if trace.split else trace.named
+            verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
         elif self._differs(old, new):
-            self._amend(old, new, now, verdicts)
+            self._amend(trace, old, new, now, verdicts)
 
     def _first(
         self,
@@ -403,11 +406,14 @@ class Pipeline:
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts)
 
-    def _amend(self, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]) -> None:
+    def _amend(
+        self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
+    ) -> None:
         """More is known of a call than the monitor was told."""
         if old.arguments is None and new.arguments is not None:
             self._cover("arguments_late")
-        verdicts += self.monitor.amend(new.session, old.span_id, new, now)
+        named = None if trace.split else trace.named
+        verdicts += self.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:
             verdicts += self.monitor.learn(
                 new.session, now, attributes=new.attributes, start_ns=new.start_ns
@@ -441,7 +447,7 @@ class Pipeline:
         return (told.key, told.name) if told is not None else (trace.key, trace.session_from)
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
-        return self.monitor.retract(call.session, call.span_id)
+        return self.monitor.retract(call)
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -482,6 +488,7 @@ class Pipeline:
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)
+                other.judged, other.withdrawn = None, True
 
     def _count_missing(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """What was announced, by a model or by a call's parent id, and never came."""
