@@ -298,7 +298,7 @@ class Court:
             if token is not None and judgement.part == part:
                 return self._read_anew(session, judgement, place, call, token, now)
             verdicts = self._take_out(session, judgement, place)
-        elif self._came_late(session, judge, old):
+        elif self._came_late(session, judge, old, now):
             return []
         return [*verdicts, *(self._judge(session, judge, call, now, quiet=False) or ())]
 
@@ -329,18 +329,20 @@ class Court:
             judgement.pair.late += judgement.late - late
         return self._tell(session, judgement, changes)
 
-    def _came_late(self, session: Session, judge: Judge, old: ToolCall) -> bool:
+    def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
         """True for a call whose step is folded: it stays as it was judged, and is counted."""
         if self._token(judge, old) is None:
             return False
         judgement = session.judgement(judge, _part(judge, old))
-        if judgement is not None and judgement.base is not None:
-            judgement.late += 1
-            if judgement.pair is not None:
-                judgement.pair.late += 1
+        base = judgement.base if judgement is not None else None
+        if judgement is None or base is None or _at(judge, old, now) > base.at:
+            return False
+        judgement.late += 1
+        if judgement.pair is not None:
+            judgement.pair.late += 1
         return True
 
-    def retract(self, session: Session, call: ToolCall) -> list[Verdict]:
+    def retract(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         """The step of a call was no call: what follows is judged without it."""
         for number, held in enumerate(session.held or ()):
             if held.span_id == call.span_id and session.held is not None:
@@ -353,7 +355,7 @@ class Court:
         for judge in session.judges or (self._unbound,):
             found = self._find(session, judge, call)
             if found is None:
-                self._came_late(session, judge, call)
+                self._came_late(session, judge, call, now)
                 continue
             judged = judged or judge is not self._unbound
             verdicts += self._ledger.withdrawn(session, *found)

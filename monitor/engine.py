@@ -315,7 +315,7 @@ class Monitor:
     def retract(self, call: ToolCall) -> list[Verdict]:
         """A judged call turned out to be none: what follows it is judged anew without it."""
         session = self._table.find(call.session)
-        return self._court.retract(session, call) if session else []
+        return self._court.retract(session, call, session.touched_ns) if session else []
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""
