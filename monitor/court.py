@@ -80,7 +80,7 @@ class Court:
         verdicts = self._unbind(session, binder, agent) if renamed and session.judges else []
         new = tuple(judge for judge in found if judge not in session.judges)
         if new:
-            session.judges += new
+            session.judges = session.judges + new if session.judges else found
             verdicts += self._catch_up(session, new, now)
         elif not session.judges and session.seen and not session.judgements:
             for call in session.held or ():

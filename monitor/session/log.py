@@ -1,6 +1,6 @@
 """The recent steps of one judgement, in call order, packed as integers.
 
-A step is a row of five unsigned 64-bit integers, 40 bytes: a tuple of the same content costs six
+A step is a row of four unsigned 64-bit integers, 32 bytes: a tuple of the same content costs eight
 times as much, and a monitor holds many sessions. Texts (call ids, and arguments while they are
 shown) are kept aside, by span id.
 """
@@ -16,8 +16,16 @@ from monitor.records import Evidence, ToolCall
 
 __all__ = ["Log", "Names", "Placed", "Row", "Texts"]
 
-_WIDTH = 5
-_AT, _END, _RECEIPT, _SPAN, _META = range(_WIDTH)
+_WIDTH = 4
+_AT, _TIMES, _SPAN, _META = range(_WIDTH)
+
+# End and receipt are kept as distances from the place in the order: how long the call took, to the
+# nanosecond, and how much later it was received, in whole milliseconds of the clock. What does
+# not fit (calls of 18 minutes, receipts hours later, clocks that are wrong) is kept aside.
+_LENGTH_BITS = 40
+_LENGTH = (1 << _LENGTH_BITS) - 1
+_MILLISECOND = 1_000_000
+_FAR = (1 << 24) - 1
 
 # What the last integer of a row holds, from its lowest bit on.
 _CONTEXT = (1 << 20) - 1
@@ -80,6 +88,16 @@ class _Moved(NamedTuple):
     """Where it would stand by itself; it may stand behind, with the call it is a part of."""
 
 
+class _Step(NamedTuple):
+    """A row, unpacked as far as moving it needs."""
+
+    at: int
+    end: int
+    receipt: int
+    span: int
+    meta: int
+
+
 class Placed(NamedTuple):
     """Where a step was added."""
 
@@ -110,7 +128,7 @@ class Row(NamedTuple):
 class Log:
     """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
 
-    __slots__ = ("_contexts", "_moved", "_rows", "_texts", "tail_end")
+    __slots__ = ("_contexts", "_far", "_moved", "_rows", "_texts", "tail_end")
 
     def __init__(self) -> None:
         self._rows = array("Q")
@@ -118,6 +136,8 @@ class Log:
         self._texts: dict[int, Texts] | None = None
         self._moved: dict[int, _Moved] | None = None
         """By span id."""
+        self._far: dict[int, tuple[int, int]] | None = None
+        """By span id, ends and receipts too far away to be packed."""
         self.tail_end = 0
         """When the last step, and the siblings it overlaps, have all ended."""
 
@@ -135,14 +155,14 @@ class Log:
         if call.span_id in self._contexts:
             return False
         rows = self._rows
-        row = self._pack(call, tool, token, at, receipt)
+        step = self._step(call, tool, token, at, receipt)
         if rows:
             if at <= rows[-_WIDTH]:
                 return False
-            if at < self.tail_end and self._siblings(row[_META], rows[-1]):
+            if at < self.tail_end and self._siblings(step.meta, rows[-1]):
                 return False
-        self.tail_end = row[_END]
-        rows.extend(row)
+        self.tail_end = step.end
+        rows.extend(self._pack(step))
         return True
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
@@ -151,21 +171,19 @@ class Log:
         It stands behind the call it is a part of, and before its own parts, whatever the clocks
         of their hosts say.
         """
-        row = self._pack(call, tool, token, at, receipt)
+        step = self._step(call, tool, token, at, receipt)
         begun = self._begun(call.trace_id, call.parent_span_id)
         behind = begun is not None and begun >= at
         if begun is not None and behind:
-            meta = self._move(row[_SPAN], row[_META], call.start_ns, at)
-            row = (begun + 1, *row[1:_META], meta)
-        place = self._insert(row)
+            meta = self._move(step.span, step.meta, call.start_ns, at)
+            step = step._replace(at=begun + 1, meta=meta)
+        place = self._insert(step)
         moved = self.settle(call.trace_id, call.span_id)
         if moved:
             place = self.find(call.span_id) or 0
         return Placed(place, min([place, *moved]), behind + len(moved) // 2)
 
-    def _pack(
-        self, call: ToolCall, tool: int, token: int, at: int, receipt: int
-    ) -> tuple[int, ...]:
+    def _step(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> _Step:
         context = call.trace_id + (call.parent_span_id or _NO_PARENT)
         span = int.from_bytes(call.span_id, "big")
         meta = tool << _TOOL_SHIFT | token << _TOKEN_SHIFT
@@ -177,7 +195,28 @@ class Log:
             meta |= self._number(context)
         if at != call.start_ns:
             meta = self._move(span, meta, call.start_ns, at)
-        return at, call.end_ns, receipt, span, meta
+        return _Step(at, call.end_ns, receipt, span, meta)
+
+    def _pack(self, step: _Step) -> tuple[int, ...]:
+        """The row of a step."""
+        at, end, receipt, span, meta = step
+        length, lag = end - at, receipt // _MILLISECOND - at // _MILLISECOND
+        if not (0 <= length <= _LENGTH and 0 <= lag < _FAR):
+            self._far = self._far or {}
+            self._far[span] = end, receipt
+            length, lag = 0, _FAR
+        return at, lag << _LENGTH_BITS | length, span, meta
+
+    def _unpack(self, place: int) -> _Step:
+        at, times, span, meta = self._rows[place * _WIDTH : (place + 1) * _WIDTH]
+        end, receipt = self._end_and_receipt(at, times, span)
+        return _Step(at, end, receipt, span, meta)
+
+    def _end_and_receipt(self, at: int, times: int, span: int) -> tuple[int, int]:
+        lag = times >> _LENGTH_BITS
+        if lag == _FAR and self._far is not None:
+            return self._far[span]
+        return at + (times & _LENGTH), (at // _MILLISECOND + lag) * _MILLISECOND
 
     def _move(self, span: int, meta: int, start: int, own: int) -> int:
         """Notes that a step does not stand where it started."""
@@ -185,9 +224,9 @@ class Log:
         self._moved[span] = _Moved(start, own)
         return meta | 1 << _MOVED_SHIFT
 
-    def _insert(self, row: tuple[int, ...]) -> int:
-        place = self._place(row[_AT], row[_END], row[_SPAN])
-        self._rows[place * _WIDTH : place * _WIDTH] = array("Q", row)
+    def _insert(self, step: _Step) -> int:
+        place = self._place(step.at, step.end, step.span)
+        self._rows[place * _WIDTH : place * _WIDTH] = array("Q", self._pack(step))
         return place
 
     def _place(self, at: int, end: int, span: int) -> int:
@@ -199,14 +238,15 @@ class Log:
         return bisect_left(range(size), (at, end, span), key=self._key)
 
     def _key(self, place: int) -> tuple[int, int, int]:
-        base, rows = place * _WIDTH, self._rows
-        return rows[base + _AT], rows[base + _END], rows[base + _SPAN]
+        step = self._unpack(place)
+        return step.at, step.end, step.span
 
     def take(self, other: Log, place: int) -> None:
         """Copies one step of another log to its place in this one."""
-        at, end, receipt, span, meta = other._raw(place)
+        step = other._unpack(place)
+        span, meta = step.span, step.meta
         number = self._number(other._context(meta))
-        self._insert((at, end, receipt, span, meta & ~_CONTEXT | number))
+        self._insert(step._replace(meta=meta & ~_CONTEXT | number))
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
@@ -227,7 +267,7 @@ class Log:
 
     def forget(self, count: int) -> None:
         """Drops the first `count` steps, which the checkpoint now holds."""
-        if self._texts or self._moved:
+        if self._texts or self._moved or self._far:
             for place in range(count):
                 self._drop_aside(place)
         del self._rows[: count * _WIDTH]
@@ -236,7 +276,7 @@ class Log:
 
     def _drop_aside(self, place: int) -> None:
         span = self._rows[place * _WIDTH + _SPAN]
-        for aside in (self._texts, self._moved):
+        for aside in (self._texts, self._moved, self._far):
             if aside:
                 aside.pop(span, None)
 
@@ -247,7 +287,7 @@ class Log:
         place = self.find(span_id) if span_id else None
         if place is None:
             return None
-        at, _, _, span, meta = self._raw(place)
+        at, _, _, span, meta = self._unpack(place)
         if self._context(meta)[:16] != trace_id:
             return None
         start, own = self._origin(span, at, meta)
@@ -293,14 +333,14 @@ class Log:
         """One part of a call that stands at `begun`, and the parts of this part."""
         place = self.find(span_id)
         assert place is not None
-        at, end, receipt, span, meta = self._raw(place)
-        start, own = self._origin(span, at, meta)
+        step = self._unpack(place)
+        start, own = self._origin(step.span, step.at, step.meta)
         new = own if begun is None else max(own, begun + 1)
-        if new == at:
+        if new == step.at:
             return []
-        meta = self._move(span, meta, start, own)
+        meta = self._move(step.span, step.meta, start, own)
         del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
-        moved = [place, self._insert((new, end, receipt, span, meta))]
+        moved = [place, self._insert(step._replace(at=new, meta=meta))]
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
     def settle_all(self) -> None:
@@ -355,8 +395,8 @@ class Log:
         return at
 
     def receipt(self, place: int) -> int:
-        receipt: int = self._rows[place * _WIDTH + _RECEIPT]
-        return receipt
+        """When the step was received, to the millisecond below."""
+        return self._unpack(place).receipt
 
     def token(self, place: int) -> int:
         meta: int = self._rows[place * _WIDTH + _META]
@@ -386,12 +426,9 @@ class Log:
         except ValueError:
             return None
 
-    def _raw(self, place: int) -> array[int]:
-        return self._rows[place * _WIDTH : (place + 1) * _WIDTH]
-
     def row(self, place: int) -> Row:
         """The step at `place`, unpacked."""
-        at, end, receipt, span, meta = self._raw(place)
+        at, end, receipt, span, meta = self._unpack(place)
         context = self._context(meta)
         parent = context[16:]
         return Row(
@@ -410,8 +447,8 @@ class Log:
 
     def span(self) -> tuple[int, int]:
         """When the first of its steps started, and when the last one ended; it has some."""
-        starts = (self.row(place).start for place in range(len(self)))
-        return min(starts), max(self._rows[_END::_WIDTH])
+        rows = [self.row(place) for place in range(len(self))]
+        return min(row.start for row in rows), max(row.end for row in rows)
 
     def groups(self, first: int = 0) -> list[tuple[int, int]]:
         """(first place, end place) of the groups of overlapping siblings, from `first` on.
@@ -423,9 +460,11 @@ class Log:
         rows, found = self._rows, list[tuple[int, int]]()
         until = last = 0
         opened = place = first
-        for at, end, meta in zip(
+        far = self._far
+        for at, times, span, meta in zip(
             rows[first * _WIDTH + _AT :: _WIDTH],
-            rows[first * _WIDTH + _END :: _WIDTH],
+            rows[first * _WIDTH + _TIMES :: _WIDTH],
+            rows[first * _WIDTH + _SPAN :: _WIDTH],
             rows[first * _WIDTH + _META :: _WIDTH],
             strict=True,
         ):
@@ -433,6 +472,11 @@ class Log:
                 if place - opened > 1:
                     found.append((opened, place))
                 opened, until = place, 0
+            end = (
+                at + (times & _LENGTH)
+                if far is None
+                else self._end_and_receipt(at, times, span)[0]
+            )
             if end > until:
                 until = end
             last = meta
@@ -452,6 +496,5 @@ class Log:
 
     def times(self, first: int, end: int) -> list[tuple[int, int]]:
         """(place in the order, end) of some steps."""
-        rows = self._rows
-        bases = range(first * _WIDTH, end * _WIDTH, _WIDTH)
-        return [(rows[base + _AT], rows[base + _END]) for base in bases]
+        steps = map(self._unpack, range(first, end))
+        return [(step.at, step.end) for step in steps]

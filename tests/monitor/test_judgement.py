@@ -198,16 +198,17 @@ def test_a_late_call_revises_what_follows() -> None:
 
 def test_final_verdicts_are_given_once() -> None:
     """What is marked as final is told with the receipts up to then, and not again."""
-    found = judgement()
-    take(found, call(0, "x"), now=5)
-    take(found, call(1, "x"), now=9)
-    assert found.open_receipt() == 5
-    first = found.finalise(5)
+    found, early, late = judgement(), 5 * SECOND, 9 * SECOND
+    take(found, call(0, "x", 0), now=early)
+    take(found, call(1, "x", 1), now=late)
+    assert found.open_receipt() == early
+    first = found.finalise(early)
 
     assert [(step.place, step.code >= HARMFUL) for step in first] == [(0, True)]
-    assert (found.is_final(0), found.is_final(1), found.open_receipt()) == (True, False, 9)
-    assert found.finalise(5) == []
-    assert [step.place for step in found.finalise(9)] == [1]
+    assert (found.is_final(0), found.is_final(1)) == (True, False)
+    assert found.open_receipt() == late
+    assert found.finalise(early) == []
+    assert [step.place for step in found.finalise(late)] == [1]
 
 
 # --- folding --------------------------------------------------------------------------------------
@@ -217,12 +218,12 @@ def test_only_old_steps_far_back_are_folded() -> None:
     """Sixty-four steps stay, and whatever was received after the time given."""
     found = judgement()
     for number in range(FOLD_AFTER + 3 * FOLD_LUMP):
-        take(found, call(number, "r"), now=number)
-    found.fold(FOLD_LUMP - 2)
+        take(found, call(number, "r"), now=number * SECOND)
+    found.fold((FOLD_LUMP - 2) * SECOND)
     assert found.folded == 0
-    found.fold(2 * FOLD_LUMP - 1)
+    found.fold((2 * FOLD_LUMP - 1) * SECOND)
     assert found.folded == 2 * FOLD_LUMP
-    found.fold(10**6)
+    found.fold(10**6 * SECOND)
 
     assert (found.folded, len(found.log)) == (3 * FOLD_LUMP, FOLD_AFTER)
     assert found.head.tally.calls == FOLD_AFTER + 3 * FOLD_LUMP
@@ -234,11 +235,11 @@ def test_a_group_is_folded_whole() -> None:
     for number in range(FOLD_AFTER + 4 * FOLD_LUMP):
         beside = number in (40, 41, 42, 43)
         length = 5 * SECOND if beside else 1
-        take(found, call(number, "r", number, length), now=number)
+        take(found, call(number, "r", number, length), now=number * SECOND)
     assert found.log.groups() == [(40, 48)]
-    found.fold(43)
+    found.fold(43 * SECOND)
     assert found.folded == 40
-    found.fold(10**6)
+    found.fold(10**6 * SECOND)
 
     assert (found.folded, found.log.groups()) == (4 * FOLD_LUMP, [])
 
@@ -259,7 +260,7 @@ def test_stops_survive_folding(tools: str, seed: int) -> None:
             take(found, made)
             take(kept, made)
         if found.folded == 0 or chance.random() < 0.1:
-            found.fold(10**6)
+            found.fold(10**6 * SECOND)
     late = found.late
     assert found.head.tally.calls == kept.head.tally.calls
     if not late:

@@ -12,6 +12,8 @@ from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.log import Log, Names, Texts
 
 TRACE, OTHER = b"t" * 16, b"u" * 16
+MILLISECOND = 1_000_000
+RECEIPT = 99 * MILLISECOND
 
 
 def span(number: int) -> bytes:
@@ -38,7 +40,7 @@ def call(number: int, start: int, end: int = 0, **changes: Any) -> ToolCall:
 
 
 def add(log: Log, made: ToolCall, *, token: int = 0, at: int | None = None) -> int:
-    return log.insert(made, 7, token, made.start_ns if at is None else at, 99).place
+    return log.insert(made, 7, token, made.start_ns if at is None else at, RECEIPT).place
 
 
 def spans(log: Log) -> list[int]:
@@ -62,11 +64,29 @@ def test_a_row_is_what_was_put_in() -> None:
     log.keep(made.span_id, Texts("call-5", {"a": 1}))
     row = log.row(place)
 
-    assert (row.at, row.start, row.end, row.receipt, row.tool) == (10, 10, 20, 99, 7)
+    assert (row.at, row.start, row.end, row.receipt, row.tool) == (10, 10, 20, RECEIPT, 7)
     assert (row.span_id, row.parent_span_id, row.trace_id) == (span(5), span(9), TRACE)
     assert (row.error, row.evidence) == (True, Evidence.REQUESTED)
     assert row.texts == Texts("call-5", {"a": 1})
     assert (log.token(place), log.mark(place), log.find(span(5))) == (0xFFFF, 0xC5, 0)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**63), st.booleans())
+def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) -> None:
+    """Ends to the nanosecond, receipts to the millisecond below, whatever the clocks say."""
+    log, made = Log(), call(1, at)._replace(end_ns=end)
+    if appended:
+        log.append(made, 7, 0, at, receipt)
+    else:
+        log.insert(made, 7, 0, at, receipt)
+    row = log.row(0)
+
+    assert (row.at, row.end) == (at, end)
+    assert 0 <= receipt - row.receipt < MILLISECOND
+    assert row.receipt == log.receipt(0)
+    assert log.times(0, 1) == [(at, end)]
+    log.remove(0)
+    assert not log._far
 
 
 def test_appending_takes_only_what_comes_last() -> None:
@@ -103,7 +123,7 @@ def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], see
     for order in (calls, shuffled):
         log = Log()
         for each in order:
-            if not log.append(each, 7, 0, each.start_ns, 99):
+            if not log.append(each, 7, 0, each.start_ns, RECEIPT):
                 add(log, each)
         logs.append([log.row(place) for place in range(len(log))])
         at = {row.span_id: row.at for row in logs[-1]}
@@ -130,7 +150,7 @@ def test_a_chain_of_parts_moves_together() -> None:
     log = Log()
     add(log, call(3, 1, parent_span_id=span(2)))
     add(log, call(2, 2, parent_span_id=span(1)))
-    placed = log.insert(call(1, 10), 7, 0, 10, 99)
+    placed = log.insert(call(1, 10), 7, 0, 10, RECEIPT)
 
     assert spans(log) == [1, 2, 3]
     assert starts(log) == [(10, 10), (11, 2), (12, 1)]
@@ -207,7 +227,7 @@ def test_siblings_are_known_among_many_parents() -> None:
     log.forget(2)
     add(log, call(30, 2_000, 3_000, parent_span_id=span(52)))
     assert log.groups() == []
-    assert not log.append(call(31, 2_500, parent_span_id=span(52)), 7, 0, 2_500, 99)
+    assert not log.append(call(31, 2_500, parent_span_id=span(52)), 7, 0, 2_500, RECEIPT)
 
 
 # --- folding and merging --------------------------------------------------------------------------
@@ -224,7 +244,7 @@ def test_what_is_folded_is_forgotten_whole() -> None:
 
     assert [log.row(place) for place in range(10)] == full
     assert len(log._contexts) == 24 * 10
-    assert len(log._texts or {}) == len(log._moved or {}) == 10
+    assert len(log._texts or {}) == len(log._moved or {}) == len(log._far or {}) == 10
 
 
 @settings(max_examples=50, deadline=None)
