@@ -122,7 +122,8 @@ class Monitor:
             a call that belongs before them can cause. A call no spec judges gives none.
         """
         session = self._session(call, now)
-        self._name(session, call, named)
+        if named is not None or call.agent:
+            self._name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
             verdicts = self._court.take(session, call, now, quiet=quiet)
         else:
@@ -144,7 +145,8 @@ class Monitor:
         else:
             self._table.touch(call.session)
         session.see(call, now)
-        self._join(session, call)
+        if call.gaps or call.start_ns < self.started_ns:
+            self._join(session, call)
         return session
 
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:

@@ -155,14 +155,14 @@ class Log:
         if call.span_id in self._contexts:
             return False
         rows = self._rows
-        step = self._step(call, tool, token, at, receipt)
-        if rows:
-            if at <= rows[-_WIDTH]:
-                return False
-            if at < self.tail_end and self._siblings(step.meta, rows[-1]):
-                return False
-        self.tail_end = step.end
-        rows.extend(self._pack(step))
+        if rows and at <= rows[-_WIDTH]:
+            return False
+        span, end = int.from_bytes(call.span_id, "big"), call.end_ns
+        meta = self._meta(call, span, tool, token, at)
+        if at < self.tail_end and rows and self._siblings(meta, rows[-1]):
+            return False
+        self.tail_end = end
+        rows.extend((at, self._times(at, end, receipt, span), span, meta))
         return True
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
@@ -171,7 +171,9 @@ class Log:
         It stands behind the call it is a part of, and before its own parts, whatever the clocks
         of their hosts say.
         """
-        step = self._step(call, tool, token, at, receipt)
+        span = int.from_bytes(call.span_id, "big")
+        meta = self._meta(call, span, tool, token, at)
+        step = _Step(at, call.end_ns, receipt, span, meta)
         begun = self._begun(call.trace_id, call.parent_span_id)
         behind = begun is not None and begun >= at
         if begun is not None and behind:
@@ -183,9 +185,9 @@ class Log:
             place = self.find(call.span_id) or 0
         return Placed(place, min([place, *moved]), behind + len(moved) // 2)
 
-    def _step(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> _Step:
+    def _meta(self, call: ToolCall, span: int, tool: int, token: int, at: int) -> int:
+        """The last integer of a row, its mark 0."""
         context = call.trace_id + (call.parent_span_id or _NO_PARENT)
-        span = int.from_bytes(call.span_id, "big")
         meta = tool << _TOOL_SHIFT | token << _TOKEN_SHIFT
         if call.error:
             meta |= 1 << _ERROR_SHIFT
@@ -195,17 +197,16 @@ class Log:
             meta |= self._number(context)
         if at != call.start_ns:
             meta = self._move(span, meta, call.start_ns, at)
-        return _Step(at, call.end_ns, receipt, span, meta)
+        return meta
 
-    def _pack(self, step: _Step) -> tuple[int, ...]:
-        """The row of a step."""
-        at, end, receipt, span, meta = step
+    def _times(self, at: int, end: int, receipt: int, span: int) -> int:
+        """The second integer of a row."""
         length, lag = end - at, receipt // _MILLISECOND - at // _MILLISECOND
-        if not (0 <= length <= _LENGTH and 0 <= lag < _FAR):
-            self._far = self._far or {}
-            self._far[span] = end, receipt
-            length, lag = 0, _FAR
-        return at, lag << _LENGTH_BITS | length, span, meta
+        if 0 <= length <= _LENGTH and 0 <= lag < _FAR:
+            return lag << _LENGTH_BITS | length
+        self._far = self._far or {}
+        self._far[span] = end, receipt
+        return _FAR << _LENGTH_BITS
 
     def _unpack(self, place: int) -> _Step:
         at, times, span, meta = self._rows[place * _WIDTH : (place + 1) * _WIDTH]
@@ -226,7 +227,9 @@ class Log:
 
     def _insert(self, step: _Step) -> int:
         place = self._place(step.at, step.end, step.span)
-        self._rows[place * _WIDTH : place * _WIDTH] = array("Q", self._pack(step))
+        at, end, receipt, span, meta = step
+        row = at, self._times(at, end, receipt, span), span, meta
+        self._rows[place * _WIDTH : place * _WIDTH] = array("Q", row)
         return place
 
     def _place(self, at: int, end: int, span: int) -> int:
