@@ -110,6 +110,8 @@ class Joiner:
         if gone.judged is not None:
             verdicts += self._retract(gone.judged)
             gone.judged = None
+        if tree.split and one.session != other.session:
+            tree.loosen()  # one has told whose the other is, and all that is below it
         keep.absorb(gone)
         for span_id in gone.pieces:
             tree.calls[span_id] = keep

@@ -75,6 +75,8 @@ class Piece(NamedTuple):
     session_from: str
     why: str = ""
     """Why its arguments are unknown, where that is more than that they are missing."""
+    cut: bool = False
+    """True where the sender dropped attributes of the span: what it told may be missing."""
 
     @classmethod
     def of(
@@ -111,6 +113,7 @@ class Piece(NamedTuple):
                 session,
                 session_from,
                 _why(reading),
+                span.dropped > 0,
             ),
         )
         return piece
@@ -119,7 +122,16 @@ class Piece(NamedTuple):
 class Call:
     """A logical call: its pieces, what is above it, and what the monitor was told of it."""
 
-    __slots__ = ("_inner", "_pieces", "agent", "judged", "lifted", "outer", "wrapped")
+    __slots__ = (
+        "_inner",
+        "_pieces",
+        "agent",
+        "judged",
+        "lifted",
+        "outer",
+        "withdrawn",
+        "wrapped",
+    )
 
     def __init__(self, piece: Piece) -> None:
         self._pieces: dict[bytes, Piece] | None = None
@@ -128,6 +140,8 @@ class Call:
         """Pieces below another piece."""
         self.outer = piece
         self.judged: ToolCall | None = None
+        self.withdrawn = False
+        """True for a judged request that was taken back: it is judged again once it is executed."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.wrapped: Wrapped | None = None
@@ -190,6 +204,12 @@ class Call:
         named = (piece for piece in self._pieces.values() if piece.session is not None)
         return min(named, key=_outward, default=None)
 
+    @property
+    def session(self) -> SessionKey | None:
+        """The session that its own spans name."""
+        own = self.own
+        return own.session if own is not None else None
+
     def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
         """What is above the call: an agent, and the calls that the span around it lists."""
         self.agent = agent
@@ -222,6 +242,7 @@ class Call:
             outer.evidence,
         )
         agent, control, request_id = outer.agent, outer.control, outer.request_id
+        gaps = gaps or outer.cut
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = next((p.arguments for p in pieces if p.arguments is not None), None)
@@ -229,6 +250,7 @@ class Call:
             agent = next((p.agent for p in pieces if p.agent), "")
             error = any(p.error for p in pieces)
             control = any(p.control for p in pieces)
+            gaps = gaps or any(p.cut for p in pieces)
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED

@@ -308,6 +308,13 @@ class Pipeline:
             tree.hint(hint, span.span_id)
         elif told is None:
             return
+        self._settle_loose(trace, tree, now, verdicts)
+
+    def _settle_loose(
+        self, trace: Trace, tree: Tree, now: int, verdicts: list[Verdict]
+    ) -> None:
+        """More is known of a split trace: its calls whose session may change are looked at."""
+        tree.loosened = False
         for call in list(tree.loose.values()):
             self._settle(trace, tree, call, now, verdicts)
 
@@ -386,6 +393,8 @@ class Pipeline:
         """Calls look at what is above them by now; what is new of them is told."""
         for call in self._joiner.rise(tree, calls, verdicts):
             self._settle(trace, tree, call, now, verdicts, switch)
+        if tree.loosened:
+            self._settle_loose(trace, tree, now, verdicts)
 
     def _settle(
         self,
@@ -401,14 +410,17 @@ class Pipeline:
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
         new = call.tool_call(trace.place[1], key, source, attributes, gaps=trace.sampled)
+        if call.withdrawn and new.evidence is Evidence.REQUESTED:
+            return
         old, call.judged = call.judged, new
         if old is None:
             self._first(trace, call, new, now, verdicts, switch)
         elif old.session != key:
             verdicts += self._retract(old)
-            verdicts += self.monitor.observe(new, now, quiet=self.quiet)
+            named = None if trace.split else trace.named
+            verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
         elif self._differs(old, new):
-            self._amend(old, new, now, verdicts)
+            self._amend(trace, old, new, now, verdicts)
 
     def _first(
         self,
@@ -433,11 +445,14 @@ class Pipeline:
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts)
 
-    def _amend(self, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]) -> None:
+    def _amend(
+        self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
+    ) -> None:
         """More is known of a call than the monitor was told."""
         if old.arguments is None and new.arguments is not None:
             self._cover("arguments_late")
-        verdicts += self.monitor.amend(new.session, old.span_id, new, now)
+        named = None if trace.split else trace.named
+        verdicts += self.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:
             verdicts += self.monitor.learn(
                 new.session, now, attributes=new.attributes, start_ns=new.start_ns
@@ -475,7 +490,7 @@ class Pipeline:
         return key, source
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
-        return self.monitor.retract(call.session, call.span_id)
+        return self.monitor.retract(call)
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -516,6 +531,7 @@ class Pipeline:
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)
+                other.judged, other.withdrawn = None, True
 
     def _count_missing(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """What was announced, by a model or by a call's parent id, and never came."""

@@ -240,4 +240,5 @@ def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -
         attributes=span.resource.attributes,
         session=None,
         session_from="",
+        cut=span.dropped > 0,
     )

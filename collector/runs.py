@@ -244,7 +244,8 @@ def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
     """Judgements of a run that made no call: a monitor never hears of such a session."""
     [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
     session = Session(nothing.session, nothing, 0)
-    session.see(nothing, 0)
+    if nothing.agent:
+        session.name(nothing.agent, 0, nothing.span_id)
     session.ended, session.started_ns, session.last_ns = "input_end", 0, 0
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),

@@ -164,7 +164,7 @@ class Sessions:
         trace.split = tree.split = True
         for told in tree.told.values():
             tree.hint(told, told.span_id)
-        tree.loose.update((id(call), call) for call in tree.calls.values())
+        tree.loosen()
         for span_id in tree.calls:
             tree.wait_on_top(span_id)
 

@@ -74,6 +74,7 @@ class Tree:
         "calls",
         "hints",
         "loose",
+        "loosened",
         "parents",
         "split",
         "stops",
@@ -99,6 +100,8 @@ class Tree:
         """Span that has not come -> spans of calls whose way up ends there."""
         self.hints: dict[bytes, Told] = {}
         """Span -> the session told by the earliest span below it; kept once a trace is split."""
+        self.loosened = False
+        """True where more calls are loose than were last looked at."""
         self.loose: dict[int, Call] = {}
         """Calls of a split trace whose session may still change."""
 
@@ -143,6 +146,11 @@ class Tree:
             if known is not None and known <= told:
                 return
             self.hints[above] = told
+
+    def loosen(self) -> None:
+        """What was told may be of any call by now: all are loose until they are looked at again."""
+        self.loosened = True
+        self.loose.update((id(call), call) for call in self.calls.values())
 
     def shrink(self) -> None:
         """Forgets the older half of the spans, and all that hangs on them."""

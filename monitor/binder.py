@@ -41,6 +41,9 @@ class Binder:
         self._asked = before.keys() if before is not None else frozenset[str]()
         """What older sessions may still bind on."""
         self._cache: dict[tuple[int, str], _Found] = {}
+        self._by_agent = any(
+            AGENT_ATTRIBUTE in judge.spec.match.keys for judge in self.judges.values()
+        )
 
     def keys(self) -> frozenset[str]:
         """Attribute keys, of any span, that a binding may depend on."""
@@ -58,8 +61,8 @@ class Binder:
         """
         return self._find(attributes, agent).judges
 
-    def may_bind_more(self, attributes: Mapping[str, Any], agent: str) -> bool:
-        """True where a spec is not bound only because a fact it asks for is not known yet."""
+    def may_change(self, attributes: Mapping[str, Any], agent: str) -> bool:
+        """True where another span of the session may bind a spec, or rename who it was bound for."""
         return self._find(attributes, agent).more
 
     def _find(self, attributes: Mapping[str, Any], agent: str) -> _Found:
@@ -69,19 +72,9 @@ class Binder:
             if len(self._cache) >= _CACHE_MAX:
                 self._cache.clear()
             judges = self._choose(attributes, agent)
-            more = self._waits(attributes, agent)
+            more = len(judges) < len(self.judges) or self._by_agent
             found = self._cache[key] = _Found(attributes, judges, more)
         return found
-
-    def _waits(self, attributes: Mapping[str, Any], agent: str) -> bool:
-        """True where all that is known of a spec's rules holds, and something is unknown."""
-        seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
-        for judge in self.judges.values():
-            rules = judge.spec.match.rules
-            known = [matches(seen[name]) for name, matches in rules if name in seen]
-            if len(known) < len(rules) and all(known):
-                return True
-        return False
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes

@@ -12,13 +12,13 @@ from monitor.records import ToolCall, Verdict
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
 from monitor.session.log import Names, Texts
-from monitor.session.session import Session
+from monitor.session.session import Binds, Session
 from monitor.spec.spec import Spec
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
 
-HELD_MAX = 64
-"""Calls of a session no spec matches yet, kept with their arguments for a late binding."""
+HELD_MAX = 256
+"""Calls of a session that another spec may match, kept with their arguments for a late binding."""
 
 AHEAD_MAX_NS = 60 * SECOND
 """Clocks of two hosts differ by less, or one of them is wrong."""
@@ -70,18 +70,46 @@ class Court:
         agent = session.known_agent
         if session.bound_on is attributes and session.bound_as == agent:
             return []
-        session.bound_on, session.bound_as = attributes, agent
+        renamed = session.bound_as != agent
+        session.bind_on(attributes, agent)
         first, binder = session.binder is None, session.binder or self.binder
         session.binder = binder
         found = binder.bind(attributes, agent)
-        if first and (binder.may_bind_more(attributes, agent) or not found):
+        if first and (binder.may_change(attributes, agent) or not found):
             session.held = []
+        verdicts = self._unbind(session, binder, agent) if renamed and session.judges else []
         new = tuple(judge for judge in found if judge not in session.judges)
-        if not new:
-            return []
-        session.bound_late = session.bound_late or session.seen > 0
-        session.judges += new
-        return self._catch_up(session, new, now)
+        if new:
+            session.judges = session.judges + new if session.judges else found
+            verdicts += self._catch_up(session, new, now)
+        elif not session.judges and session.seen and not session.judgements:
+            for call in session.held or ():
+                self._judge(session, self._unbound, call, now, quiet=True)
+        return verdicts
+
+    def rebind(self, session: Session, now: int) -> list[Verdict]:
+        """The same where the session may have got another name."""
+        return [] if session.bound_on is None else self.bind(session, session.bound_on, now)
+
+    def _unbind(self, session: Session, binder: Binds, agent: str) -> list[Verdict]:
+        """Specs that were bound for a name which turns out not to be the session's are let go.
+
+        Where one of their verdicts is final they stay: final counters never change.
+        """
+        facts = session.attributes
+        wanted = {judge for each in facts for judge in binder.bind(each, agent)}
+        verdicts: list[Verdict] = []
+        for judge in session.judges:
+            found = session.under(judge)
+            if judge in wanted or any(each.counted for each in found):
+                continue
+            session.judges = tuple(each for each in session.judges if each is not judge)
+            for judgement in found:
+                for place in range(len(judgement.log)):
+                    verdicts += self._ledger.withdrawn(session, judgement, place)
+                session.remove(judgement)
+                self._ledger.leave(judgement)
+        return verdicts
 
     def _catch_up(self, session: Session, new: Sequence[Judge], now: int) -> list[Verdict]:
         """Judges the calls that came before their specs were bound."""
@@ -89,6 +117,7 @@ class Court:
         lost = session.seen - len(held)
         unbound = session.judgement(self._unbound, "")
         if unbound is not None:
+            session.bound_late = session.bound_late or unbound.counted
             session.remove(unbound)
             self._ledger.leave(unbound)
         if lost:
@@ -246,54 +275,93 @@ class Court:
 
     # --- corrections ---------------------------------------------------------------------------
 
-    def amend(
-        self, session: Session, span_id: bytes, call: ToolCall, now: int
-    ) -> list[Verdict]:
-        """The call judged by `span_id` is read anew, from a fuller span of it."""
+    def amend(self, session: Session, old: ToolCall, call: ToolCall, now: int) -> list[Verdict]:
+        """The call that was judged as `old` is read anew, from a fuller span of it."""
         for place, held in enumerate(session.held or ()):
-            if held.span_id == span_id and session.held is not None:
+            if held.span_id == old.span_id and session.held is not None:
                 session.held[place] = call
         verdicts: list[Verdict] = []
         for judge in session.judges or (self._unbound,):
-            verdicts += self._amend(session, judge, span_id, call, now)
+            verdicts += self._amend(session, judge, old, call, now)
+        _tighten(session, old)
         return verdicts
 
     def _amend(
-        self, session: Session, judge: Judge, span_id: bytes, call: ToolCall, now: int
+        self, session: Session, judge: Judge, old: ToolCall, call: ToolCall, now: int
     ) -> list[Verdict]:
         """The same under one spec, which may name the call only now, or no longer."""
+        found = self._find(session, judge, old)
         token, part = self._token(judge, call), _part(judge, call)
         verdicts: list[Verdict] = []
-        for judgement in session.under(judge):
-            place = judgement.log.find(span_id)
-            if place is None:
-                continue
-            if token is None or judgement.part != part:
-                verdicts += self._take_out(session, judgement, place)
-                continue
-            tool = self._names.number(call.tool)
-            changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
-            self._keep(judgement, call)
-            return verdicts + self._tell(session, judgement, changes)
+        if found is not None:
+            judgement, place = found
+            if token is not None and judgement.part == part:
+                return self._read_anew(session, judgement, place, call, token, now)
+            verdicts = self._take_out(session, judgement, place)
+        elif self._came_late(session, judge, old, now):
+            return []
         return [*verdicts, *(self._judge(session, judge, call, now, quiet=False) or ())]
 
-    def retract(self, session: Session, span_id: bytes) -> list[Verdict]:
-        """The step judged by `span_id` was no call: what follows is judged without it."""
+    def _find(
+        self, session: Session, judge: Judge, call: ToolCall
+    ) -> tuple[Judgement, int] | None:
+        """The judgement that holds a call's step, and its place there."""
+        for judgement in session.under(judge):
+            place = judgement.log.find(call.span_id)
+            if place is not None:
+                return judgement, place
+        return None
+
+    def _read_anew(
+        self,
+        session: Session,
+        judgement: Judgement,
+        place: int,
+        call: ToolCall,
+        token: int,
+        now: int,
+    ) -> list[Verdict]:
+        late, judge = judgement.late, judgement.judge
+        tool = self._names.number(call.tool)
+        changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
+        self._keep(judgement, call)
+        if judgement.pair is not None:
+            judgement.pair.late += judgement.late - late
+        return self._tell(session, judgement, changes)
+
+    def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
+        """True for a call whose step is folded: it stays as it was judged, and is counted."""
+        if self._token(judge, old) is None:
+            return False
+        judgement = session.judgement(judge, _part(judge, old))
+        base = judgement.base if judgement is not None else None
+        if judgement is None or base is None or _at(judge, old, now) > base.at:
+            return False
+        judgement.late += 1
+        if judgement.pair is not None:
+            judgement.pair.late += 1
+        return True
+
+    def retract(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
+        """The step of a call was no call: what follows is judged without it."""
         for number, held in enumerate(session.held or ()):
-            if held.span_id == span_id and session.held is not None:
+            if held.span_id == call.span_id and session.held is not None:
                 del session.held[number]
                 self._held -= 1
                 break
-        session.seen -= 1
+        session.unsee(call)
         verdicts: list[Verdict] = []
         judged = False
-        for judgement in session.judgements:
-            place = judgement.log.find(span_id)
-            if place is not None:
-                judged = judged or bool(session.judges)
-                verdicts += self._ledger.withdrawn(session, judgement, place)
-                verdicts += self._take_out(session, judgement, place)
+        for judge in session.judges or (self._unbound,):
+            found = self._find(session, judge, call)
+            if found is None:
+                self._came_late(session, judge, call, now)
+                continue
+            judged = judged or judge is not self._unbound
+            verdicts += self._ledger.withdrawn(session, *found)
+            verdicts += self._take_out(session, *found)
         session.judged -= judged
+        _tighten(session, call)
         return verdicts
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
@@ -340,7 +408,23 @@ class Court:
                 blind = FOREVER if target.gaps else judgement.blind_ns
                 verdicts += self._tell(target, judgement, judgement.join(blind))
         self._ledger.relabel(target)
-        return verdicts
+        return verdicts + self.rebind(target, now)
+
+
+def _tighten(session: Session, gone: ToolCall) -> None:
+    """The session's times are those of its calls, where a spec holds them all.
+
+    Where one does not, the times of a reading that is gone may stay.
+    """
+    if gone.start_ns > session.started_ns and gone.end_ns < session.last_ns:
+        return
+    for judge in {each.judge for each in session.judgements}:
+        logs = [each.log for each in session.under(judge)]
+        spans = [log.span() for log in logs if len(log)]
+        if spans and sum(map(len, logs)) == session.seen:
+            session.started_ns = min(start for start, _ in spans)
+            session.last_ns = max(end for _, end in spans)
+            return
 
 
 def _part(judge: Judge, call: ToolCall) -> str:

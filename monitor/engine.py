@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.binder import Binder
 from monitor.court import Court
@@ -15,7 +15,7 @@ from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names
 from monitor.session.report import judgement_object
-from monitor.session.session import Ended, Session
+from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
 from monitor.session.table import Table
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
@@ -34,6 +34,27 @@ EVICTED_MAX = 100_000
 
 Named = tuple[int, bytes, str]
 """A span that names an agent: (start in Unix nanoseconds, span id, name)."""
+
+
+class _Heard(NamedTuple):
+    """What spans that are no call have told of a session that has made none yet."""
+
+    now: int
+    start_ns: int
+    """When the earliest of them began."""
+    named: Named | None
+    attributes: tuple[Mapping[str, Any], ...]
+
+    def and_(self, other: _Heard) -> _Heard:
+        """Both together."""
+        names = [each.named for each in (self, other) if each.named is not None]
+        known = {id(each): each for each in (*self.attributes, *other.attributes)}
+        return _Heard(
+            max(self.now, other.now),
+            min(self.start_ns, other.start_ns),
+            min(names, default=None),
+            tuple(known.values())[:ATTRIBUTES_MAX],
+        )
 
 
 class Monitor:
@@ -68,8 +89,8 @@ class Monitor:
         self._timekeeper.use(self.binder.judges.values())
         self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
         self._due: list[tuple[int, SessionKey]] = []
-        self._quiet: OrderedDict[SessionKey, int] = OrderedDict()
-        """Sessions that were heard of and have made no call, with when they were last."""
+        self._quiet: OrderedDict[SessionKey, _Heard] = OrderedDict()
+        """Sessions that were heard of and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
         self._news: list[Verdict] = []
@@ -130,8 +151,8 @@ class Monitor:
             a call that belongs before them can cause. A call no spec judges gives none.
         """
         session = self._session(call, now)
-        if named is not None and session.name(named[2], named[0], named[1]):
-            self._ledger.relabel(session)
+        if named is not None or call.agent:
+            self._name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
             verdicts = self._court.take(session, call, now, quiet=quiet)
         else:
@@ -151,31 +172,56 @@ class Monitor:
         """The call's session, opened or woken if need be."""
         session = self._table.live(call.session)
         if session is None:
-            session = self._wake(call.session) or self._open(call, now)
+            session = self._wake(call.session, now) or self._open(call, now)
         else:
             self._table.touch(call.session)
-        if session.see(call, now):
+        session.see(call, now)
+        if call.gaps or call.start_ns < self.started_ns:
+            self._join(session, call)
+        return session
+
+    def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
+        """The session's agent is the one that its earliest span names.
+
+        A call's agent may be told by a span above it, which is not where the call began: `named`
+        knows that span, so the call itself is asked only where there is none.
+        """
+        if named is None:
+            if not call.agent:
+                return
+            named = call.start_ns, call.span_id, call.agent
+        if session.name(named[2], named[0], named[1]):
             self._ledger.relabel(session)
+
+    def _join(self, session: Session, call: ToolCall) -> None:
+        """The session was joined in the middle, where a call shows it."""
         if call.gaps:
             self._court.join(session, gaps=True)
         elif call.start_ns < self.started_ns:
             self._court.join(session)
-        return session
 
     def _open(self, call: ToolCall, now: int) -> Session:
-        self._quiet.pop(call.session, None)
         session = Session(call.session, call, now)
         self._table.add(session)
-        while (old := self._table.excess()) is not None:
-            self._evicted += self._finish(old, "evicted", now)
+        self._evict(now)
+        heard = self._quiet.pop(call.session, None)
+        if heard is not None:
+            self._news += self._tell(session, heard, now)
         return session
 
-    def _wake(self, key: SessionKey) -> Session | None:
+    def _wake(self, key: SessionKey, now: int) -> Session | None:
         """An ended session that goes on, with all it knew."""
         session = self._table.wake(key)
         if session is not None:
+            session.touched_ns = max(now, session.touched_ns)
             self._ledger.reopen(session)
+            self._evict(now)
         return session
+
+    def _evict(self, now: int) -> None:
+        """The least recently active sessions end while there are more than may be live."""
+        while (old := self._table.excess()) is not None:
+            self._evicted += self._finish(old, "evicted", now)
 
     def _queue(self, session: Session, now: int) -> None:
         """The session is looked at again when its verdicts may be final."""
@@ -199,23 +245,44 @@ class Monitor:
         Returns:
             Verdicts of calls that had to wait for a spec.
         """
+        heard = _Heard(now, start_ns, named, (attributes,))
         session = self._table.live(key)
         if session is None:
-            self._hear(key, now)
+            self._hear(key, heard)
             return self._with_news([])
         session.told_by(session_from)
-        if start_ns < self.started_ns:
+        verdicts = self._tell(session, heard, now)
+        if not session.queued:
+            self._queue(session, now)
+        return self._with_news(verdicts)
+
+    def _tell(self, session: Session, heard: _Heard, now: int) -> list[Verdict]:
+        """A session is told what was heard of it."""
+        if heard.start_ns < self.started_ns:
             self._court.join(session)
+        named = heard.named
         if named is not None and session.name(named[2], named[0], named[1]):
             self._ledger.relabel(session)
-        return self._with_news(self._court.bind(session, attributes, now))
+        verdicts: list[Verdict] = []
+        for attributes in heard.attributes:
+            verdicts += self._court.bind(session, attributes, now)
+        return verdicts
 
-    def _hear(self, key: SessionKey, now: int) -> None:
+    def _hear_of(self, key: SessionKey, heard: _Heard, now: int) -> None:
+        """What was heard of a session that turns out to be another one."""
+        session = self._table.live(key)
+        if session is None:
+            self._hear(key, heard)
+        else:
+            self._news += self._tell(session, heard, now)
+
+    def _hear(self, key: SessionKey, heard: _Heard) -> None:
         """A session that has made no call yet, if it is none that has ended."""
         quiet = self._quiet
         if self._table.find(key) is not None:
             return
-        quiet[key] = now
+        known = quiet.get(key)
+        quiet[key] = known.and_(heard) if known is not None else heard
         quiet.move_to_end(key)
         if len(quiet) > QUIET_MAX:
             quiet.popitem(last=False)
@@ -227,17 +294,20 @@ class Monitor:
         Returns:
             False where they stay apart, because a part of them is folded already.
         """
-        if self._quiet.pop(old, None) is not None:
-            self._hear(new, now)
+        heard = self._quiet.pop(old, None)
         moved = self._table.live(old)
         if moved is None:
+            if heard is not None:
+                self._hear_of(new, heard, now)
             return True
-        self._quiet.pop(new, None)
-        target = self._table.live(new) or self._wake(new)
+        target = self._table.live(new) or self._wake(new, now)
         if target is None:
             self._table.rename(old, new)
             moved.told_by(session_from)
             self._queue(moved, now)
+            heard = self._quiet.pop(new, None)
+            if heard is not None:
+                self._news += self._tell(moved, heard, now)
             self._reconsider(moved, now)
             return True
         if any(judgement.base is not None for judgement in moved.judgements):
@@ -254,33 +324,41 @@ class Monitor:
         self._queue(target, now)
         return True
 
-    def amend(self, key: SessionKey, span_id: bytes, call: ToolCall, now: int) -> list[Verdict]:
+    def amend(
+        self, old: ToolCall, call: ToolCall, now: int, named: Named | None = None
+    ) -> list[Verdict]:
         """A fuller span of a judged call has come: its step is read anew, in its new place.
 
+        A step that is folded by now stays as it was judged, and is counted as late.
+
         Args:
-            key: the session it was judged in.
-            span_id: the span it was judged by.
-            call: the call as it is known now.
+            old: the call as it was observed, or last amended.
+            call: the call as it is known now, in the same session.
             now: time of receipt.
+            named: the earliest span of the call's trace that names an agent.
 
         Returns:
             The verdicts that changed.
         """
-        session = self._table.find(key)
+        session = self._table.live(old.session) or self._wake(old.session, now)
         if session is None:
             return []
-        if session.see(call, session.touched_ns):
-            self._ledger.relabel(session)
-        verdicts = self._court.amend(session, span_id, call, now)
+        session.see_again(old, call)
+        self._name(session, call, named)
+        self._join(session, call)
+        verdicts = self._court.amend(session, old, call, now)
+        verdicts += self._court.rebind(session, now)
+        if not session.queued:
+            self._queue(session, now)
         self._reconsider(session, now)
         return verdicts
 
-    def retract(self, key: SessionKey, span_id: bytes) -> list[Verdict]:
-        """A step turned out to be no call: what follows it is judged anew without it."""
-        session = self._table.find(key)
+    def retract(self, call: ToolCall) -> list[Verdict]:
+        """A judged call turned out to be none: what follows it is judged anew without it."""
+        session = self._table.find(call.session)
         if session is None:
             return []
-        verdicts = self._court.retract(session, span_id)
+        verdicts = self._court.retract(session, call, session.touched_ns)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -336,7 +414,7 @@ class Monitor:
         before = now - self.limits.idle_ns
         while (session := self._table.idle(before)) is not None:
             finished += self._finish(session, "idle", now)
-        while self._quiet and next(iter(self._quiet.values())) <= before:
+        while self._quiet and next(iter(self._quiet.values())).now <= before:
             self._quiet.popitem(last=False)
             self.without_calls += 1
         self._table.forget(before - self.limits.idle_ns)
@@ -388,7 +466,7 @@ class Monitor:
         self._court.release(session)
         self._news += self._timekeeper.finish(session, ended, now)
         judgements = session.judgements
-        if not any(each.finished for each in judgements):
+        if not any(each.ending for each in judgements):
             self.without_spec += session.without_spec
         events = [self._ledger.finish(session, each, ended, now) for each in judgements]
         self._table.bury(session)

@@ -170,10 +170,9 @@ class Ledger:
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
-            if judgement.finished:
-                pair.move(judgement.share, NO_SHARE)
-            else:
-                self._finish(judgement, finished, now)
+            if not judgement.ending:
+                self._finish(judgement, finished)
+            judgement.ending = self._totals.hold(pair, judgement.share, finished, now)
             judgement.share, judgement.pair = NO_SHARE, None
         return SessionFinished(
             session.key,
@@ -186,19 +185,19 @@ class Ledger:
             tuple(_said(each.missed) for each in missed_of(judgement)),
         )
 
-    def _finish(self, judgement: Judgement, finished: Finished, now: int) -> None:
-        """Its final scores go to the sums, once: what comes after the end changes no counter."""
+    def _finish(self, judgement: Judgement, finished: Finished) -> None:
+        """Its final scores are counted, once: what comes after the end changes no counter."""
         pair, last = judgement.pair, len(judgement.log) - 1
         assert pair is not None
-        judgement.finished = True
         undone = compensated(judgement)
         pair.compensations += undone.count if undone else 0
         exemplar = _exemplar(judgement, last) if last >= 0 else None
-        self._totals.finish(pair, judgement.share, finished, now, exemplar)
+        self._totals.finish(pair, finished, exemplar)
 
     def reopen(self, session: Session) -> None:
-        """An ended session goes on: it counts as live again."""
+        """An ended session goes on: it counts as live again, and as ended no more."""
         for judgement in session.judgements:
+            self._totals.let_go(judgement.ending)
             self.enter(session, judgement)
             self.share(judgement)
 

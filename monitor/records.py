@@ -115,7 +115,8 @@ class ToolCall(NamedTuple):
     session_from: str = ""
     """Where the session id comes from: an attribute's name, or "trace"."""
     gaps: bool = False
-    """True where others of the session's calls may be missing (a sampled trace)."""
+    """True where others of its session's calls may be missing: its trace is sampled, or the
+    sender dropped attributes of its span, which may have told the session."""
 
 
 @dataclass(frozen=True, slots=True)

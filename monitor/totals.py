@@ -7,7 +7,7 @@ Means are exact however long the process lives: a score is added as an integer m
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
@@ -312,7 +312,8 @@ class Totals:
         """How many pairs each agent has."""
         self._hold_ns = hold_ns
         self._pairs_max = pairs_max
-        self._held: deque[_Held] = deque()
+        self._held: OrderedDict[int, _Held] = OrderedDict()
+        self._endings = 0
         self._sweep_ns = 0
         self._to_clear: list[Pair] = []
 
@@ -358,28 +359,35 @@ class Totals:
         found = [holder.share for pair, _ in tops[:most] for holder in pair.worst.top(most)]
         return sorted(found, key=_badness, reverse=True)[:most]
 
-    def finish(
-        self,
-        pair: Pair,
-        share: Share,
-        scores: Finished,
-        now: int,
-        exemplar: Exemplar | None = None,
-    ) -> None:
-        """Counts a finished session; its share stays in the live means for the hold time."""
+    def finish(self, pair: Pair, scores: Finished, exemplar: Exemplar | None = None) -> None:
+        """Counts a finished session."""
         pair.finished += 1
         pair.outcomes[scores.outcome] += 1
-        pair.tally(scores, 1)
         pair.spread(scores, exemplar)
-        self._held.append(_Held(now + self._hold_ns, pair, share, scores))
+
+    def hold(self, pair: Pair, share: Share, scores: Finished, now: int) -> int:
+        """A session that ended stays in the means for the hold time.
+
+        Returns:
+            A number to `let_go` of it by, from 1.
+        """
+        pair.tally(scores, 1)
+        self._endings += 1
+        self._held[self._endings] = _Held(now + self._hold_ns, pair, share, scores)
+        return self._endings
+
+    def let_go(self, number: int) -> None:
+        """Takes a held session out of the means, if it is still there: it goes on."""
+        old = self._held.pop(number, None)
+        if old is not None:
+            old.pair.move(old.share, NO_SHARE)
+            old.pair.tally(old.scores, -1)
 
     def expire(self, now: int) -> None:
         """Takes sessions whose hold time is over out of the means, and forgets idle pairs."""
         held = self._held
-        while held and held[0].until <= now:
-            old = held.popleft()
-            old.pair.move(old.share, NO_SHARE)
-            old.pair.tally(old.scores, -1)
+        while held and next(iter(held.values())).until <= now:
+            self.let_go(next(iter(held)))
         self._clear_up()
         if now >= self._sweep_ns:
             self._sweep_ns = now + _SWEEP_NS

@@ -8,7 +8,7 @@ Old calls are folded into the checkpoint, so a session's memory does not grow wi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from monitor.automaton.position import Outcome, Position
@@ -21,6 +21,7 @@ from monitor.session.log import Log
 from monitor.session.run import Run
 from monitor.session.scoring import episode
 from monitor.session.siblings import SIBLINGS_MAX
+from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
 from monitor.totals import NO_SHARE, Pair
 
@@ -50,6 +51,7 @@ CONDENSED_MAX = 512
 """PC+HLR needs the condensed path; beyond this many steps it is given up, all else stays exact."""
 
 _CODE = 0x0F
+_UNJUDGED = _CODE
 _RAISED = 0x40
 _FINAL = 0x80
 
@@ -75,6 +77,21 @@ class Step(NamedTuple):
     code: int
     before: Position
     after: Position
+
+
+class _Stretch(NamedTuple):
+    """A part of the log that is stepped in one go."""
+
+    first: int
+    end: int
+    together: bool
+    """True for a group of overlapping siblings."""
+
+
+def _singles(start: int, end: int) -> Iterator[_Stretch]:
+    """Steps that overlap no sibling, in stretches no longer than from stop to stop."""
+    for first in range(start, end, STOP_EVERY):
+        yield _Stretch(first, min(first + STOP_EVERY, end), together=False)
 
 
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
@@ -149,11 +166,12 @@ class Judgement:
     __slots__ = (
         "_joined",
         "_rival",
+        "_stops",
         "_swapped",
         "base",
         "blind_ns",
         "counted",
-        "finished",
+        "ending",
         "head",
         "judge",
         "late",
@@ -190,11 +208,15 @@ class Judgement:
             else None
         )
         """The other reading of a doubtful session; `head` is the one with fewer harms."""
+        self._stops: Stops | None = None
         self._swapped = False
         """True while the head reads the session as joined in the middle, and may be wrong."""
         self.late = 0
-        self.finished = False
-        """True once the metrics have its final scores: a session that goes on gives no others."""
+        self.ending = 0
+        """By which number the metrics hold its scores since it last ended; 0 if it never has.
+
+        Final counters take the scores of the first ending only.
+        """
         self.counted = False
         """True once the metrics have counted it as a session."""
         self.outlook: Outlook | None = None
@@ -250,46 +272,37 @@ class Judgement:
         if self.base is not None and at < self.base.at:
             self.late += 1
             at = 1 + (self.log.at(len(self.log) - 1) if len(self.log) else self.base.at)
-        at = self._behind_parent(call, at)
-        place = self.log.insert(call, tool, token, at, now)
-        if self._lead_children(call):
-            place = self.log.find(call.span_id) or 0
-        return self._replay(place)
-
-    def _behind_parent(self, call: ToolCall, at: int) -> int:
-        """A call stands behind the call it is a part of, whatever their hosts' clocks say."""
-        begun = self.log.begun(call.trace_id, call.parent_span_id)
-        if begun is None or begun < at:
-            return at
-        self.judge.skewed += 1
-        return begun + 1
-
-    def _lead_children(self, call: ToolCall) -> bool:
-        """Calls that are parts of this one, and stand before it, go behind it."""
-        log = self.log
-        if not log.may_have_children(call.span_id):
-            return False
-        begun = log.begun(call.trace_id, call.span_id)
-        moved = log.move_children(call.trace_id, call.span_id, begun) if begun else 0
-        self.judge.skewed += moved
-        return moved > 0
+        placed = self.log.insert(call, tool, token, at, now)
+        self.log.set_mark(placed.place, _UNJUDGED)
+        self.judge.skewed += placed.moved
+        return self._replay(placed.first)
 
     def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
         """The step at `place` is read anew, from a fuller span of the same call."""
         log = self.log
         receipt, mark = log.receipt(place), log.mark(place)
+        if self.base is not None and at < self.base.at:
+            at = self._late_again(place)
         log.remove(place)
-        if self.base is not None:
-            at = max(at, self.base.at)
-        at = self._behind_parent(call, at)
-        log.set_mark(log.insert(call, tool, token, at, receipt), mark)
-        self._lead_children(call)
-        return self._replay(None)
+        placed = log.insert(call, tool, token, at, receipt)
+        log.set_mark(placed.place, mark)
+        self.judge.skewed += placed.moved
+        return self._replay(min(place, placed.first))
+
+    def _late_again(self, place: int) -> int:
+        """Where a step stays that belongs among folded ones, as is known only now."""
+        assert self.base is not None
+        if self.log.row(place).start < self.base.at:
+            return self.log.at(place)
+        self.late += 1
+        return self.base.at
 
     def retract(self, place: int) -> list[Change]:
         """The step at `place` was no call: what follows is judged without it."""
+        row = self.log.row(place)
         self.log.remove(place)
-        return self._replay(None)
+        moved = self.log.settle(row.trace_id, row.span_id)
+        return self._replay(min([place, *moved]))
 
     def join(self, blind_ns: int) -> list[Change]:
         """It is learnt that the session began before it was seen: its object is revised.
@@ -300,10 +313,11 @@ class Judgement:
             return []
         self.blind_ns = max(blind_ns, self.blind_ns)
         self._decide(joined=True)
-        return self._replay(None)
+        return self._replay(0)
 
     def _decide(self, *, joined: bool) -> None:
         """No more doubt about where the session began."""
+        self._stops = None
         self._joined, self._swapped, self._rival = joined, False, None
         if joined and self.base is not None:
             self.base.run.exact = False
@@ -312,28 +326,67 @@ class Judgement:
         """The run before the first step of the log."""
         return self.base.run.copy() if self.base else self._fresh(joined=self.joined)
 
-    def _replay(self, added: int | None) -> list[Change]:
-        """Steps the log again from the checkpoint; what differs is reported, `added` first."""
-        if self._rival is None:
-            self.head = self._origin()
-            return self._compare(self._walk(self.head), added)
-        plain, wide = self._fresh(joined=False), self._fresh(joined=True)
-        as_plain, as_wide = self._walk(plain), self._walk(wide)
-        self._swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
-        self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
-        return self._compare(as_wide if self._swapped else as_plain, added)
+    # --- stepping the log again ------------------------------------------------------------------
 
-    def walk(self) -> list[Step]:
-        """Steps the log from the checkpoint, in the order taken."""
-        return self._walk(self._origin())
+    def _replay(self, changed: int) -> list[Change]:
+        """Steps the log again from the step at `changed` on; what differs is reported.
+
+        A step that was not judged yet gets its first verdict, which comes before all others.
+        """
+        start, runs = self._rewind(changed)
+        news = self._walk(runs, start)
+        if len(runs) == 1:
+            (self.head,) = runs
+            return self._compare(news[0])
+        plain, wide = runs
+        swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
+        self.head, self._rival = (wide, plain) if swapped else (plain, wide)
+        if swapped == self._swapped:
+            return self._compare(news[swapped])
+        # It is read the other way from now on, and from its first step.
+        self._swapped = swapped
+        return self._compare(self.walk())
+
+    def _rewind(self, changed: int) -> tuple[int, tuple[Run, ...]]:
+        """A place up to `changed`, and the runs as they were there: one for each reading."""
+        stop = self._stops.before(changed) if self._stops is not None else None
+        if stop is not None:
+            return stop.place, tuple(run.copy() for run in stop.runs)
+        if self._rival is None:
+            return 0, (self._origin(),)
+        return 0, (self._fresh(joined=False), self._fresh(joined=True))
+
+    def _walk(self, runs: Sequence[Run], start: int) -> list[list[Step]]:
+        """Steps the log under each reading, with stops on the way: what is judged anew."""
+        news: list[list[Step]] = [[] for _ in runs]
+        for stretch in self._stretches(start):
+            if stretch.first >= STOP_EVERY:
+                self._stop(stretch.first, runs)
+            for run, steps in zip(runs, news, strict=True):
+                self._step(run, stretch, steps, news=True)
+        return news
+
+    def _stop(self, place: int, runs: Sequence[Run]) -> None:
+        if self._stops is None:
+            self._stops = Stops()
+        if self._stops.due(place):
+            self._stops.add(place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
         """The calls of the log as they are judged together, and where each group has led."""
-        run = self._origin()
-        for first, end in self.log.groups():
-            steps: list[Step] = []
-            self._walk_group(run, first, end, steps)
-            yield self._taken(steps), run.position
+        for steps, position in self._grouped(self._origin()):
+            yield self._taken(steps), position
+
+    def _grouped(
+        self, run: Run, end: int | None = None
+    ) -> Iterator[tuple[list[Step], Position]]:
+        for first, behind, together in self._stretches(0, end):
+            places = [first] if together else range(first, behind)
+            for place in places:
+                steps: list[Step] = []
+                until = behind if together else place + 1
+                self._step(run, _Stretch(place, until, together), steps)
+                yield steps, run.position
 
     def _taken(self, steps: list[Step]) -> list[Taken]:
         log, folded = self.log, self.folded
@@ -344,25 +397,58 @@ class Judgement:
             for each in steps
         ]
 
-    def _walk(self, run: Run) -> list[Step]:
+    def walk(self, end: int | None = None) -> list[Step]:
+        """Steps the log from the checkpoint, in the order taken, all of it or up to a place."""
+        return self._walked(self._origin(), end)
+
+    def _walked(self, run: Run, end: int | None = None) -> list[Step]:
         steps: list[Step] = []
-        for first, end in self.log.groups():
-            self._walk_group(run, first, end, steps)
+        for stretch in self._stretches(0, end):
+            self._step(run, stretch, steps)
         return steps
 
-    def _walk_group(self, run: Run, first: int, end: int, steps: list[Step]) -> None:
-        """Steps one group; where calls may be missing after it, it may have led anywhere."""
-        self._step_group(run, first, end, steps)
-        if self._joined and self.log.at(first) < self.blind_ns:
-            run.position = self.judge.anywhere
+    def _stretches(self, start: int, end: int | None = None) -> Iterator[_Stretch]:
+        """The log from one place to another, or to its end."""
+        end = len(self.log) if end is None else end
+        for first, behind in self.log.groups(start):
+            if first >= end:
+                break
+            yield from _singles(start, first)
+            start = min(behind, end)
+            yield _Stretch(first, start, together=True)
+        yield from _singles(start, end)
 
-    def _step_group(self, run: Run, first: int, end: int, steps: list[Step]) -> None:
-        """Steps one group; of overlapping siblings in the order that `siblings` chooses."""
+    def _step(
+        self, run: Run, stretch: _Stretch, steps: list[Step], *, news: bool = False
+    ) -> None:
+        """Steps one stretch; with `news` gives only what is judged otherwise than its mark says.
+
+        Where calls may be missing after a step, or after a group, it may have led anywhere.
+        """
+        judge, log = self.judge, self.log
+        blind = self.blind_ns if self._joined else 0
+        if stretch.together:
+            found = self._step_group(run, stretch.first, stretch.end)
+            steps += (s for s in found if not news or s.code != log.mark(s.place) & _CODE)
+            if log.at(stretch.first) < blind:
+                run.position = judge.anywhere
+            return
+        for place, token, mark, at in log.unpacked(stretch.first, stretch.end):
+            before = run.position
+            code = run.step(judge, token)
+            if not news or code != mark & _CODE:
+                steps.append(Step(place, code, before, run.position))
+            if at < blind:
+                run.position = judge.anywhere
+
+    def _step_group(self, run: Run, first: int, end: int) -> list[Step]:
+        """Steps overlapping siblings in the order that `siblings` chooses, if they are few."""
         judge, token_of = self.judge, self.log.token
-        if end - first == 1 or end - first > SIBLINGS_MAX or judge.watch is not None:
+        steps: list[Step] = []
+        if end - first > SIBLINGS_MAX or judge.watch is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
-            return
+            return steps
         judged = [place for place in range(first, end) if token_of(place) != CONTROL_TOKEN]
         times = self.log.times(first, end)
         chosen = judge.order(
@@ -377,22 +463,25 @@ class Judgement:
             place = judged[number]
             _step(run, judge, place, token_of(place), steps)
         run.position = chosen.end
+        return steps
 
-    def _compare(self, steps: list[Step], added: int | None) -> list[Change]:
+    def _compare(self, steps: list[Step]) -> list[Change]:
+        """Marks steps with what they are now; what is new or another than before."""
         log = self.log
-        marks = log.marks()
         changes: list[Change] = []
         for place, code, before, after in steps:
-            mark = marks[place]
-            if place != added and mark & _CODE == code:
+            mark = log.mark(place)
+            if mark & _CODE == code:
                 continue
             raised = code >= HARMFUL and not mark & _RAISED
             log.set_mark(place, mark & ~_CODE | code | (_RAISED if raised else 0))
-            old = None if place == added else mark & _CODE
+            old = None if mark & _CODE == _UNJUDGED else mark & _CODE
             final = bool(mark & _FINAL)
             changes.append(Change(place, old, code, raised, final, before, after))
         changes.sort(key=lambda change: (change.old is not None, change.place))
         return changes
+
+    # --- what time brings -------------------------------------------------------------------------
 
     def finalise(self, before: int, count: int | None = None) -> list[Step]:
         """Marks steps received up to `before` as final; returns the harmful ones among them.
@@ -409,16 +498,18 @@ class Judgement:
                 harmful = harmful or mark & _CODE >= HARMFUL
         if not harmful:
             return []
-        return [step for step in self.walk() if step.code >= HARMFUL and step.place in new]
+        found = self.walk(max(new) + 1)
+        return [step for step in found if step.code >= HARMFUL and step.place in new]
 
     def absorb(self, other: Judgement) -> list[Change]:
         """Takes over the calls of another judgement under the same spec, none of them folded."""
         assert other.base is None
         for index in range(len(other.log)):
             self.log.take(other.log, index)
+        self.log.settle_all()
         if other._joined:
             self._decide(joined=True)
-        return self._replay(None)
+        return self._replay(0)
 
     def open_receipt(self) -> int | None:
         """Earliest receipt of a step that is not final yet."""
@@ -437,9 +528,11 @@ class Judgement:
         count = 0
         while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
             count += 1
-        whole = max((end for _, end in log.groups() if end <= count), default=0)
-        if whole >= FOLD_LUMP:
-            self.fold_first(whole)
+        for first, end in log.groups():
+            if first < count < end:
+                count = first
+        if count >= FOLD_LUMP:
+            self.fold_first(count)
 
     @property
     def crowded(self) -> bool:
@@ -450,20 +543,24 @@ class Judgement:
         """Moves the first `count` steps into the checkpoint."""
         if self.base is None:
             self.base = Checkpoint(self._origin(), self.judge)
-        # After sixty-four calls a doubt is not worth carrying.
-        self._decide(joined=self.joined)
-        steps: list[Step] = []
-        timing = self.base.timing
-        for first, end in self.log.groups():
-            if first < count:
-                group: list[Step] = []
-                self._walk_group(self.base.run, first, min(end, count), group)
-                if timing is not None:
-                    timing.take(self._taken(group), self.base.run.position)
-                steps += group
-        for step in steps:
+        if self._rival is not None:
+            # After sixty-four calls a doubt is not worth carrying.
+            self._decide(joined=self.joined)
+        for step in self._folding(self.base, count):
             place = step.place
             self.base.take(self.judge, self.log.token(place), step, self.log.at(place))
-        if timing is not None:
-            timing.forget()
         self.log.forget(count)
+        if self._stops is not None:
+            self._stops.fold(count)
+
+    def _folding(self, base: Checkpoint, count: int) -> list[Step]:
+        """Steps the checkpoint's run, and its clocks where there are any, over what is folded."""
+        timing = base.timing
+        if timing is None:
+            return self._walked(base.run, count)
+        folded: list[Step] = []
+        for steps, position in self._grouped(base.run, count):
+            timing.take(self._taken(steps), position)
+            folded += steps
+        timing.forget()
+        return folded

@@ -1,6 +1,6 @@
 """The recent steps of one judgement, in call order, packed as integers.
 
-A step is a row of five unsigned 64-bit integers, 40 bytes: a tuple of the same content costs six
+A step is a row of four unsigned 64-bit integers, 32 bytes: a tuple of the same content costs eight
 times as much, and a monitor holds many sessions. Texts (call ids, and arguments while they are
 shown) are kept aside, by span id.
 """
@@ -14,25 +14,36 @@ from typing import Any, NamedTuple
 
 from monitor.records import Evidence, ToolCall
 
-__all__ = ["Log", "Names", "Row", "Texts"]
+__all__ = ["Log", "Names", "Placed", "Row", "Texts"]
 
-_WIDTH = 5
-_AT, _END, _RECEIPT, _SPAN, _META = range(_WIDTH)
+_WIDTH = 4
+_AT, _TIMES, _SPAN, _META = range(_WIDTH)
+
+# End and receipt are kept as distances from the place in the order: how long the call took, to the
+# nanosecond, and how much later it was received, in whole milliseconds of the clock. What does
+# not fit (calls of 18 minutes, receipts hours later, clocks that are wrong) is kept aside.
+_LENGTH_BITS = 40
+_LENGTH = (1 << _LENGTH_BITS) - 1
+_MILLISECOND = 1_000_000
+_FAR = (1 << 24) - 1
 
 # What the last integer of a row holds, from its lowest bit on.
+_CONTEXT = (1 << 20) - 1
 _SHORT = (1 << 16) - 1
-_TOOL_SHIFT = 16
-_ERROR_SHIFT = 32
-_EVIDENCE_SHIFT = 33
-_MOVED_SHIFT = 35
-_TOKEN_SHIFT = 36
-_MARK_SHIFT = 52
+_TOOL_SHIFT = 20
+_ERROR_SHIFT = 36
+_EVIDENCE_SHIFT = 37
+_MOVED_SHIFT = 39
+_TOKEN_SHIFT = 40
+_MARK_SHIFT = 56
 _MARK = 0xFF
 
 _CONTEXT_BYTES = 24
 """A trace id and a parent's span id."""
 _NO_PARENT = bytes(8)
 _LOOK_BACK = 4
+_DEPTH_MAX = 8
+"""Calls within calls that are moved with the outermost; and spans may claim to be in a circle."""
 _EVIDENCE = tuple(Evidence)
 
 
@@ -69,6 +80,34 @@ class Texts(NamedTuple):
     arguments: Mapping[str, Any] | None
 
 
+class _Moved(NamedTuple):
+    """A step that does not stand where it started."""
+
+    start: int
+    own: int
+    """Where it would stand by itself; it may stand behind, with the call it is a part of."""
+
+
+class _Step(NamedTuple):
+    """A row, unpacked as far as moving it needs."""
+
+    at: int
+    end: int
+    receipt: int
+    span: int
+    meta: int
+
+
+class Placed(NamedTuple):
+    """Where a step was added."""
+
+    place: int
+    first: int
+    """The first place where another step stands than before."""
+    moved: int
+    """Steps that do not stand where they started, because they are parts of others."""
+
+
 class Row(NamedTuple):
     """One step, unpacked. Times are Unix nanoseconds."""
 
@@ -89,14 +128,16 @@ class Row(NamedTuple):
 class Log:
     """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
 
-    __slots__ = ("_contexts", "_rows", "_starts", "_texts", "tail_end")
+    __slots__ = ("_contexts", "_far", "_moved", "_rows", "_texts", "tail_end")
 
     def __init__(self) -> None:
         self._rows = array("Q")
         self._contexts = b""
         self._texts: dict[int, Texts] | None = None
-        self._starts: dict[int, int] | None = None
-        """By span id, the starts of calls that do not stand where they started."""
+        self._moved: dict[int, _Moved] | None = None
+        """By span id."""
+        self._far: dict[int, tuple[int, int]] | None = None
+        """By span id, ends and receipts too far away to be packed."""
         self.tail_end = 0
         """When the last step, and the siblings it overlaps, have all ended."""
 
@@ -114,25 +155,39 @@ class Log:
         if call.span_id in self._contexts:
             return False
         rows = self._rows
-        row = self._pack(call, tool, token, at, receipt)
-        if rows:
-            if at <= rows[-_WIDTH]:
-                return False
-            if at < self.tail_end and _same_context(row[_META], rows[-1]):
-                return False
-        self.tail_end = row[_END]
-        rows.extend(row)
+        if rows and at <= rows[-_WIDTH]:
+            return False
+        span, end = int.from_bytes(call.span_id, "big"), call.end_ns
+        meta = self._meta(call, span, tool, token, at)
+        if at < self.tail_end and rows and self._siblings(meta, rows[-1]):
+            return False
+        self.tail_end = end
+        rows.extend((at, self._times(at, end, receipt, span), span, meta))
         return True
 
-    def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> int:
-        """Adds a call in its place, its mark 0 until judged; returns the place."""
-        return self._insert(self._pack(call, tool, token, at, receipt))
+    def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
+        """Adds a call in its place, its mark 0 until judged.
 
-    def _pack(
-        self, call: ToolCall, tool: int, token: int, at: int, receipt: int
-    ) -> tuple[int, ...]:
-        context = call.trace_id + (call.parent_span_id or _NO_PARENT)
+        It stands behind the call it is a part of, and before its own parts, whatever the clocks
+        of their hosts say.
+        """
         span = int.from_bytes(call.span_id, "big")
+        meta = self._meta(call, span, tool, token, at)
+        step = _Step(at, call.end_ns, receipt, span, meta)
+        begun = self._begun(call.trace_id, call.parent_span_id)
+        behind = begun is not None and begun >= at
+        if begun is not None and behind:
+            meta = self._move(step.span, step.meta, call.start_ns, at)
+            step = step._replace(at=begun + 1, meta=meta)
+        place = self._insert(step)
+        moved = self.settle(call.trace_id, call.span_id)
+        if moved:
+            place = self.find(call.span_id) or 0
+        return Placed(place, min([place, *moved]), behind + len(moved) // 2)
+
+    def _meta(self, call: ToolCall, span: int, tool: int, token: int, at: int) -> int:
+        """The last integer of a row, its mark 0."""
+        context = call.trace_id + (call.parent_span_id or _NO_PARENT)
         meta = tool << _TOOL_SHIFT | token << _TOKEN_SHIFT
         if call.error:
             meta |= 1 << _ERROR_SHIFT
@@ -141,13 +196,39 @@ class Log:
         if context != self._contexts:
             meta |= self._number(context)
         if at != call.start_ns:
-            meta |= 1 << _MOVED_SHIFT
-            self._starts = self._starts or {}
-            self._starts[span] = call.start_ns
-        return at, call.end_ns, receipt, span, meta
+            meta = self._move(span, meta, call.start_ns, at)
+        return meta
 
-    def _insert(self, row: tuple[int, ...]) -> int:
-        place = self._place(row[_AT], row[_END], row[_SPAN])
+    def _times(self, at: int, end: int, receipt: int, span: int) -> int:
+        """The second integer of a row."""
+        length, lag = end - at, receipt // _MILLISECOND - at // _MILLISECOND
+        if 0 <= length <= _LENGTH and 0 <= lag < _FAR:
+            return lag << _LENGTH_BITS | length
+        self._far = self._far or {}
+        self._far[span] = end, receipt
+        return _FAR << _LENGTH_BITS
+
+    def _unpack(self, place: int) -> _Step:
+        at, times, span, meta = self._rows[place * _WIDTH : (place + 1) * _WIDTH]
+        end, receipt = self._end_and_receipt(at, times, span)
+        return _Step(at, end, receipt, span, meta)
+
+    def _end_and_receipt(self, at: int, times: int, span: int) -> tuple[int, int]:
+        lag = times >> _LENGTH_BITS
+        if lag == _FAR and self._far is not None:
+            return self._far[span]
+        return at + (times & _LENGTH), (at // _MILLISECOND + lag) * _MILLISECOND
+
+    def _move(self, span: int, meta: int, start: int, own: int) -> int:
+        """Notes that a step does not stand where it started."""
+        self._moved = self._moved or {}
+        self._moved[span] = _Moved(start, own)
+        return meta | 1 << _MOVED_SHIFT
+
+    def _insert(self, step: _Step) -> int:
+        place = self._place(step.at, step.end, step.span)
+        at, end, receipt, span, meta = step
+        row = at, self._times(at, end, receipt, span), span, meta
         self._rows[place * _WIDTH : place * _WIDTH] = array("Q", row)
         return place
 
@@ -160,20 +241,21 @@ class Log:
         return bisect_left(range(size), (at, end, span), key=self._key)
 
     def _key(self, place: int) -> tuple[int, int, int]:
-        base, rows = place * _WIDTH, self._rows
-        return rows[base + _AT], rows[base + _END], rows[base + _SPAN]
+        step = self._unpack(place)
+        return step.at, step.end, step.span
 
     def take(self, other: Log, place: int) -> None:
         """Copies one step of another log to its place in this one."""
-        at, end, receipt, span, meta = other._raw(place)
+        step = other._unpack(place)
+        span, meta = step.span, step.meta
         number = self._number(other._context(meta))
-        self._insert((at, end, receipt, span, meta & ~_SHORT | number))
+        self._insert(step._replace(meta=meta & ~_CONTEXT | number))
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
-        if meta >> _MOVED_SHIFT & 1 and other._starts:
-            self._starts = self._starts or {}
-            self._starts[span] = other._starts[span]
+        if meta >> _MOVED_SHIFT & 1 and other._moved:
+            self._moved = self._moved or {}
+            self._moved[span] = other._moved[span]
 
     def keep(self, span_id: bytes, texts: Texts) -> None:
         """Keeps what of a step is text until the step is folded."""
@@ -182,13 +264,13 @@ class Log:
         self._texts[int.from_bytes(span_id, "big")] = texts
 
     def remove(self, place: int) -> None:
-        """Takes a step out."""
+        """Takes a step out; its parts stay where they stand until they are settled."""
         self._drop_aside(place)
         del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
 
     def forget(self, count: int) -> None:
         """Drops the first `count` steps, which the checkpoint now holds."""
-        if self._texts or self._starts:
+        if self._texts or self._moved or self._far:
             for place in range(count):
                 self._drop_aside(place)
         del self._rows[: count * _WIDTH]
@@ -197,45 +279,79 @@ class Log:
 
     def _drop_aside(self, place: int) -> None:
         span = self._rows[place * _WIDTH + _SPAN]
-        for aside in (self._texts, self._starts):
+        for aside in (self._texts, self._moved, self._far):
             if aside:
                 aside.pop(span, None)
 
     # --- parents and children ---------------------------------------------------------------------
 
-    def begun(self, trace_id: bytes, span_id: bytes) -> int | None:
+    def _begun(self, trace_id: bytes, span_id: bytes) -> int | None:
         """Where a step of the log stands; None where it is not there, or not by its start."""
         place = self.find(span_id) if span_id else None
         if place is None:
             return None
-        meta = self._rows[place * _WIDTH + _META]
-        if meta >> _MOVED_SHIFT & 1 or self._context(meta)[:16] != trace_id:
+        at, _, _, span, meta = self._unpack(place)
+        if self._context(meta)[:16] != trace_id:
             return None
-        return self.at(place)
+        start, own = self._origin(span, at, meta)
+        return at if start == own else None
 
-    def may_have_children(self, span_id: bytes) -> bool:
-        """False where no step in the log has this span for its parent: a quick look."""
-        return span_id in self._contexts
+    def _origin(self, span: int, at: int, meta: int) -> tuple[int, int]:
+        """When a step started, and where it would stand by itself."""
+        if meta >> _MOVED_SHIFT & 1 and self._moved:
+            return self._moved[span]
+        return at, at
 
-    def move_children(self, trace_id: bytes, span_id: bytes, at: int) -> int:
-        """Steps with this span for their parent that stand up to `at` go behind it.
+    def settle(self, trace_id: bytes, span_id: bytes, depth: int = _DEPTH_MAX) -> list[int]:
+        """The parts of a call go behind it, or where they stand by themselves if it is gone.
 
         Returns:
-            How many there were.
+            The places that steps were moved from or to.
         """
-        context = trace_id + span_id
-        for place in range(len(self)):
-            row = self._raw(place)
-            if row[_AT] > at or self._context(row[_META]) != context:
-                continue
-            if not row[_META] >> _MOVED_SHIFT & 1:
-                self._starts = self._starts or {}
-                self._starts[row[_SPAN]] = row[_AT]
-            del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
-            meta = row[_META] | 1 << _MOVED_SHIFT
-            self._insert((at + 1, row[_END], row[_RECEIPT], row[_SPAN], meta))
-            return 1 + self.move_children(trace_id, span_id, at)
-        return 0
+        if span_id not in self._contexts:
+            return []
+        begun = self._begun(trace_id, span_id)
+        moved: list[int] = []
+        for part in self._parts(trace_id + span_id):
+            if part != span_id:
+                moved += self._follow(trace_id, part, begun, depth)
+        return moved
+
+    def _parts(self, context: bytes) -> list[bytes]:
+        """Span ids of the steps of one trace that have one parent."""
+        contexts = self._contexts
+        numbers = {
+            number
+            for number in range(len(contexts) // _CONTEXT_BYTES)
+            if contexts.startswith(context, number * _CONTEXT_BYTES)
+        }
+        rows = self._rows
+        steps = zip(rows[_SPAN::_WIDTH], rows[_META::_WIDTH], strict=True)
+        found = [span for span, meta in steps if meta & _CONTEXT in numbers]
+        return [span.to_bytes(8, "big") for span in found]
+
+    def _follow(
+        self, trace_id: bytes, span_id: bytes, begun: int | None, depth: int
+    ) -> list[int]:
+        """One part of a call that stands at `begun`, and the parts of this part."""
+        place = self.find(span_id)
+        assert place is not None
+        step = self._unpack(place)
+        start, own = self._origin(step.span, step.at, step.meta)
+        new = own if begun is None else max(own, begun + 1)
+        if new == step.at:
+            return []
+        meta = self._move(step.span, step.meta, start, own)
+        del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
+        moved = [place, self._insert(step._replace(at=new, meta=meta))]
+        return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
+
+    def settle_all(self) -> None:
+        """The same for every step of the log, after many came at once."""
+        for place in range(len(self._contexts) // _CONTEXT_BYTES):
+            context = self._context(place)
+            if any(context[16:]) and self.find(context[16:]) is not None:
+                self.settle(context[:16], context[16:])
 
     # --- who a step belongs to -------------------------------------------------------------------
 
@@ -243,22 +359,28 @@ class Log:
         """Number of a (trace, parent) pair; siblings share one, so it is nearly always the last.
 
         Only the last few are compared: where every call has a parent of its own a full search
-        would make a session's cost grow with its length, and a repeated pair does no harm.
+        would make a session's cost grow with its length. So one pair may have several numbers.
         """
         contexts = self._contexts
         count = len(contexts) // _CONTEXT_BYTES
         for number in range(count - 1, max(-1, count - 1 - _LOOK_BACK), -1):
             if contexts.startswith(context, number * _CONTEXT_BYTES):
                 return number
-        if count > _SHORT:
-            return _SHORT
+        if count > _CONTEXT:
+            return _CONTEXT
         self._contexts = contexts + context
         return count
 
     def _context(self, meta: int) -> bytes:
         """The trace id and the parent's span id of a step."""
-        place = (meta & _SHORT) * _CONTEXT_BYTES
+        place = (meta & _CONTEXT) * _CONTEXT_BYTES
         return self._contexts[place : place + _CONTEXT_BYTES]
+
+    def _siblings(self, meta: int, other: int) -> bool:
+        """True where two steps are of one trace and have one parent."""
+        if not (meta ^ other) & _CONTEXT:
+            return True
+        return self._context(meta) == self._context(other)
 
     def _compact(self) -> None:
         """Forgets the contexts no step uses any more."""
@@ -266,7 +388,7 @@ class Log:
         for base in range(_META, len(self._rows), _WIDTH):
             meta = self._rows[base]
             number = numbers.setdefault(self._context(meta), len(numbers))
-            self._rows[base] = meta & ~_SHORT | number
+            self._rows[base] = meta & ~_CONTEXT | number
         self._contexts = b"".join(numbers)
 
     # --- reading -----------------------------------------------------------------------------------
@@ -276,8 +398,8 @@ class Log:
         return at
 
     def receipt(self, place: int) -> int:
-        receipt: int = self._rows[place * _WIDTH + _RECEIPT]
-        return receipt
+        """When the step was received, to the millisecond below."""
+        return self._unpack(place).receipt
 
     def token(self, place: int) -> int:
         meta: int = self._rows[place * _WIDTH + _META]
@@ -301,23 +423,20 @@ class Log:
         return [meta >> _MARK_SHIFT for meta in self._rows[_META::_WIDTH]]
 
     def find(self, span_id: bytes) -> int | None:
-        """Place of the step with this span id; the latest first, as it is asked for soon."""
-        span = int.from_bytes(span_id, "big")
-        spans = self._rows[_SPAN::_WIDTH]
-        return next((p for p in range(len(spans) - 1, -1, -1) if spans[p] == span), None)
-
-    def _raw(self, place: int) -> array[int]:
-        return self._rows[place * _WIDTH : (place + 1) * _WIDTH]
+        """Place of the step with this span id."""
+        try:
+            return self._rows[_SPAN::_WIDTH].index(int.from_bytes(span_id, "big"))
+        except ValueError:
+            return None
 
     def row(self, place: int) -> Row:
         """The step at `place`, unpacked."""
-        at, end, receipt, span, meta = self._raw(place)
+        at, end, receipt, span, meta = self._unpack(place)
         context = self._context(meta)
         parent = context[16:]
-        moved = meta >> _MOVED_SHIFT & 1 and self._starts
         return Row(
             at=at,
-            start=self._starts[span] if moved and self._starts else at,
+            start=self._origin(span, at, meta)[0],
             end=end,
             receipt=receipt,
             span_id=span.to_bytes(8, "big"),
@@ -329,33 +448,56 @@ class Log:
             texts=self._texts.get(span) if self._texts else None,
         )
 
-    def groups(self) -> Iterator[tuple[int, int]]:
-        """(first place, end place) of each group of overlapping siblings, most often of one.
+    def span(self) -> tuple[int, int]:
+        """When the first of its steps started, and when the last one ended; it has some."""
+        rows = [self.row(place) for place in range(len(self))]
+        return min(row.start for row in rows), max(row.end for row in rows)
+
+    def groups(self, first: int = 0) -> list[tuple[int, int]]:
+        """(first place, end place) of the groups of overlapping siblings, from `first` on.
 
         Siblings have one parent, and stand side by side in the log; each of a group starts
         strictly before all the others before it have ended, so touching times are a sequence.
+        A step that overlaps none is in no group; nor is the step before `first`.
         """
-        rows, size = self._rows, len(self)
-        first = until = 0
-        for place in range(size):
-            base = place * _WIDTH
-            if place > first and not (
-                rows[base + _AT] < until
-                and _same_context(rows[base + _META], rows[base - _WIDTH + _META])
-            ):
-                yield first, place
-                first, until = place, 0
-            until = max(until, rows[base + _END])
+        rows, found = self._rows, list[tuple[int, int]]()
+        until = last = 0
+        opened = place = first
+        far = self._far
+        for at, times, span, meta in zip(
+            rows[first * _WIDTH + _AT :: _WIDTH],
+            rows[first * _WIDTH + _TIMES :: _WIDTH],
+            rows[first * _WIDTH + _SPAN :: _WIDTH],
+            rows[first * _WIDTH + _META :: _WIDTH],
+            strict=True,
+        ):
+            if at >= until or not self._siblings(meta, last):
+                if place - opened > 1:
+                    found.append((opened, place))
+                opened, until = place, 0
+            end = (
+                at + (times & _LENGTH)
+                if far is None
+                else self._end_and_receipt(at, times, span)[0]
+            )
+            if end > until:
+                until = end
+            last = meta
+            place += 1
+        if place - opened > 1:
+            found.append((opened, place))
         self.tail_end = until
-        if size:
-            yield first, size
+        return found
+
+    def unpacked(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """(place, token, mark, place in the order) of some steps, one after the other."""
+        rows = self._rows
+        times = rows[first * _WIDTH + _AT : end * _WIDTH : _WIDTH]
+        metas = rows[first * _WIDTH + _META : end * _WIDTH : _WIDTH]
+        for place, at, meta in zip(range(first, end), times, metas, strict=True):
+            yield place, meta >> _TOKEN_SHIFT & _SHORT, meta >> _MARK_SHIFT, at
 
     def times(self, first: int, end: int) -> list[tuple[int, int]]:
         """(place in the order, end) of some steps."""
-        rows = self._rows
-        bases = range(first * _WIDTH, end * _WIDTH, _WIDTH)
-        return [(rows[base + _AT], rows[base + _END]) for base in bases]
-
-
-def _same_context(meta: int, other: int) -> bool:
-    return not (meta ^ other) & _SHORT
+        steps = map(self._unpack, range(first, end))
+        return [(step.at, step.end) for step in steps]

@@ -10,7 +10,7 @@ from monitor.records import SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 
-__all__ = ["FROM_TRACE", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
+__all__ = ["ATTRIBUTES_MAX", "FROM_TRACE", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
 
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
@@ -18,6 +18,9 @@ UNKNOWN_AGENT = "unknown"
 
 FROM_TRACE = "trace"
 """Where the id comes from while no attribute has told it."""
+
+ATTRIBUTES_MAX = 8
+"""Sets of attributes that are remembered of one session; services of one are fewer."""
 
 LOOKED_THROUGH_MAX = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
@@ -29,8 +32,8 @@ class Binds(Protocol):
     def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         """The judges of a session with these attributes, under this agent."""
 
-    def may_bind_more(self, attributes: Mapping[str, Any], agent: str) -> bool:
-        """True where a spec is not bound only because a fact it asks for is not known yet."""
+    def may_change(self, attributes: Mapping[str, Any], agent: str) -> bool:
+        """True where another span of the session may bind a spec, or rename who it was bound for."""
 
 
 class Session:
@@ -39,6 +42,9 @@ class Session:
     __slots__ = (
         "_agent_from",
         "_index",
+        "_others",
+        "_source",
+        "_sources",
         "agent",
         "binder",
         "bound_as",
@@ -59,7 +65,6 @@ class Session:
         "queued",
         "seen",
         "session_from",
-        "sources",
         "spans",
         "started_ns",
         "touched_ns",
@@ -68,7 +73,9 @@ class Session:
     def __init__(self, key: SessionKey, call: ToolCall, now: int) -> None:
         self.key = key
         self.session_from = call.session_from
-        self.sources = call.source
+        self._source = call.source
+        self._sources: Counter[str] | None = None
+        """Calls by the dialect they were read by, where that is more than one."""
         self.agent = _service(call)
         self._agent_from: tuple[int, bytes] | None = None
         self.started_ns = call.start_ns
@@ -83,7 +90,10 @@ class Session:
         self.bound_on: Mapping[str, Any] | None = None
         self.bound_as = ""
         """What the specs were last bound on: the attributes (by identity), and the agent."""
+        self._others: tuple[Mapping[str, Any], ...] = ()
+        """Attributes that specs were bound on before: other services of the session have others."""
         self.bound_late = False
+        """True where a spec was bound when earlier verdicts were final."""
         self.held: list[ToolCall] | None = None
         """The calls so far, kept with their arguments while another spec may still bind."""
         self.seen = 0
@@ -102,17 +112,44 @@ class Session:
         self.queued = False
         self.ended: Ended | None = None
 
-    def see(self, call: ToolCall, now: int) -> bool:
-        """Takes note of a call's times, agent and source; True when the agent is another now."""
+    def see(self, call: ToolCall, now: int) -> None:
+        """Takes note of a call's times and source."""
         self.touched_ns = now
         if call.start_ns < self.started_ns:
             self.started_ns = call.start_ns
         if call.end_ns > self.last_ns:
             self.last_ns = call.end_ns
-        if call.source not in self.sources:
-            self.sources = ", ".join(sorted({*self.sources.split(", "), call.source}))
+        if call.source != self._source or self._sources is not None:
+            self._count_source(call.source, 1)
         self.told_by(call.session_from)
-        return bool(call.agent) and self.name(call.agent, call.start_ns, call.span_id)
+
+    def see_again(self, old: ToolCall, call: ToolCall) -> None:
+        """Takes note of a fuller reading of a call."""
+        self.started_ns = min(self.started_ns, call.start_ns)
+        self.last_ns = max(self.last_ns, call.end_ns)
+        if call.source != old.source:
+            self._count_source(old.source, -1)
+            self._count_source(call.source, 1)
+        self.told_by(call.session_from)
+
+    def unsee(self, call: ToolCall) -> None:
+        """A call turned out to be none."""
+        if self._sources is not None:
+            self._sources[call.source] -= 1
+        self.seen -= 1
+
+    def _by_source(self) -> Counter[str]:
+        return self._sources or Counter({self._source: self.seen})
+
+    def _count_source(self, source: str, count: int) -> None:
+        if self._sources is None:
+            self._sources = Counter({self._source: self.seen})
+        self._sources[source] += count
+
+    @property
+    def sources(self) -> str:
+        """The dialects its calls were read by."""
+        return self._source if self._sources is None else ", ".join(sorted(+self._sources))
 
     def told_by(self, session_from: str) -> None:
         """Where the id comes from; where several attributes tell it, the same in any order."""
@@ -159,11 +196,14 @@ class Session:
         self.started_ns = min(self.started_ns, other.started_ns)
         self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
-        self.sources = ", ".join(
-            sorted({*self.sources.split(", "), *other.sources.split(", ")})
-        )
+        if other._sources is not None or other._source != self._source:
+            for source, count in other._by_source().items():
+                self._count_source(source, count)
         if other._agent_from:
             self.name(other.agent, *other._agent_from)
+        for attributes in other.attributes:
+            if all(attributes is not each for each in self.attributes):
+                self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]
         self.told_by(other.session_from)
         self.judged += other.judged
         self.seen += other.seen
@@ -198,10 +238,24 @@ class Session:
         """The agent's name as spans give it; "" while none has."""
         return self.agent if self._agent_from else ""
 
+    def bind_on(self, attributes: Mapping[str, Any], agent: str) -> None:
+        """Specs are bound on these."""
+        last = self.bound_on
+        if last is not None and last is not attributes:
+            kept = (each for each in self._others if each is not attributes)
+            self._others = (last, *kept)[:ATTRIBUTES_MAX]
+        self.bound_on, self.bound_as = attributes, agent
+
+    @property
+    def attributes(self) -> tuple[Mapping[str, Any], ...]:
+        """All that specs were bound on, the latest first."""
+        return self._others if self.bound_on is None else (self.bound_on, *self._others)
+
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:
         """These specs were bound when calls had been let go, which they will not see."""
         self.late = self.late or {}
         for judge in judges:
+            self.bound_late = True
             self.late[judge] = max(now, self.late.get(judge, 0))
 
     def miss(self, reason: str, count: int = 1) -> None:

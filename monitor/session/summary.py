@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from monitor.records import Kind
-from monitor.scores.running import HarmTally
-from monitor.session.judge import CODES, HARMFUL, PROGRESS
+from monitor.session.episodes import EpisodesTally
+from monitor.session.judge import count_code
 from monitor.session.judgement import Judgement
 from monitor.session.outlook import cannot_finish
 from monitor.session.session import Session
@@ -112,19 +111,19 @@ def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
 def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
     """(call's index, HarmRate, PrefixCrit) after each call that is kept, in the order taken.
 
-    Equations 7 and 6 of papers/000 on every prefix; none where the spec gives no scores.
+    Equations 7 and 6 of papers/000 on every prefix, of the episode that the call is in; none
+    where the spec gives no scores.
     """
     if not _scored(judgement):
         return []
-    base = judgement.base
-    tally = base.run.tally.copy() if base else HarmTally(judgement.judge.spec.conventions.beta)
+    base, judge = judgement.base, judgement.judge
+    tally = base.run.tally.copy() if base else judge.tally()
     rows = []
     for step in judgement.walk():
-        if step.code >= HARMFUL:
-            tally.harmful()
-        elif step.code == PROGRESS:
-            tally.progress()
-        elif CODES[step.code][0] is Kind.SELF_LOOP:
-            tally.self_loop()
+        if isinstance(tally, EpisodesTally) and judge.opens(
+            step.before, judgement.log.token(step.place)
+        ):
+            tally.start_episode()
+        count_code(tally, step.code)
         rows.append((judgement.folded + step.place + 1, tally.harm_rate, tally.prefix_crit))
     return rows

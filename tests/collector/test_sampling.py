@@ -72,3 +72,18 @@ def test_sampled_calls_are_covered_and_uncertain() -> None:
     assert stats.counts["coverage", "sampled_upstream"] == 1
     (found,) = monitor.judgements()
     assert (found["joined"], found["exact"]) == (True, False)
+
+
+@pytest.mark.parametrize("dropped", [0, 3])
+def test_dropped_attributes_leave_the_session_uncertain(dropped: int) -> None:
+    """What the sender dropped may have been the session's id, so that calls of it are elsewhere."""
+    monitor, stats = Monitor((), Limits()), Stats()
+    made = request("")
+    made["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["droppedAttributesCount"] = dropped  # type: ignore[index]
+    Pipeline(monitor, stats, lambda _: None).consume(
+        otlp_json.decode(json.dumps(made).encode()).spans, 3, "replay"
+    )
+
+    (found,) = monitor.judgements()
+    assert (found["joined"], found["exact"]) == (dropped > 0, dropped == 0)
+    assert stats.counts.get(("coverage", "truncated_attributes"), 0) == (dropped > 0)

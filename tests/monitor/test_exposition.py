@@ -18,26 +18,29 @@ from monitor.totals import UNKNOWN_TOOL
 ROOT = Path(__file__).parents[2]
 
 
+def _call(number: int, tool: str) -> ToolCall:
+    return ToolCall(
+        session=SessionKey("", "one"),
+        agent="rover",
+        tool=tool,
+        arguments={},
+        error=False,
+        start_ns=number,
+        end_ns=number,
+        trace_id=b"t" * 16,
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={"service.name": "farm-rover"},
+    )
+
+
 def _monitor(*tools: str) -> Monitor:
     limits = Limits(window_ns=SECOND, history_complete=True)
     monitor = Monitor(load_specs([ROOT / "dfa_specs" / "farm_rover.yaml"]).specs, limits)
     for number, tool in enumerate(tools, 1):
-        call = ToolCall(
-            session=SessionKey("", "one"),
-            agent="rover",
-            tool=tool,
-            arguments={},
-            error=False,
-            start_ns=number,
-            end_ns=number,
-            trace_id=b"t" * 16,
-            span_id=number.to_bytes(8, "big"),
-            parent_span_id=b"",
-            call_id="",
-            evidence=Evidence.EXECUTED,
-            attributes={"service.name": "farm-rover"},
-        )
-        monitor.observe(call, number)
+        monitor.observe(_call(number, tool), number)
     return monitor
 
 
@@ -99,11 +102,11 @@ def test_a_harm_that_was_no_call_is_withdrawn() -> None:
     """Whoever was told of it hears that it is not: a page on it would stay for ever."""
     monitor = _monitor("unlock_safety", "water")
 
-    (told,) = monitor.retract(SessionKey("", "one"), (2).to_bytes(8, "big"))
+    (told,) = monitor.retract(_call(2, "water"))
 
     assert (told.kind, told.revised_from) == (Kind.SELF_LOOP, Kind.HARMFUL)
     assert (told.tool, told.span_id) == ("water", (2).to_bytes(8, "big"))
-    assert monitor.retract(SessionKey("", "one"), (1).to_bytes(8, "big")) == []
+    assert monitor.retract(_call(1, "unlock_safety")) == []
 
 
 def test_every_stat_that_is_counted_is_exported() -> None:

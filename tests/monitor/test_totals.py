@@ -156,7 +156,23 @@ def test_finished_sessions_without_scores() -> None:
     pair = totals.pair("a", "s", 0.5, ())
     done = Finished("accepted", 3, 0, None, None, None, None, None, None)
 
-    totals.finish(pair, NO_SHARE, done, 0)
+    totals.finish(pair, done)
 
     assert sum(pair.spreads["calls"].counts) == 1
     assert sum(pair.spreads["harm_rate"].counts) == 0
+
+
+def test_a_held_session_is_let_go_once() -> None:
+    """Whoever goes on counts as ended no more, and the end of the hold time takes nothing twice."""
+    totals = _totals()
+    pair = totals.pair("a", "s", 0.5, ())
+    done = Finished("accepted", 3, 0, 0.0, 1.0, 0.5, 0.5, 0.5, 1.0)
+    pair.move(NO_SHARE, _share(0.5, 1))
+    number = totals.hold(pair, _share(0.5, 1), done, 0)
+    assert (pair.sessions, pair.scores["pc"][1]) == (1, 1)
+
+    totals.let_go(number)
+    totals.let_go(number)
+    totals.expire(10**18)
+
+    assert (pair.sessions, pair.harmful, pair.scores["pc"]) == (0, 0, (0, 0))

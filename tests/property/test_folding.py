@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
+from monitor.session.judge import Judge
 from monitor.session.judgement import FOLD_AFTER, LOG_MAX
+from monitor.session.run import Run
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -134,6 +136,34 @@ def test_a_burst_stays_bounded_and_counted() -> None:
     monitor.tick(START + 60 * SECOND)
     final = sum(monitor.totals.pairs["shop", "round"].final.values())
     assert final == found["harmful"]
+
+
+def test_an_overtaking_burst_costs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand calls a second, out of order by 50 ms: each costs what it was overtaken by."""
+    count, stepped = 4_000, 0
+    step = Run.step
+
+    def counting(self: Run, judge: Judge, token: int) -> int:
+        nonlocal stepped
+        stepped += 1
+        return step(self, judge, token)
+
+    monkeypatch.setattr(Run, "step", counting)
+    chance = random.Random(7)
+    made = [call(n, chance.choice("abcrx"), START + n * 1_000_000) for n in range(count)]
+    arrived = sorted(made, key=lambda each: each.start_ns + chance.randrange(50_000_000))
+    ends = []
+    for order in (made, arrived):
+        stepped = 0
+        monitor = Monitor([spec()], Limits(history_complete=True))
+        for each in order:
+            monitor.observe(each, each.start_ns + 100_000_000, quiet=True)
+        monitor.tick(START + 60 * SECOND)
+        (found,) = monitor.find("long")
+        ends.append({key: found[key] for key in (*SUMMARY, "late_calls", "steps")})
+
+    assert stepped < 150 * count
+    assert ends[0] == ends[1]
 
 
 def test_a_call_whose_place_is_folded_is_judged_from_the_present() -> None:

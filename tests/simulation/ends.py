@@ -46,7 +46,7 @@ class Service:
     def state(self) -> State:
         """What is left to compare."""
         objects = [
-            {key: value for key, value in each.items() if key not in ("coverage", "bound_late")}
+            {key: value for key, value in each.items() if key != "coverage"}
             for each in self.monitor.judgements()
         ]
         counters = {

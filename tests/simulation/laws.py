@@ -10,15 +10,19 @@ from typing import Any
 from collector.decode.span import Span
 from monitor import Limits
 from monitor.limits import SECOND
+from monitor.records import Reason
 from monitor.spec.spec import Spec
 from tests.simulation.ends import WINDOW_NS, Service, State
 from tests.simulation.exporter import Request, Road, deliver
 from tests.simulation.naive import judge
-from tests.simulation.world import SPECS, START, Habits, World
+from tests.simulation.world import GOOD_HABITS, SPECS, START, Habits, World
 
-__all__ = ["ROUNDS", "Broken", "any_arrival", "beyond_the_window", "restart"]
+__all__ = ["ROUNDS", "Broken", "any_arrival", "beyond_the_window", "restart", "sampled"]
 
 TICK_NS = SECOND
+
+AT_ONCE = (Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN)
+"""These do not depend on order, so they may page before they are final."""
 
 
 class Broken(AssertionError):  # noqa: N818 - the outcome's name
@@ -35,7 +39,8 @@ def any_arrival(seed: int) -> int:
     road = Road(lost=chance.choice((0, 0, 0.1)), skew_ns=chance.choice((0, 0, SECOND)))
     # A long turn is named at its start; where that span is lost, the name comes after the window.
     long = not road.lost and chance.random() < 0.1
-    spans = _traffic(chance, sessions=chance.randint(1, 6), long=long)
+    helped = 0.0 if road.lost else 0.1
+    spans = _traffic(chance, sessions=chance.randint(1, 6), long=long, helped=helped)
     requests = deliver(spans, road, chance)
     live, ordered = run(requests), sorted_run(requests)
     _equal(ordered, live)
@@ -69,31 +74,88 @@ def restart(seed: int, sessions: int = 6) -> tuple[int, int]:
     sessions went on after the restart, and how many of those are shown as joined.
     """
     chance = Random(seed)
-    world = World(chance, Habits(wrong=0, failed=0, parallel=0, unnamed=0))
+    world, requests = _good(chance, sessions)
+    killed = requests[len(requests) // 2].now if len(requests) > 1 else START
+    service = Service(SPECS, Limits(), started_ns=killed)
+    seen = [request for request in requests if request.now > killed]
+    known = _harmless(service, world, seen)
+    for each in known.values():
+        if each["exact"] and each["started"] < killed:
+            raise Broken(f"{each['session']} began before the restart and is called exact")
+    return len(known), sum(each["joined"] for each in known.values())
+
+
+def sampled(seed: int, sessions: int = 6) -> int:
+    """Of good sessions a share of the turns is kept, and marked so; or attributes are dropped.
+
+    What is missing is no harm; what no spec knows is flagged all the same. Returns how many
+    sessions there were.
+    """
+    chance = Random(seed)
+    world, requests = _good(chance, sessions, thin=chance.choice((_sample, _cut)))
+    known = _harmless(Service(SPECS, Limits()), world, requests)
+    for each in known.values():
+        if each["exact"] or each["harm_rate"] is not None:
+            raise Broken(f"{each['session']} may have more calls and is called exact")
+    return len(known)
+
+
+Thin = Callable[[list[Span], Random], list[Span]]
+
+
+def _good(
+    chance: Random, sessions: int, thin: Thin | None = None
+) -> tuple[World, list[Request]]:
+    """Sessions that do no harm, and the requests they come in."""
+    world = World(chance, GOOD_HABITS)
     made = [
         world.session(f"s{number}", START + chance.randrange(5 * SECOND))
         for number in range(sessions)
     ]
-    requests = deliver((span for each in made for span in each.spans), Road(), chance)
-    killed = requests[len(requests) // 2].now if len(requests) > 1 else START
-    service = Service(SPECS, Limits(), started_ns=killed)
-    now = killed
+    spans = [span for each in made for span in each.spans]
+    return world, deliver(thin(spans, chance) if thin else spans, Road(), chance)
+
+
+def _sample(spans: list[Span], chance: Random) -> list[Span]:
+    """Half of the traces are kept; the trace state of their spans says so."""
+    traces = sorted({span.trace_id for span in spans})
+    kept = {trace for trace in traces if chance.random() < 0.5}
+    return [span._replace(sampled=True) for span in spans if span.trace_id in kept]
+
+
+def _cut(spans: list[Span], chance: Random) -> list[Span]:
+    """Tool spans have room for few attributes; some calls have no room for any and are lost."""
+    found = []
+    for span in spans:
+        if "gen_ai.tool.name" not in span.shape:
+            found.append(span)
+        elif chance.random() < 0.7:
+            found.append(span._replace(shape=span.shape[:2], values=span.values[:2], dropped=2))
+    return found
+
+
+def _harmless(
+    service: Service, world: World, requests: Sequence[Request]
+) -> dict[str, dict[str, Any]]:
+    """Good sessions, of which something is missing, are called good; a certain harm is flagged.
+
+    Returns:
+        Judgements by session, as they were before the harm.
+    """
+    now = START
     for request in requests:
-        if request.now > killed:
-            now = request.now
-            service.monitor.tick(now)
-            service.send(request.spans, now)
+        now = request.now
+        service.monitor.tick(now)
+        service.send(request.spans, now)
     service.monitor.tick(now + WINDOW_NS + 1)
-    harmful = [each for each in service.monitor.judgements() if each["harmful"]]
-    if harmful or service.final:
-        raise Broken(f"a good session is called harmful: {(service.final or harmful)[0]}")
-    known = {each["session"]: each for each in service.monitor.judgements()}
-    joined = {each["session"] for each in service.monitor.judgements() if each["joined"]}
-    for each in service.monitor.judgements():
-        if each["exact"] and each["started"] < killed:
-            raise Broken(f"{each['session']} began before the restart and is called exact")
+    judged = list(service.monitor.judgements())
+    told = [verdict for verdict in service.told if verdict.reason in AT_ONCE]
+    harmful = [*service.final, *told, *(each for each in judged if each["harmful"])]
+    if harmful:
+        raise Broken(f"a good session is called harmful: {harmful[0]}")
+    known = {each["session"]: each for each in judged}
     _certain_harm(service, world, known, now + WINDOW_NS + 2 * SECOND)
-    return len(known), len(joined)
+    return known
 
 
 def _certain_harm(service: Service, world: World, known: dict[str, Any], now: int) -> None:
@@ -110,8 +172,9 @@ def _certain_harm(service: Service, world: World, known: dict[str, Any], now: in
 # --- runs -------------------------------------------------------------------------------------
 
 
-def _traffic(chance: Random, sessions: int, *, long: bool) -> list[Span]:
-    world = World(chance)
+def _traffic(chance: Random, sessions: int, *, long: bool, helped: float = 0.0) -> list[Span]:
+    """Sessions of all kinds; a helper whose greeting may be lost or late binds its specs late."""
+    world = World(chance, Habits(helped=helped))
     spans = []
     for number in range(sessions):
         begin = START + chance.randrange(8 * SECOND)
@@ -215,5 +278,6 @@ ROUNDS: dict[str, Callable[[int], object]] = {
     "any arrival": any_arrival,
     "beyond the window": beyond_the_window,
     "restart": restart,
+    "sampled": sampled,
 }
 """By name, what one round of the simulation holds to each seed."""

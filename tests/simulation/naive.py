@@ -110,14 +110,25 @@ def _arguments(span: Span) -> Mapping[str, Any] | None:
     return found
 
 
-def _binds(spec: Spec, spans: Iterable[Span]) -> bool:
-    facts: dict[str, Any] = {}
+def _binds(spec: Spec, spans: Sequence[Span]) -> bool:
+    """True where the spec matches one of the services, with the agent that is named first."""
+    named: dict[str, Any] = {}
     for span in sorted(spans, key=lambda each: (each.start_ns, each.span_id)):
-        facts = {**span.resource.attributes, **facts}
         agent = span.attributes().get("gen_ai.agent.name")
         if agent:
-            facts.setdefault("gen_ai.agent.name", agent)
-    return spec.match.matches(facts)
+            named.setdefault("gen_ai.agent.name", agent)
+    return any(spec.match.matches({**span.resource.attributes, **named}) for span in spans)
+
+
+def _placed(calls: Sequence[_Call]) -> list[_Call]:
+    """The calls in order: none stands before the one it is a part of."""
+    known = {(call.trace, call.span_id): call for call in calls}
+
+    def at(call: _Call) -> int:
+        above = known.get((call.trace, call.parent))
+        return call.start if above is None else max(call.start, at(above) + 1)
+
+    return sorted(call._replace(start=at(call)) for call in calls)
 
 
 def _parts(spec: Spec, calls: Sequence[_Call]) -> dict[str | None, list[_Call]]:
@@ -141,6 +152,9 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
         ]
     if not tokens:
         return None
+    token_of = {(call.trace, call.span_id): token for call, token in tokens}
+    placed = _placed([call for call, _ in tokens])
+    tokens = [(call, token_of[call.trace, call.span_id]) for call in placed]
     costs: Costs = {spec.machine.initial: 0}
     harmful = 0
     for group in _groups(tokens):

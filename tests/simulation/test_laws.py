@@ -11,7 +11,7 @@ import pytest
 
 from monitor import load_spec
 from tests.simulation.exporter import Road, deliver
-from tests.simulation.laws import any_arrival, beyond_the_window, restart
+from tests.simulation.laws import any_arrival, beyond_the_window, restart, sampled
 from tests.simulation.price import SPEC, measure
 from tests.simulation.world import START, World
 
@@ -47,6 +47,17 @@ def test_a_restart_amid_a_thousand_sessions_pages_nobody() -> None:
 def test_a_restart_at_any_moment_pages_nobody(seed: int) -> None:
     """Few sessions, killed at many moments."""
     restart(seed)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sampled_sessions_page_nobody(seed: int) -> None:
+    """Head-sampled traces, marked, and calls with dropped attributes, of good sessions."""
+    sampled(seed)
+
+
+def test_a_share_of_a_thousand_sessions_pages_nobody() -> None:
+    """The same of many sessions, of which hundreds are seen."""
+    assert sampled(1, sessions=1_000) > 500
 
 
 def test_a_seed_gives_one_world() -> None:

@@ -16,7 +16,7 @@ from monitor.spec.spec import Spec
 from tests.simulation import wire
 from tests.simulation.wire import SECOND
 
-__all__ = ["SPECS", "START", "Action", "Habits", "Session", "World"]
+__all__ = ["GOOD_HABITS", "SPECS", "START", "Action", "Habits", "Session", "World"]
 
 START = 1_700_000_000 * SECOND
 
@@ -107,6 +107,14 @@ class Habits(NamedTuple):
     """A turn whose spans tell no session."""
     doubled: float = 0.1
     """A call leaves two spans: the framework's around the client's."""
+    nested: float = 0.1
+    """A call makes another one, on a host whose clock may be behind."""
+    helped: float = 0.1
+    """Another service works on the same conversation from its start."""
+
+
+GOOD_HABITS = Habits(wrong=0, failed=0, parallel=0, unnamed=0, nested=0, helped=0)
+"""Of agents that do no harm."""
 
 
 class Action(NamedTuple):
@@ -156,10 +164,36 @@ class World:
         plans = list(self._plans(made))
         turns = self.chance.choice((1, 1, 2)) if made.service == "shop" else 1
         cut = self.chance.randint(1, max(1, len(plans) - 1)) if turns == 2 else len(plans)
+        if self._often(self.habits.helped):
+            self._help(made, start_ns)
         for part in (plans[:cut], plans[cut:]):
             if part:
                 now = self._turn(made, part, now) + self._some(2 * SECOND)
         return made
+
+    def _help(self, made: Session, start_ns: int) -> None:
+        """A turn of another service, which says at once that it takes part."""
+        other = self.chance.choice(
+            [service for service in sorted(GOOD) if service != made.service]
+        )
+        helper = Session(made.name, other)
+        plans: list[tuple[str, Any]] = list(self.chance.choice(GOOD[other]))[:2]
+        self._turn(helper, plans, start_ns)
+        made.spans += [*helper.spans, self._greeting(helper, start_ns)]
+
+    def _greeting(self, made: Session, start_ns: int) -> Span:
+        """A span at the start of a turn that tells agent and session."""
+        first = made.spans[0]
+        return wire.agent(
+            first.resource,
+            "clerk" if made.service == "office" else "buyer",
+            conversation=made.name,
+            trace_id=first.trace_id,
+            span_id=self._id(8),
+            parent=first.parent_span_id,
+            start_ns=start_ns,
+            end_ns=start_ns + 1,
+        )
 
     def long_session(self, name: str, start_ns: int, calls: int) -> Session:
         """A right desk that takes `calls` notes in one turn, one after the other."""
@@ -167,18 +201,7 @@ class World:
         notes: list[tuple[str, Any]] = [("note", {})] * calls
         self._turn(made, [("open", {}), *notes, ("close", {})], start_ns)
         # Its name comes at once: what is counted as final stays under the name of that time.
-        first = made.spans[0]
-        made.spans.append(
-            wire.agent(
-                first.resource,
-                "buyer",
-                trace_id=first.trace_id,
-                span_id=self._id(8),
-                parent=first.parent_span_id,
-                start_ns=start_ns,
-                end_ns=start_ns + 1,
-            )
-        )
+        made.spans.append(self._greeting(made, start_ns))
         return made
 
     def lone_call(self, name: str, agent: str, tool: str, start_ns: int) -> list[Span]:
@@ -267,6 +290,8 @@ class World:
                 **common,
             )
         )
+        if self._often(self.habits.nested):
+            self._nested(made, action, trace, outer)
         if self._often(self.habits.doubled):
             made.spans.append(
                 wire.tool(
@@ -280,3 +305,10 @@ class World:
                     **common,
                 )
             )
+
+    def _nested(self, made: Session, action: Action, trace: bytes, outer: bytes) -> None:
+        """A call that a call makes; by its host's clock it may begin before."""
+        start = action.start_ns + self.chance.randrange(-SECOND // 5, SECOND // 5)
+        tool = self.chance.choice(("look", "note", "approve"))
+        inner = Action(tool, {}, error=False, start_ns=start, end_ns=start + SECOND // 10)
+        self._call(made, inner, trace, outer)

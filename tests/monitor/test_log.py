@@ -1,0 +1,264 @@
+"""The log: rows in order, packed and unpacked, parts behind their wholes, siblings together."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.log import Log, Names, Texts
+
+TRACE, OTHER = b"t" * 16, b"u" * 16
+MILLISECOND = 1_000_000
+RECEIPT = 99 * MILLISECOND
+
+
+def span(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def call(number: int, start: int, end: int = 0, **changes: Any) -> ToolCall:
+    made = ToolCall(
+        session=SessionKey("", "s"),
+        agent="",
+        tool="t",
+        arguments=None,
+        error=False,
+        start_ns=start,
+        end_ns=end or start + 1,
+        trace_id=TRACE,
+        span_id=span(number),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={},
+    )
+    return made._replace(**changes)
+
+
+def add(log: Log, made: ToolCall, *, token: int = 0, at: int | None = None) -> int:
+    return log.insert(made, 7, token, made.start_ns if at is None else at, RECEIPT).place
+
+
+def spans(log: Log) -> list[int]:
+    return [int.from_bytes(log.row(place).span_id, "big") for place in range(len(log))]
+
+
+def starts(log: Log) -> list[tuple[int, int]]:
+    """(place in the order, start) of each step."""
+    return [(log.row(place).at, log.row(place).start) for place in range(len(log))]
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+def test_a_row_is_what_was_put_in() -> None:
+    """Packing into integers loses nothing."""
+    log = Log()
+    made = call(5, 10, 20, error=True, evidence=Evidence.REQUESTED, parent_span_id=span(9))
+    place = add(log, made, token=0xFFFF)
+    log.set_mark(place, 0xC5)
+    log.keep(made.span_id, Texts("call-5", {"a": 1}))
+    row = log.row(place)
+
+    assert (row.at, row.start, row.end, row.receipt, row.tool) == (10, 10, 20, RECEIPT, 7)
+    assert (row.span_id, row.parent_span_id, row.trace_id) == (span(5), span(9), TRACE)
+    assert (row.error, row.evidence) == (True, Evidence.REQUESTED)
+    assert row.texts == Texts("call-5", {"a": 1})
+    assert (log.token(place), log.mark(place), log.find(span(5))) == (0xFFFF, 0xC5, 0)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**63), st.booleans())
+def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) -> None:
+    """Ends to the nanosecond, receipts to the millisecond below, whatever the clocks say."""
+    log, made = Log(), call(1, at)._replace(end_ns=end)
+    if appended:
+        log.append(made, 7, 0, at, receipt)
+    else:
+        log.insert(made, 7, 0, at, receipt)
+    row = log.row(0)
+
+    assert (row.at, row.end) == (at, end)
+    assert 0 <= receipt - row.receipt < MILLISECOND
+    assert row.receipt == log.receipt(0)
+    assert log.times(0, 1) == [(at, end)]
+    log.remove(0)
+    assert not log._far
+
+
+def test_appending_takes_only_what_comes_last() -> None:
+    """A call that starts with or before the last, or beside a sibling, is left to be inserted."""
+    log = Log()
+    assert log.append(call(1, 10, 20), 0, 0, 10, 0)
+    assert not log.append(call(2, 10, 30), 0, 0, 10, 0)
+    assert not log.append(call(3, 15, 30), 0, 0, 15, 0)
+    assert log.append(call(4, 15, 30, parent_span_id=span(8)), 0, 0, 15, 0)
+    assert not log.append(call(8, 40), 0, 0, 40, 0)
+
+    assert spans(log) == [1, 4]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(0, 6)), max_size=14),
+    st.integers(0, 2**32),
+)
+def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], seed: int) -> None:
+    """Rows, with parts behind their wholes however deep, do not depend on the order they came in."""
+    calls = [
+        call(
+            number,
+            start,
+            start + length,
+            parent_span_id=span(parent) if parent < number else b"",
+        )
+        for number, (start, length, parent) in enumerate(made, 1)
+    ]
+    shuffled = calls[:]
+    Random(seed).shuffle(shuffled)
+    logs = []
+    for order in (calls, shuffled):
+        log = Log()
+        for each in order:
+            if not log.append(each, 7, 0, each.start_ns, RECEIPT):
+                add(log, each)
+        logs.append([log.row(place) for place in range(len(log))])
+        at = {row.span_id: row.at for row in logs[-1]}
+        assert all(row.at > at[row.parent_span_id] for row in logs[-1] if row.parent_span_id)
+
+    assert logs[0] == logs[1]
+
+
+def test_numbers_of_tools_are_bounded() -> None:
+    """Tools beyond the bound share one number, and a known one keeps its own."""
+    names = Names()
+    numbers = {names.number(f"tool{number}") for number in range(names.NAMES_MAX + 10)}
+
+    assert len(numbers) == names.NAMES_MAX
+    assert names.text(names.number("tool3")) == "tool3"
+    assert names.text(names.number("one more")) == names.OVERFLOW
+
+
+# --- parents and children -------------------------------------------------------------------------
+
+
+def test_a_chain_of_parts_moves_together() -> None:
+    """A whole that comes last pushes its part, and the part of this part, behind itself."""
+    log = Log()
+    add(log, call(3, 1, parent_span_id=span(2)))
+    add(log, call(2, 2, parent_span_id=span(1)))
+    placed = log.insert(call(1, 10), 7, 0, 10, RECEIPT)
+
+    assert spans(log) == [1, 2, 3]
+    assert starts(log) == [(10, 10), (11, 2), (12, 1)]
+    assert (placed.place, placed.first, placed.moved) == (0, 0, 2)
+
+
+def test_a_whole_that_is_gone_frees_its_parts() -> None:
+    """When a step is taken out its parts go back to where they started."""
+    log = Log()
+    add(log, call(1, 10))
+    add(log, call(2, 5, parent_span_id=span(1)))
+    add(log, call(4, 7))
+    assert spans(log) == [4, 1, 2]
+    log.remove(1)
+    log.settle(TRACE, span(1))
+
+    assert spans(log) == [2, 4]
+    assert starts(log) == [(5, 5), (7, 7)]
+
+
+def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
+    """A wrapper that stands where it ended does not push what it wraps behind its end."""
+    log = Log()
+    add(log, call(2, 5, parent_span_id=span(1)))
+    add(log, call(1, 1, 20), at=20)
+
+    assert spans(log) == [2, 1]
+
+
+def test_spans_in_a_circle_are_placed_all_the_same() -> None:
+    """Two spans that claim to be parts of each other, or one of itself, end the search."""
+    log = Log()
+    add(log, call(1, 10, parent_span_id=span(2)))
+    add(log, call(2, 10, parent_span_id=span(1)))
+    add(log, call(3, 10, parent_span_id=span(3)))
+
+    assert sorted(spans(log)) == [1, 2, 3]
+
+
+def test_a_part_is_of_its_own_trace() -> None:
+    """A span id that is a parent in another trace moves nothing."""
+    log = Log()
+    add(log, call(2, 5, parent_span_id=span(1), trace_id=OTHER))
+    add(log, call(1, 10))
+
+    assert starts(log) == [(5, 5), (10, 10)]
+
+
+# --- siblings -------------------------------------------------------------------------------------
+
+
+def test_siblings_overlap_by_time_and_parent() -> None:
+    """Touching times are a sequence, a chain of overlaps is one group, another parent is none."""
+    log = Log()
+    for number, (start, end, parent) in enumerate(
+        [(0, 10, 8), (10, 20, 8), (15, 30, 8), (25, 40, 8), (35, 50, 9), (36, 60, 9)], 1
+    ):
+        add(log, call(number, start, end, parent_span_id=span(parent)))
+
+    assert log.groups() == [(1, 4), (4, 6)]
+    assert log.groups(4) == [(4, 6)]
+    assert log.tail_end == 60
+
+
+def test_siblings_are_known_among_many_parents() -> None:
+    """A parent that is told of again after many others is still the same parent."""
+    log = Log()
+    add(log, call(1, 100, 200, parent_span_id=span(50)))
+    for number in range(2, 12):
+        add(log, call(number, 1000 + number, parent_span_id=span(50 + number)))
+    add(log, call(20, 150, 160, parent_span_id=span(50)))
+    assert log.groups() == [(0, 2)]
+
+    log.forget(2)
+    add(log, call(30, 2_000, 3_000, parent_span_id=span(52)))
+    assert log.groups() == []
+    assert not log.append(call(31, 2_500, parent_span_id=span(52)), 7, 0, 2_500, RECEIPT)
+
+
+# --- folding and merging --------------------------------------------------------------------------
+
+
+def test_what_is_folded_is_forgotten_whole() -> None:
+    """Rows, texts, moved places and the parents nobody has any more leave the log."""
+    log = Log()
+    for number in range(1, 101):
+        add(log, call(number, number * 10, parent_span_id=span(1_000 + number)), at=number * 11)
+        log.keep(span(number), Texts("c", None))
+    full = [log.row(place) for place in range(90, 100)]
+    log.forget(90)
+
+    assert [log.row(place) for place in range(10)] == full
+    assert len(log._contexts) == 24 * 10
+    assert len(log._texts or {}) == len(log._moved or {}) == len(log._far or {}) == 10
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.booleans()), max_size=12))
+def test_two_logs_merge_into_one(made: list[tuple[int, int, bool]]) -> None:
+    """Taking over another log's steps is as if all had come to one log."""
+    logs, one = (Log(), Log()), Log()
+    for number, (start, parent, first) in enumerate(made, 1):
+        each = call(number, start, parent_span_id=span(parent) if parent < number else b"")
+        for log in (logs[first], one):
+            add(log, each)
+    for place in range(len(logs[1])):
+        logs[0].take(logs[1], place)
+    logs[0].settle_all()
+
+    merged = [logs[0].row(place) for place in range(len(logs[0]))]
+    assert merged == [one.row(place) for place in range(len(one))]

@@ -1,0 +1,158 @@
+"""The table of sessions: who is live, who has ended lately, who is next to go."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.session import Session
+from monitor.session.table import Table
+
+ATTRIBUTES: dict[str, object] = {}
+
+
+def session(name: str, touched: int = 0) -> Session:
+    key = SessionKey("", name)
+    call = ToolCall(
+        session=key,
+        agent="",
+        tool="t",
+        arguments=None,
+        error=False,
+        start_ns=0,
+        end_ns=1,
+        trace_id=b"t" * 16,
+        span_id=b"s" * 8,
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes=ATTRIBUTES,
+    )
+    return Session(key, call, touched)
+
+
+def filled(*names: str, most: int = 10) -> Table:
+    table = Table(most)
+    for number, name in enumerate(names):
+        table.add(session(name, number))
+    return table
+
+
+def names(table: Table) -> list[str]:
+    return [each.key.id for each in table]
+
+
+def test_the_least_recently_active_goes_first() -> None:
+    """Beyond the bound the session nobody heard of for longest is in excess; a touch saves it."""
+    table = filled("a", "b", "c", most=2)
+    table.touch(SessionKey("", "a"))
+    gone = table.excess()
+
+    assert gone is not None
+    assert gone.key.id == "b"
+    table.bury(gone)
+    assert table.excess() is None
+    assert names(table) == ["c", "a", "b"]
+    assert [each.key.id for each in table.recent()] == ["a", "c", "b"]
+
+
+def test_idle_is_who_was_not_touched_since() -> None:
+    """A session is idle at its time exactly, and not a nanosecond before."""
+    table = filled("a", "b")
+
+    assert table.idle(-1) is None
+    first = table.idle(0)
+    assert first is not None
+    assert first.key.id == "a"
+
+
+def test_an_ended_session_wakes_with_what_it_knew() -> None:
+    """A tombstone is the session itself; once it is forgotten nothing wakes."""
+    table = filled("a")
+    ended = table.live(SessionKey("", "a"))
+    assert ended is not None
+    ended.ended = "idle"
+    table.bury(ended)
+    assert table.live(ended.key) is None
+    assert table.find(ended.key) is ended
+
+    assert table.wake(ended.key) is ended
+    assert ended.ended is None
+    table.bury(ended)
+    table.forget(ended.touched_ns)
+    assert table.wake(ended.key) is None
+    assert names(table) == []
+
+
+def test_one_id_in_two_namespaces_is_two_sessions() -> None:
+    """Names are looked up over all tenants, live and ended."""
+    table = filled("a")
+    other = session("a")
+    other.key = SessionKey("tenant", "a")
+    table.add(other)
+    table.bury(other)
+
+    assert [each.key.namespace for each in table.named("a")] == ["", "tenant"]
+
+
+def test_a_renamed_session_is_found_under_its_new_id_alone() -> None:
+    """The key that a session carries is the one it is filed under."""
+    table = filled("trace")
+    table.rename(SessionKey("", "trace"), SessionKey("", "s"))
+
+    assert table.live(SessionKey("", "trace")) is None
+    found = table.live(SessionKey("", "s"))
+    assert found is not None
+    assert found.key.id == "s"
+
+
+class Tables(RuleBasedStateMachine):
+    """Whatever happens the table holds what a plain list would, and no more than its bounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = Table(3)
+        self.live: list[str] = []
+        self.ended: list[str] = []
+
+    @rule(name=st.sampled_from("abcdef"))
+    def call(self, name: str) -> None:
+        key = SessionKey("", name)
+        if self.table.live(key) is not None:
+            self.table.touch(key)
+            self.live.remove(name)
+        elif self.table.wake(key) is not None:
+            self.ended.remove(name)
+        else:
+            self.table.add(session(name))
+        self.live.append(name)
+        while (old := self.table.excess()) is not None:
+            self.table.bury(old)
+            self.live.remove(old.key.id)
+            self.ended.append(old.key.id)
+
+    @rule(name=st.sampled_from("abcdef"))
+    def drop(self, name: str) -> None:
+        if self.table.drop(SessionKey("", name)) is not None:
+            self.live.remove(name)
+
+    @invariant()
+    def holds_the_same(self) -> None:
+        assert names(self.table) == self.live + self.ended
+        assert len(self.table) == len(self.live) <= 3
+
+
+TestTables = Tables.TestCase
+TestTables.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+
+
+def test_tombstones_are_bounded() -> None:
+    """As many ended sessions are remembered as the bound says, the latest."""
+    table = Table(10)
+    for number in range(table.tombstones_max + 5):
+        table.bury(session(str(number)))
+
+    assert len(names(table)) == table.tombstones_max == 100
+    assert names(table)[0] == "5"
