@@ -230,7 +230,7 @@ def _add_tail(verbs: Any) -> None:
     tail.add_argument(
         "--kind",
         action="append",
-        choices=("progress", "self_loop", "harmful", "control"),
+        choices=("progress", "self_loop", "harmful", "control", "divergence"),
         help="of this kind only; repeatable",
     )
     tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")

@@ -119,6 +119,7 @@ class Court:
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
             self._ledger.count(judgement, judgement.join(blind))
+            self._ledger.alarms.compare(session, judgement)
 
     # --- one call ------------------------------------------------------------------------------
 
@@ -177,6 +178,9 @@ class Court:
             after, place = judgement.head.position, len(judgement.log) - 1
             changes = (Change(place, None, code, code >= HARMFUL, False, before, after),)
             self._ledger.count(judgement, changes)
+        if judge.watch is not None:
+            place = changes[0].place if code is None else len(judgement.log) - 1
+            self._ledger.alarms.take(session, judgement, place)
         told = [
             self._ledger.verdict(session, judgement, change)
             for change in changes
@@ -272,6 +276,7 @@ class Court:
                 verdicts += self._take_out(session, judgement, place)
                 continue
             tool = self._names.number(call.tool)
+            self._ledger.alarms.amended(session, judgement, place, token)
             changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
             self._keep(judgement, call)
             return verdicts + self._tell(session, judgement, changes)
@@ -295,6 +300,7 @@ class Court:
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """Takes a step out; a judgement of no call is none, unless it was counted as one."""
+        self._ledger.alarms.removed(session, judgement, place)
         verdicts = self._tell(session, judgement, judgement.retract(place))
         if not (len(judgement.log) or judgement.folded or judgement.counted):
             session.remove(judgement)
@@ -305,6 +311,7 @@ class Court:
         self, session: Session, judgement: Judgement, changes: Sequence[Change]
     ) -> list[Verdict]:
         self._ledger.count(judgement, changes)
+        self._ledger.alarms.compare(session, judgement)
         return [self._ledger.verdict(session, judgement, change) for change in changes]
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
@@ -328,6 +335,7 @@ class Court:
             if into is None:
                 target.add(judgement)
             else:
+                self._ledger.alarms.absorb(moved, judgement, into)
                 verdicts += self._tell(target, into, into.absorb(judgement))
         for call in self.release(moved):
             verdicts += self._under(target, missing, call, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
@@ -40,6 +41,8 @@ class Ledger:
     def __init__(self, totals: Totals, names: Names) -> None:
         self.on_final: Callable[[Verdict], None] | None = None
         """Told of each harmful verdict when it becomes final."""
+        self.alarms = Alarms(names)
+        """What learnt references say."""
         self._totals = totals
         self._names = names
 
@@ -51,10 +54,12 @@ class Ledger:
         agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
         name = spec.id or UNMATCHED
         beta = spec.conventions.beta
-        judgement.pair = self._totals.pair(
-            agent, name, beta, judge.severities, scored=judge.scored
-        )
+        # A reference judges no harm, and so has no counters of it.
+        severities = judge.severities if spec.kind != "reference" else ()
+        judgement.pair = self._totals.pair(agent, name, beta, severities, scored=judge.scored)
         judgement.pair.active += 1
+        if judge.watch is not None:
+            self.alarms.enter(judgement)
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
@@ -91,7 +96,8 @@ class Ledger:
                 tool = self._names.text(row.tool)
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 pair.provisional[reason, severity] += 1
-        self.share(judgement)
+        if judgement.judge.watch is None:
+            self.share(judgement)
 
     def count_plain(self, judgement: Judgement, code: int) -> None:
         """The same for the first verdict of a call that came in order and did no harm."""
@@ -101,6 +107,8 @@ class Ledger:
             pair.calls[kind] += 1
             if pair.calls[kind] % EXEMPLAR_EACH == 1:
                 pair.exemplars[kind] = _exemplar(judgement, len(judgement.log) - 1)
+            if judgement.judge.watch is not None:
+                return
             tally = judgement.head.tally
             if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
                 self.share(judgement)
@@ -109,6 +117,9 @@ class Ledger:
         """What the judgement adds to the live means, as of now."""
         pair, run, share = judgement.pair, judgement.head, judgement.share
         if pair is None:
+            return
+        if judgement.judge.watch is not None:
+            self.alarms.rank(judgement)
             return
         if not (judgement.judge.scored and run.exact):
             new = NO_SHARE
@@ -134,6 +145,9 @@ class Ledger:
             judgement.counted = True
             judgement.pair.started += 1
             judgement.pair.joined += judgement.joined
+        if judgement.judge.watch is not None:
+            self.alarms.settle(judgement, final)
+            return
         for step in final:
             _, reason = CODES[step.code]
             if judgement.pair is not None and reason is not None:
@@ -164,6 +178,8 @@ class Ledger:
             **scores(judgement)._asdict(),
         )
         agent = session.agent
+        if judgement.judge.watch is not None:
+            self.alarms.finish(session, judgement, ended)
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
@@ -189,6 +205,7 @@ class Ledger:
         for judgement in session.judgements:
             self.enter(session, judgement)
             self.share(judgement)
+            self.alarms.compare(session, judgement)
 
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """A step that is about to be taken out: who was told that it is harmful hears of it.

@@ -1,11 +1,12 @@
-"""One structured log event per harmful call, and per revision of one. Never with arguments."""
+"""One structured log event per harmful call and per alarm, and per revision of one. Never with arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from monitor.records import Kind, Verdict
+from collector.sinks.event import as_event
+from monitor.records import Kind, Raised, Verdict
 
 __all__ = ["LogSink"]
 
@@ -45,3 +46,9 @@ class LogSink:
             trace_id=verdict.trace_id.hex(),
             span_id=verdict.span_id.hex(),
         )
+
+    def alarm(self, raised: Raised) -> None:
+        """An alarm of a reference that a session raises, or takes back."""
+        event = "alarm_withdrawn" if raised.withdrawn else "alarm_raised"
+        write = self._logger.warning if raised.level == "page" else self._logger.info
+        write(event, **as_event(raised))

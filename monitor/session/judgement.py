@@ -15,7 +15,14 @@ from monitor.records import ToolCall
 from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
-from monitor.session.judge import CONTROL_TOKEN, HARMFUL, PROGRESS, Judge, count_code
+from monitor.session.judge import (
+    CONTROL_TOKEN,
+    HARMFUL,
+    PROGRESS,
+    SELF_LOOP,
+    Judge,
+    count_code,
+)
 from monitor.session.log import Log
 from monitor.session.run import Run
 from monitor.session.scoring import episode
@@ -154,6 +161,7 @@ class Judgement:
         "pair",
         "part",
         "share",
+        "told",
     )
 
     def __init__(
@@ -191,6 +199,8 @@ class Judgement:
         """True once the metrics have counted it as a session."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
+        self.told = 0
+        """What was told and counted of its comparison with a reference (`monitor.alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
@@ -370,6 +380,7 @@ class Judgement:
     def finalise(self, before: int, count: int | None = None) -> list[Step]:
         """Marks steps received up to `before` as final; returns the harmful ones among them.
 
+        Under a learnt reference, which knows no harm: those that wrote what nobody has written.
         `count` bounds it to the first steps of the log.
         """
         log, harmful = self.log, False
@@ -380,9 +391,19 @@ class Judgement:
                 log.set_mark(place, mark | _FINAL)
                 new.add(place)
                 harmful = harmful or mark & _CODE >= HARMFUL
+        if self.judge.watch is not None:
+            return self._unexpected(new)
         if not harmful:
             return []
         return [step for step in self.walk() if step.code >= HARMFUL and step.place in new]
+
+    def _unexpected(self, places: set[int]) -> list[Step]:
+        watch, position = self.judge.watch, self.head.position
+        return [
+            Step(place, SELF_LOOP, position, position)
+            for place in sorted(places)
+            if watch is not None and watch.is_unexpected(self.log.token(place))
+        ]
 
     def absorb(self, other: Judgement) -> list[Change]:
         """Takes over the calls of another judgement under the same spec, none of them folded."""
