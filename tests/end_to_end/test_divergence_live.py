@@ -33,11 +33,11 @@ USUAL: tuple[Made, ...] = (
 ODD: Made = ("delete_booking", {"id": 7})
 
 
-def reference(folder: Path) -> Path:
+def reference(folder: Path, service: str = "desk", made: tuple[Made, ...] = USUAL) -> Path:
     """A reference of two runs, as `offrails learn` writes it, set to page."""
-    calls = tuple(seen_call(*each, failed=False) for each in USUAL)
+    calls = tuple(seen_call(*each, failed=False) for each in made)
     learnt = learn([SeenRun(each, "clerk", calls) for each in "ab"])
-    text = reference_text(learnt, "usual", match={"service.name": "desk"})
+    text = reference_text(learnt, "usual", match={"service.name": service})
     file = folder / "usual.yaml"
     file.write_text(text.replace("kind: reference", "kind: reference\nmode: page"))
     return file

@@ -17,6 +17,7 @@ import yaml
 from grafana.boards import BOARDS
 from grafana.panels import board_json
 from tests.end_to_end.service import SPECS, Service, eventually, request
+from tests.end_to_end.test_divergence_live import reference
 from tests.end_to_end.traffic import GOLDEN, Rover, send
 
 PROMETHEUS = shutil.which("prometheus")
@@ -33,6 +34,7 @@ NEEDED = (
     "offrails_path_correctness",
     "rate(offrails_calls_total[20s])",
     "offrails_efficiency",
+    "rate(offrails_divergences_total[20s]) > 0",
     "agent_spec:offrails_harm:ratio_rate5m",
 )
 
@@ -96,7 +98,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         variables = {"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "2"}
-        service = Service(("--specs", str(SPECS)), variables).wait_ready()
+        made = tuple((tool, {}) for tool in GOLDEN)
+        usual = reference(tmp_path_factory.mktemp("specs"), "farm-rover", made)
+        specs = ("--specs", str(SPECS), "--specs", str(usual))
+        service = Service(specs, variables).wait_ready()
         server = Prometheus(tmp_path_factory.mktemp("prometheus"), service.addresses["metrics"])
         try:
             eventually(server.ready)
