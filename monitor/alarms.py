@@ -9,11 +9,12 @@ the order of arrival within the window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from monitor.drift import Drift, Seen, Way
 from monitor.records import Raised
+from monitor.reference.settings import RISK_ALARM
 from monitor.reference.watch import Divergence, Watch, Watched, packed, unpacked
 from monitor.session.comparison import PAGE, explained, level_of
 from monitor.session.judgement import Judgement, Step
@@ -24,8 +25,8 @@ from monitor.totals import NO_SHARE, Share
 
 __all__ = ["Alarms"]
 
-_DIVERGED, _FIRST_TWO, _RISK, _MISSING = 1, 2, 4, 8
-"""What of a session has been told, and holds."""
+_FIRST_TWO, _RISK, _MISSING = 2, 4, 8
+"""What of a session has been told, and holds; the first is the bit of `Watched.flags`."""
 
 _COUNTED_DIVERGENCE, _COUNTED_FIRST_TWO = 16, 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
@@ -33,6 +34,7 @@ _FIRST_SHIFT: Final = 8
 """Above the flags of `Judgement.told`: the first divergence that was told, packed, plus 1."""
 
 _FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
+_SHARES_MAX: Final = 4_096
 _COMPARED_MAX: Final = 512
 """Calls of a finished session whose tools are compared with the medoid's."""
 
@@ -57,6 +59,7 @@ class Alarms:
         self.on_alarm: Callable[[Raised], None] | None = None
         """Told of each alarm that is raised or taken back."""
         self._names = names
+        self._shares: dict[float, Share] = {}
 
     # --- a judgement's place in the sums ---------------------------------------------------------
 
@@ -72,12 +75,21 @@ class Alarms:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def take(self, session: Session, judgement: Judgement, place: int) -> None:
-        """A call has come, and stands at `place`."""
-        watch = judgement.judge.watch
-        if watch is not None and watch.is_unexpected(judgement.log.token(place)):
+    def take(
+        self, session: Session, judgement: Judgement, token: int, place: int | None
+    ) -> None:
+        """A call has come, and stands at `place`; None: behind all others."""
+        watch, at = judgement.judge.watch, judgement.head.watched
+        if watch is None or at is None:
+            return
+        if watch.is_unexpected(token):
+            place = len(judgement.log) - 1 if place is None else place
             self._write(session, judgement, self._call(judgement, place), withdrawn=False)
-        self.compare(session, judgement)
+        if judgement.joined:
+            self.compare(session, judgement)
+            return
+        risk = watch.risk_of(at)
+        self._hold(session, judgement, risk, _live(at, risk))
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
         """The call at `place` is about to be read anew as `token`."""
@@ -101,22 +113,17 @@ class Alarms:
             return
         if judgement.joined:
             # Where the session stands is not known, and so neither are its first calls.
-            wanted, risk = 0, 0.0
-        else:
-            first = packed(_first(watch, at, ended=ended))
-            risk = watch.risk_of(at)
-            two = watch.first_two_at_end(at) if ended else at.first_two_diverged
-            missing = ended and bool(watch.missing_writes(at))
-            wanted = (
-                (first + 1) << _FIRST_SHIFT
-                | (first >= 0) * _DIVERGED
-                | two * _FIRST_TWO
-                | watch.is_risky(risk) * _RISK
-                | missing * _MISSING
-            )
-        if wanted != judgement.told & ~_COUNTED:
-            counted, told = judgement.told & _COUNTED, judgement.told
-            judgement.told = wanted | counted
+            self._hold(session, judgement, 0.0, 0)
+            return
+        risk = watch.risk_of(at)
+        wanted = _at_end(watch, at, risk) if ended else _live(at, risk)
+        self._hold(session, judgement, risk, wanted)
+
+    def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
+        """This holds of the session now; what is new is told."""
+        told = judgement.told
+        if wanted != told & ~_COUNTED:
+            judgement.told = wanted | told & _COUNTED
             self._tell(session, judgement, wanted, told=told)
         if risk != judgement.share.risk:
             self._rank(judgement, risk)
@@ -130,9 +137,18 @@ class Alarms:
     def _rank(self, judgement: Judgement, risk: float) -> None:
         pair = judgement.pair
         if pair is not None and pair.drift is not None:
-            judgement.share = Share(0, 0, 0, 0, risk) if risk else NO_SHARE
+            judgement.share = self._share(risk) if risk else NO_SHARE
             if risk:
                 pair.drift.riskiest.push((risk,), judgement)
+
+    def _share(self, risk: float) -> Share:
+        """One object for each risk: there are few, and what stands for it is still true."""
+        found = self._shares.get(risk)
+        if found is None:
+            if len(self._shares) >= _SHARES_MAX:
+                self._shares.clear()
+            found = self._shares[risk] = Share(0, 0, 0, 0, risk)
+        return found
 
     # --- what is final -----------------------------------------------------------------------
 
@@ -236,8 +252,7 @@ class Alarms:
             phase=said["phase"],
             write=found.write,
             expected=tuple(said["expected"]),
-            support=said["support"],
-            precision=said["precision"],
+            said=said,
         )
 
     def _of_session(
@@ -293,21 +308,18 @@ class Alarms:
         *,
         withdrawn: bool,
         call: _Call | None,
-        **more: Any,
+        step: int,
+        write: bool,
+        kind: str | None = None,
+        phase: str | None = None,
+        expected: tuple[str, ...] = (),
+        said: Mapping[str, Any] | None = None,
     ) -> Raised:
         spec, watch, at = judgement.judge.spec, judgement.judge.watch, judgement.head.watched
         assert watch is not None
         assert at is not None
         worth, runs = watch.alarm(alarm), watch.learnt.runs
         level = level_of(alarm, runs)
-        tool = call.tool if call is not None else ""
-        found: dict[str, Any] = {
-            "expected": (),
-            "support": runs,
-            "precision": worth.precision if worth is not None else None,
-            "phase": None,
-            "kind": None,
-        }
         return Raised(
             session=session.key,
             agent=(judgement.part if spec.scope == "agent" else "") or session.agent,
@@ -318,12 +330,18 @@ class Alarms:
             level=level,
             severity="critical" if level == PAGE else "info",
             withdrawn=withdrawn,
-            tool=tool,
+            step=step,
+            tool=call.tool if call is not None else "",
+            kind=kind,
+            phase=phase,
+            write=write,
+            expected=expected,
+            support=runs if said is None else said["support"],
+            precision=said["precision"] if said else worth.precision if worth else None,
             false_per_1000=worth.false_per_1000 if worth is not None else None,
             risk=None if judgement.joined else watch.risk_of(at),
             trace_id=call.trace_id if call is not None else b"",
             span_id=call.span_id if call is not None else b"",
-            **{**found, **more},
         )
 
     def _call(self, judgement: Judgement, place: int) -> _Call:
@@ -335,6 +353,25 @@ class Alarms:
 def _first(watch: Watch, at: Watched, *, ended: bool) -> Divergence | None:
     """The first divergence; of a session that is over also the call that did not come."""
     return at.divergence or (watch.at_end(at) if ended else None)
+
+
+def _live(at: Watched, risk: float) -> int:
+    """What holds of a session that goes on, as `Judgement.told` has it."""
+    return (
+        at.first + 1 << _FIRST_SHIFT
+        | at.flags & _FIRST_TWO
+        | (_RISK if risk >= RISK_ALARM else 0)
+    )
+
+
+def _at_end(watch: Watch, at: Watched, risk: float) -> int:
+    """The same of one that is over: what did not come is missing."""
+    return (
+        packed(_first(watch, at, ended=True)) + 1 << _FIRST_SHIFT
+        | (_FIRST_TWO if watch.first_two_at_end(at) else 0)
+        | (_RISK if risk >= RISK_ALARM else 0)
+        | (_MISSING if watch.missing_writes(at) else 0)
+    )
 
 
 def _way(watch: Watch, found: Divergence) -> Way:

@@ -179,8 +179,8 @@ class Court:
             changes = (Change(place, None, code, code >= HARMFUL, False, before, after),)
             self._ledger.count(judgement, changes)
         if judge.watch is not None:
-            place = changes[0].place if code is None else len(judgement.log) - 1
-            self._ledger.alarms.take(session, judgement, place)
+            inserted = changes[0].place if code is None else None
+            self._ledger.alarms.take(session, judgement, token, inserted)
         told = [
             self._ledger.verdict(session, judgement, change)
             for change in changes

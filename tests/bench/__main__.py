@@ -11,6 +11,7 @@ NAMES = (
     "process",
     "trajectory",
     "scores",
+    "watch",
     "latency",
     "scrape",
     "startup",
