@@ -609,6 +609,64 @@ def _warnings() -> Row:
     )
 
 
+def _consistency() -> Row:
+    return Row(
+        (
+            Panel(
+                "Do sessions repeat?",
+                "timeseries",
+                "Mean TSS of pairs of the last sessions, and how often their first two tools agree. Low without a change of the agent: its task is not clear enough.",
+                "percentunit",
+                (
+                    Target(_by_pair("avg", _of("consistency_tss")), f"{NAMES}, TSS"),
+                    Target(
+                        _by_pair("avg", _of("consistency_first_two_agreement")),
+                        f"{NAMES}, first two",
+                    ),
+                ),
+                8,
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Do arguments repeat?",
+                "timeseries",
+                "Mean AC of the same pairs, by both rules. It is lower than TSS for most agents, and says less of success.",
+                "percentunit",
+                (
+                    Target(
+                        f"avg by (agent, spec, rule) ({_of('consistency_ac')})",
+                        f"{NAMES}, {{{{rule}}}}",
+                    ),
+                ),
+                8,
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Where pairs part",
+                "timeseries",
+                "Mean call at which two sessions first differ, and how many different sequences there are. Early: look at the first calls.",
+                "short",
+                (
+                    Target(
+                        _by_pair("avg", _of("consistency_divergence_point")),
+                        f"{NAMES}, call",
+                    ),
+                    Target(
+                        _by_pair("max", _of("consistency_unique_sequences")),
+                        f"{NAMES}, sequences",
+                    ),
+                ),
+                8,
+                low=0,
+            ),
+        ),
+        8,
+        "Does the same task lead to the same calls?",
+    )
+
+
 def _then(name: str, title: str, why: str) -> Panel:
     now = _by_pair("avg", _of(name))
     return Panel(
@@ -1022,7 +1080,14 @@ BOARDS: Final = (
         "offrails / Drift",
         "Whether agents still do what they did, and whether specs still fit them.",
         AGENTS,
-        (_divergence(), _warnings(), _drift(), _correctness(), _shift()),
+        (
+            _divergence(),
+            _warnings(),
+            _consistency(),
+            _drift(),
+            _correctness(),
+            _shift(),
+        ),
         since="now-2d",
     ),
     Board(

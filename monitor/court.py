@@ -9,6 +9,7 @@ from monitor.binder import Binder
 from monitor.ledger import Ledger
 from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict
+from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
 from monitor.session.log import Names, Texts
@@ -165,7 +166,7 @@ class Court:
             judgement = self._open(session, judge, part)
         tool = self._names.number(call.tool)
         at = _at(judge, call, now)
-        if self._limits.keep_arguments or call.call_id:
+        if self._limits.keep_arguments or call.call_id or judgement.sampled:
             self._keep(judgement, call)
         before = judgement.head.position
         code = judgement.append(call, tool, token, at, now)
@@ -233,14 +234,17 @@ class Court:
         )
         session.add(judgement)
         self._ledger.enter(session, judgement)
+        self._ledger.sample(judgement, session.touched_ns)
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:
         """Keeps what of a call is text: its id, and its arguments where they are shown."""
-        if self._limits.keep_arguments:
-            judgement.log.keep(call.span_id, Texts(call.call_id, call.arguments))
-        elif call.call_id:
-            judgement.log.keep(call.span_id, Texts(call.call_id, None))
+        shown = call.arguments if self._limits.keep_arguments else None
+        if judgement.sampled and len(judgement.log) >= CALLS_MAX:
+            self._ledger.drop_sample(judgement)
+        found = hashed(call.arguments) if judgement.sampled else None
+        if shown is not None or found is not None or call.call_id:
+            judgement.log.keep(call.span_id, Texts(call.call_id, shown, found))
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
@@ -337,6 +341,7 @@ class Court:
             else:
                 self._ledger.alarms.absorb(moved, judgement, into)
                 verdicts += self._tell(target, into, into.absorb(judgement))
+                self._ledger.absorbed(judgement, into)
         for call in self.release(moved):
             verdicts += self._under(target, missing, call, now)
             self._hold(target, call)

@@ -217,6 +217,27 @@ TABLE: Mapping[str, Described] = {
         _PAIR,
         "Share of the last sessions with arguments that no seen run gave a known tool.",
     ),
+    # Consistency of repeated sessions (papers/002 section 3.2): the last 10 of a sample.
+    "consistency_sessions": Described(
+        "gauge", _PAIR, "Finished sessions that are compared with each other, 10 at most."
+    ),
+    "consistency_tss": Described(
+        "gauge", _PAIR, "Mean TSS (papers/002 definition 3) of pairs of these sessions."
+    ),
+    "consistency_ac": Described(
+        "gauge",
+        (*_PAIR, "rule"),
+        "Mean AC (definition 4) of these pairs, where all arguments are on the wire; steps of different tools count 0 (paper) or are compared (repository).",
+    ),
+    "consistency_unique_sequences": Described(
+        "gauge", _PAIR, "Different sequences of tools among these sessions."
+    ),
+    "consistency_first_two_agreement": Described(
+        "gauge", _PAIR, "Share of these pairs whose first two tools are the same."
+    ),
+    "consistency_divergence_point": Described(
+        "gauge", _PAIR, "Mean call, from 1, at which a pair first differs, of those that do."
+    ),
     "compensations": Described(
         "counter", _PAIR, "Calls undone by their marked undo, in finished sessions."
     ),
@@ -495,6 +516,7 @@ def monitor_families(
         if (learnt := judge.spec.learnt) is not None
     ]
     yield family("reference_runs", runs)
+    yield from _consistency(pairs)
     yield family("harmful_calls_by_tool", _by_tool(totals, binder))
     causes = {**dict.fromkeys(ENDED, 0), **ended}
     yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
@@ -545,6 +567,29 @@ def _references(pairs: _Pairs) -> Iterator[Family]:
 
 
 _WAYS = tuple(f'phase="{phase}",kind="{kind}"' for phase, kind in WAYS)
+
+
+def _consistency(pairs: _Pairs) -> Iterator[Family]:
+    """How alike sessions are, of pairs that have two at least."""
+    known = [(t, found, p.repeats) for t, p in pairs if (found := p.repeats.value) is not None]
+    for name in ("tss", "unique_sequences", "first_two_agreement"):
+        rows = [(text, getattr(found, name)) for text, found, _ in known]
+        yield _singles(f"consistency_{name}", rows)
+    yield _singles("consistency_sessions", ((text, found.runs) for text, found, _ in known))
+    points = ((text, found.divergence_point) for text, found, _ in known)
+    yield _singles(
+        "consistency_divergence_point", ((t, point) for t, point in points if point is not None)
+    )
+    yield _singles(
+        "consistency_ac",
+        (
+            (f'{text},rule="{rule}"', getattr(found, f"ac_{rule}"))
+            for text, found, repeats in known
+            if repeats.with_arguments
+            for rule in ("paper", "repository")
+        ),
+    )
+
 
 _DRIFT_COUNTS = {
     "unexpected_writes": "unexpected_writes",

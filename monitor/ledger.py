@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
+from monitor.repeats import SAMPLED_MAX
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
-from monitor.session.log import Names
+from monitor.session.log import Names, Row
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.totals import (
@@ -60,6 +61,8 @@ class Ledger:
         judgement.pair.active += 1
         if judge.watch is not None:
             self.alarms.enter(judgement)
+        if judgement.sampled:
+            self._count_sampled(judgement, 1)
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
@@ -67,7 +70,50 @@ class Ledger:
         if pair is not None:
             pair.move(judgement.share, NO_SHARE)
             pair.active -= 1
+            if judgement.sampled:
+                self._count_sampled(judgement, -1)
             judgement.share, judgement.pair = NO_SHARE, None
+
+    def _count_sampled(self, judgement: Judgement, sign: int) -> None:
+        if judgement.pair is not None:
+            judgement.pair.repeats.live += sign
+            self._totals.sampled += sign
+
+    def sample(self, judgement: Judgement, now: int) -> None:
+        """A judgement that begins is compared with others at its end, where there is room."""
+        pair = judgement.pair
+        repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
+        if pair is None or not repeated or judgement.joined:
+            return
+        if self._totals.sampled < SAMPLED_MAX and pair.repeats.wants(now):
+            judgement.sampled = True
+            self._count_sampled(judgement, 1)
+
+    def _compare(self, judgement: Judgement, ended: Ended) -> None:
+        """The judgement leaves the sample; where all of it was seen, it is compared."""
+        log, pair = judgement.log, judgement.pair
+        if not judgement.sampled or pair is None:
+            return
+        whole = not (judgement.joined or judgement.folded or ended == "evicted")
+        if whole and len(log):
+            pair.repeats.add([self._repeated(log.row(place)) for place in range(len(log))])
+        self.drop_sample(judgement)
+
+    def absorbed(self, moved: Judgement, into: Judgement) -> None:
+        """Calls of one are the other's now: it is compared where both were in the sample."""
+        if into.sampled and not moved.sampled:
+            self.drop_sample(into)
+        elif moved.sampled and not into.sampled:
+            into.log.release()
+
+    def drop_sample(self, judgement: Judgement) -> None:
+        """The judgement leaves the sample, with what was kept of it."""
+        self._count_sampled(judgement, -1)
+        judgement.sampled = False
+        judgement.log.release()
+
+    def _repeated(self, row: Row) -> tuple[str, frozenset[int] | None]:
+        return self._names.text(row.tool), row.texts.hashed if row.texts else None
 
     def relabel(self, session: Session) -> None:
         """The session's agent is another than the metrics were told."""
@@ -183,6 +229,7 @@ class Ledger:
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
+            self._compare(judgement, ended)
             if judgement.finished:
                 pair.move(judgement.share, NO_SHARE)
             else:

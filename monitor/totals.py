@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from monitor.drift import Drift
 from monitor.records import Kind, Reason, SessionKey
+from monitor.repeats import Repeats
 from monitor.spread import Exemplar, Spread
 from monitor.worst import Worst
 
@@ -162,6 +163,7 @@ class Pair:
         "outcomes",
         "prefix_crit",
         "provisional",
+        "repeats",
         "revisions",
         "scores",
         "sessions",
@@ -211,6 +213,7 @@ class Pair:
         self.spreads = {name: Spread(BOUNDS[name]) for name in names}
         self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
         """The latest call of a kind, and the latest final one of a reason and severity."""
+        self.repeats = Repeats()
         self.drift: Drift | None = None
         """Where the spec is a learnt reference."""
         self.worst: Worst[_Holder] = Worst()
@@ -274,6 +277,8 @@ class Totals:
         """By label, how often a value was folded into `OVERFLOW`."""
         self.by_tool: Counter[tuple[str, str]] = Counter()
         """(spec, tool): harmful calls, final."""
+        self.sampled = 0
+        """Live judgements whose calls are kept for comparison."""
         self._agents: Counter[str] = Counter()
         """How many pairs each agent has."""
         self._hold_ns = hold_ns

@@ -160,6 +160,7 @@ class Judgement:
         "log",
         "pair",
         "part",
+        "sampled",
         "share",
         "told",
     )
@@ -199,6 +200,8 @@ class Judgement:
         """True once the metrics have counted it as a session."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
+        self.sampled = False
+        """True where its calls are compared with those of others when it ends."""
         self.told = 0
         """What was told and counted of its comparison with a reference (`monitor.alarms`)."""
 

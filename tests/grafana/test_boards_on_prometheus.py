@@ -35,6 +35,7 @@ NEEDED = (
     "rate(offrails_calls_total[20s])",
     "offrails_efficiency",
     "rate(offrails_divergences_total[20s]) > 0",
+    "offrails_consistency_divergence_point",
     "agent_spec:offrails_harm:ratio_rate5m",
 )
 
