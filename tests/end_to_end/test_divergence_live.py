@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
+from tests.end_to_end.alerting import Pages
 from tests.end_to_end.service import Service, eventually
-from tests.end_to_end.test_alerts import Pages
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve

@@ -17,7 +17,7 @@ import yaml
 from grafana.boards import BOARDS
 from grafana.panels import board_json
 from tests.end_to_end.service import SPECS, Service, eventually, request
-from tests.end_to_end.test_divergence_live import reference
+from tests.end_to_end.test_divergence_live import Made, reference
 from tests.end_to_end.traffic import GOLDEN, Rover, send
 
 PROMETHEUS = shutil.which("prometheus")
@@ -99,7 +99,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         variables = {"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "2"}
-        made = tuple((tool, {}) for tool in GOLDEN)
+        made: tuple[Made, ...] = tuple((tool, {}) for tool in GOLDEN)
         usual = reference(tmp_path_factory.mktemp("specs"), "farm-rover", made)
         specs = ("--specs", str(SPECS), "--specs", str(usual))
         service = Service(specs, variables).wait_ready()
