@@ -319,7 +319,7 @@ class Alarms:
         assert watch is not None
         assert at is not None
         worth, runs = watch.alarm(alarm), watch.learnt.runs
-        level = level_of(alarm, runs)
+        level = level_of(judgement, alarm, runs)
         return Raised(
             session=session.key,
             agent=(judgement.part if spec.scope == "agent" else "") or session.agent,

@@ -28,10 +28,14 @@ SURE_FROM: Final = 2
 """Supporting runs an alarm needs to be more than a hint."""
 
 
-def level_of(alarm: str, support: int) -> str:
-    """What an alarm is worth that rests on so many seen runs: page, hint or advisory."""
+def level_of(judgement: Judgement, alarm: str, support: int) -> str:
+    """What an alarm is worth that rests on so many seen runs: page, hint or advisory.
+
+    What is missing from a session that may have begun before it was seen is a hint as well.
+    """
     level = LEVELS[alarm]
-    return HINT if level == PAGE and support < SURE_FROM else level
+    unseen = alarm == "missing_write" and judgement.doubtful
+    return HINT if level == PAGE and (support < SURE_FROM or unseen) else level
 
 
 def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
             "unexpected_write": at.unexpected_write,
             "missing_writes": [],
             "risk": None,
-            "alarms": list(_alarms(watch, at, (), None, first_two=False)),
+            "alarms": list(_alarms(judgement, at, (), None, first_two=False)),
         }
     found = list(_divergences(judgement, watch))
     end = watch.at_end(at) if ended else None
@@ -69,7 +73,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         "unexpected_write": at.unexpected_write,
         "missing_writes": list(missing),
         "risk": risk,
-        "alarms": list(_alarms(watch, at, missing, risk, first_two=first_two)),
+        "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
 
 
@@ -121,7 +125,7 @@ def explained(watch: Watch, reference: str, found: Divergence) -> dict[str, Any]
 
 
 def _alarms(
-    watch: Watch,
+    judgement: Judgement,
     at: Watched,
     missing: tuple[str, ...],
     risk: float | None,
@@ -129,6 +133,8 @@ def _alarms(
     first_two: bool,
 ) -> Iterator[Mapping[str, Any]]:
     """The alarms that are raised, the worst first."""
+    watch = judgement.judge.watch
+    assert watch is not None
     raised = {
         "unexpected_write": at.unexpected_write,
         "missing_write": bool(missing),
@@ -140,7 +146,7 @@ def _alarms(
         alarm = watch.alarm(name)
         yield {
             "alarm": name,
-            "level": level_of(name, support),
+            "level": level_of(judgement, name, support),
             "support": support,
             "precision": alarm.precision if alarm is not None else None,
             "false_per_1000": alarm.false_per_1000 if alarm is not None else None,

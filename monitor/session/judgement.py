@@ -153,6 +153,7 @@ class Judgement:
         "base",
         "blind_ns",
         "counted",
+        "doubtful",
         "finished",
         "head",
         "judge",
@@ -179,6 +180,8 @@ class Judgement:
                 between those that were seen, so nothing follows from one to the next.
         """
         self.blind_ns = blind_ns
+        self.doubtful = doubtful and judge.watch is not None
+        """Of a comparison with a reference: calls before the first one seen may be missing."""
         self.judge = judge
         self.part = part
         self.log = Log()

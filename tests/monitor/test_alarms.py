@@ -181,6 +181,20 @@ def test_a_write_that_does_not_come() -> None:
     assert told.drift.missing_writes == 1
 
 
+def test_a_write_may_have_been_made_before_our_time() -> None:
+    """Soon after the start a session may have begun before it was seen: its end pages nobody."""
+    short = Told(limits=replace(LIMITS, history_complete=False)).take([A, B])
+    short.monitor.end(KEY, 3 * SECOND)
+    (found,) = short.monitor.find("s")
+    assert {each["alarm"]: each["level"] for each in found["alarms"]} == {
+        "missing_write": "hint"
+    }
+    assert {each.level for each in short.events} == {"hint"}
+
+    write = Told(limits=replace(LIMITS, history_complete=False)).take([A, B, WRITE])
+    assert ("unexpected_write", "page") in {(each.alarm, each.level) for each in write.events}
+
+
 def test_evicted_sessions_miss_nothing() -> None:
     """Whether a forgotten session goes on is not known, so nothing is missing from it."""
     told = Told(limits=replace(LIMITS, sessions_max=1)).take([A])
