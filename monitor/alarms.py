@@ -88,8 +88,10 @@ class Alarms:
         if judgement.joined:
             self.compare(session, judgement)
             return
-        risk = watch.risk_of(at)
-        self._hold(session, judgement, risk, _live(at, risk))
+        risk, told = watch.risk_of(at), judgement.told & ~_COUNTED
+        # Most calls change nothing that is told.
+        if risk != judgement.share.risk or told != _live(at, risk):
+            self._hold(session, judgement, risk, _live(at, risk))
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
         """The call at `place` is about to be read anew as `token`."""

@@ -306,7 +306,7 @@ class Watch:
 
     def risk_of(self, at: Watched) -> float:
         """The risk that the session fails, 0 to 1."""
-        key = at.called << 1 | at.unexpected_write
+        key = at.called << 3 | at.flags & _UNEXPECTED
         found = self._risks.get(key)
         if found is None:
             if len(self._risks) >= _RISKS_MAX:
