@@ -39,7 +39,7 @@ from collector.verdicts import WithVerdicts
 from collector.viewing import Viewing
 from monitor.engine import Monitor
 from monitor.limits import Limits
-from monitor.records import Verdict
+from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished
 
@@ -99,6 +99,7 @@ class App:
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
         )
         self._feed = Feed(self._attend)
+        self.monitor.on_alarm(self._alarm)
         pipeline = Pipeline(
             self.monitor,
             stats,
@@ -154,6 +155,13 @@ class App:
         self._alerts.deliver(verdicts)
         self._sink.deliver(verdicts)
         self._feed.deliver(verdicts)
+
+    def _alarm(self, raised: Raised) -> None:
+        """The same for what references say, which needs no verdict."""
+        raised = self._redaction.named(raised)
+        self._alerts.alarm(raised)
+        self._sink.alarm(raised)
+        self._feed.deliver((raised,))
 
     def _attend(self, anybody: bool) -> None:
         self._pipeline.quiet = not anybody

@@ -265,7 +265,15 @@ def _add_tail(verbs: Any) -> None:
     tail.add_argument(
         "--kind",
         action="append",
-        choices=("progress", "self_loop", "harmful", "control", "cannot_finish", "stalled"),
+        choices=(
+            "progress",
+            "self_loop",
+            "harmful",
+            "control",
+            "cannot_finish",
+            "stalled",
+            "divergence",
+        ),
         help="of this kind only; repeatable",
     )
     tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")

@@ -30,6 +30,7 @@ _COLOURS = {
     "stalled": "1;33",
 }
 _ALARMING = frozenset({"harmful", "cannot_finish", "stalled"})
+_LEVELS = {"page": "1;31", "hint": "36", "advisory": "35"}
 _WITHDRAWN = "33"
 _WIDTH = 9
 
@@ -107,7 +108,9 @@ def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def worded(verdict: dict[str, Any], *, colour: bool) -> str:
-    """One verdict as one line."""
+    """One verdict, or one alarm of a reference, as one line."""
+    if verdict.get("kind") == "divergence":
+        return _alarm(verdict, colour=colour)
     kind = str(verdict.get("kind"))
     alarming = kind in _ALARMING
     withdrawn = verdict.get("revised_from") in _ALARMING and not alarming
@@ -134,6 +137,30 @@ def worded(verdict: dict[str, Any], *, colour: bool) -> str:
         ]
     if verdict.get("revised_from"):
         found.append(f"(was {_text(verdict, 'revised_from')})")
+    return "  ".join(found)
+
+
+def _alarm(alarm: dict[str, Any], *, colour: bool) -> str:
+    word, withdrawn = "diverged".ljust(_WIDTH), bool(alarm.get("withdrawn"))
+    if colour:
+        code = _WITHDRAWN if withdrawn else _LEVELS.get(str(alarm.get("level")), "0")
+        word = f"\x1b[{code}m{word}\x1b[0m"
+    found = [
+        word,
+        _text(alarm, "agent"),
+        _text(alarm, "spec"),
+        f"{_text(alarm, 'session')}#{_text(alarm, 'step')}",
+        _text(alarm, "tool"),
+        f"{_text(alarm, 'alarm')} ({_text(alarm, 'level')})",
+    ]
+    found += [_text(alarm, name) for name in ("departure", "phase") if alarm.get(name)]
+    if alarm.get("expected"):
+        found.append(f"expected: {_listed(alarm['expected'])}")
+    for name in ("precision", "risk"):
+        if isinstance(alarm.get(name), int | float):
+            found.append(f"{name}: {alarm[name]:.2f}")
+    if withdrawn:
+        found.append("(withdrawn)")
     return "  ".join(found)
 
 

@@ -493,6 +493,171 @@ def _drift() -> Row:
     )
 
 
+def _per_session(counter: str, by: str) -> str:
+    """Events a started session, of sessions under references."""
+    events = _rate(_of(counter))
+    sessions = f"{_rate(_of('sessions_started_total'))} and on (spec) offrails_reference_runs{{{PROCESS}}}"
+    return f"sum by ({by}) ({events}) / on () group_left () (sum({sessions}) > 0)"
+
+
+def _divergence() -> Row:
+    return Row(
+        (
+            Panel(
+                "Divergences",
+                "timeseries",
+                "Share of started sessions that left their reference, by phase and kind. Early ones fail more often: look there first.",
+                "percentunit",
+                (
+                    Target(
+                        _per_session("divergences_total", "phase, kind"), "{{phase}}, {{kind}}"
+                    ),
+                ),
+                12,
+                stack=True,
+                low=0,
+            ),
+            Panel(
+                "Where sessions diverge",
+                "heatmap",
+                "Number of the call that first diverged. A band that moves down: the agent begins otherwise.",
+                "short",
+                (
+                    Target(
+                        f"sum by (le) (increase({_of('divergence_step_bucket')}[$__rate_interval]))",
+                        "{{le}}",
+                        heat=True,
+                    ),
+                ),
+                12,
+            ),
+        ),
+        8,
+        "Do sessions leave the usual way?",
+    )
+
+
+def _warnings() -> Row:
+    return Row(
+        (
+            Panel(
+                "Worth a look",
+                "timeseries",
+                "Unexpected writes page, first two calls and missing writes hint: a step up is a change of the agent or of what it is asked.",
+                "short",
+                (
+                    Target(
+                        f"sum(increase({_of('unexpected_writes_total')}[$__rate_interval]))",
+                        "unexpected writes",
+                        exemplar=True,
+                    ),
+                    Target(
+                        f"sum(increase({_of('first_two_diverged_total')}[$__rate_interval]))",
+                        "first two calls",
+                    ),
+                    Target(
+                        f"sum(increase({_of('missing_writes_total')}[$__rate_interval]))",
+                        "missing writes",
+                    ),
+                ),
+                8,
+                colours={"unexpected writes": RED, "missing writes": AMBER},
+                low=0,
+            ),
+            Panel(
+                "Riskiest live session",
+                "timeseries",
+                "Highest risk of a live session of each agent; from 0.6 it is told. High for long: read that session.",
+                "percentunit",
+                (Target(_by_pair("max", _of("risk_max")), NAMES),),
+                8,
+                ((None, "transparent"), (0.6, RED)),
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Likeness to the reference",
+                "timeseries",
+                "Mean similarity of the last sessions' tools to the medoid (TSS), and the shares with new tools and arguments. Falling likeness: learn anew, or roll back.",
+                "percentunit",
+                (
+                    Target(_by_pair("avg", _of("reference_similarity")), f"{NAMES}, likeness"),
+                    Target(
+                        _by_pair("avg", _of("reference_new_tools_ratio")),
+                        f"{NAMES}, new tools",
+                    ),
+                    Target(
+                        _by_pair("avg", _of("reference_new_arguments_ratio")),
+                        f"{NAMES}, new arguments",
+                    ),
+                ),
+                8,
+                low=0,
+                high=1,
+            ),
+        ),
+        8,
+    )
+
+
+def _consistency() -> Row:
+    return Row(
+        (
+            Panel(
+                "Do sessions repeat?",
+                "timeseries",
+                "Mean TSS of pairs of the last sessions, and how often their first two tools agree. Low without a change of the agent: its task is not clear enough.",
+                "percentunit",
+                (
+                    Target(_by_pair("avg", _of("consistency_tss")), f"{NAMES}, TSS"),
+                    Target(
+                        _by_pair("avg", _of("consistency_first_two_agreement")),
+                        f"{NAMES}, first two",
+                    ),
+                ),
+                8,
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Do arguments repeat?",
+                "timeseries",
+                "Mean AC of the same pairs, by both rules. It is lower than TSS for most agents, and says less of success.",
+                "percentunit",
+                (
+                    Target(
+                        f"avg by (agent, spec, rule) ({_of('consistency_ac')})",
+                        f"{NAMES}, {{{{rule}}}}",
+                    ),
+                ),
+                8,
+                low=0,
+                high=1,
+            ),
+            Panel(
+                "Where pairs part",
+                "timeseries",
+                "Mean call at which two sessions first differ, and how many different sequences there are. Early: look at the first calls.",
+                "short",
+                (
+                    Target(
+                        _by_pair("avg", _of("consistency_divergence_point")),
+                        f"{NAMES}, call",
+                    ),
+                    Target(
+                        _by_pair("max", _of("consistency_unique_sequences")),
+                        f"{NAMES}, sequences",
+                    ),
+                ),
+                8,
+                low=0,
+            ),
+        ),
+        8,
+        "Does the same task lead to the same calls?",
+    )
+
+
 def _then(name: str, title: str, why: str) -> Panel:
     now = _by_pair("avg", _of(name))
     return Panel(
@@ -901,7 +1066,14 @@ BOARDS: Final = (
         "offrails / Drift",
         "Whether agents still do what they did, and whether specs still fit them.",
         AGENTS,
-        (_drift(), _correctness(), _shift()),
+        (
+            _divergence(),
+            _warnings(),
+            _consistency(),
+            _drift(),
+            _correctness(),
+            _shift(),
+        ),
         since="now-2d",
     ),
     Board(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from monitor.engine import Monitor
     from monitor.errors import OffrailsError, SpecError
     from monitor.limits import Limits
-    from monitor.records import SessionKey, ToolCall, Verdict
+    from monitor.records import Raised, SessionKey, ToolCall, Verdict
     from monitor.spec.read import load_spec, load_specs
     from monitor.spec.spec import Spec
 
@@ -23,6 +23,7 @@ __all__ = [
     "Limits",
     "Monitor",
     "OffrailsError",
+    "Raised",
     "SessionKey",
     "Spec",
     "SpecError",
@@ -36,6 +37,7 @@ _HOME = {
     "Limits": "monitor.limits",
     "Monitor": "monitor.engine",
     "OffrailsError": "monitor.errors",
+    "Raised": "monitor.records",
     "SessionKey": "monitor.records",
     "Spec": "monitor.spec.spec",
     "SpecError": "monitor.errors",

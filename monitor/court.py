@@ -9,6 +9,7 @@ from monitor.binder import Binder
 from monitor.ledger import Ledger
 from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict
+from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
 from monitor.session.log import Names, Texts
@@ -148,6 +149,7 @@ class Court:
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
             self._ledger.count(judgement, judgement.join(blind))
+            self._ledger.alarms.compare(session, judgement)
 
     # --- one call ------------------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ class Court:
             judgement = self._open(session, judge, part)
         tool = self._names.number(call.tool)
         at = _at(judge, call, now)
-        if self._limits.keep_arguments or call.call_id:
+        if self._limits.keep_arguments or call.call_id or judgement.sampled:
             self._keep(judgement, call)
         before = judgement.head.position
         code = judgement.append(call, tool, token, at, now)
@@ -206,6 +208,9 @@ class Court:
             after, place = judgement.head.position, len(judgement.log) - 1
             changes = (Change(place, None, code, code >= HARMFUL, False, before, after),)
             self._ledger.count(judgement, changes)
+        if judge.watch is not None:
+            inserted = changes[0].place if code is None else None
+            self._ledger.alarms.take(session, judgement, token, inserted)
         told = [
             self._ledger.verdict(session, judgement, change)
             for change in changes
@@ -258,14 +263,17 @@ class Court:
         )
         session.add(judgement)
         self._ledger.enter(session, judgement)
+        self._ledger.sample(judgement, session.touched_ns)
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:
         """Keeps what of a call is text: its id, and its arguments where they are shown."""
-        if self._limits.keep_arguments:
-            judgement.log.keep(call.span_id, Texts(call.call_id, call.arguments))
-        elif call.call_id:
-            judgement.log.keep(call.span_id, Texts(call.call_id, None))
+        shown = call.arguments if self._limits.keep_arguments else None
+        if judgement.sampled and len(judgement.log) >= CALLS_MAX:
+            self._ledger.drop_sample(judgement)
+        found = hashed(call.arguments) if judgement.sampled else None
+        if shown is not None or found is not None or call.call_id:
+            judgement.log.keep(call.span_id, Texts(call.call_id, shown, found))
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
@@ -323,6 +331,7 @@ class Court:
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
         tool = self._names.number(call.tool)
+        self._ledger.alarms.amended(session, judgement, place, token)
         changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
         self._keep(judgement, call)
         if judgement.pair is not None:
@@ -366,6 +375,7 @@ class Court:
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """Takes a step out; a judgement of no call is none, unless it was counted as one."""
+        self._ledger.alarms.removed(session, judgement, place)
         verdicts = self._tell(session, judgement, judgement.retract(place))
         if not (len(judgement.log) or judgement.folded or judgement.counted):
             session.remove(judgement)
@@ -376,6 +386,7 @@ class Court:
         self, session: Session, judgement: Judgement, changes: Sequence[Change]
     ) -> list[Verdict]:
         self._ledger.count(judgement, changes)
+        self._ledger.alarms.compare(session, judgement)
         return [self._ledger.verdict(session, judgement, change) for change in changes]
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
@@ -399,7 +410,9 @@ class Court:
             if into is None:
                 target.add(judgement)
             else:
+                self._ledger.alarms.absorb(moved, judgement, into)
                 verdicts += self._tell(target, into, into.absorb(judgement))
+                self._ledger.absorbed(judgement, into)
         for call in self.release(moved):
             verdicts += self._under(target, missing, call, now)
             self._hold(target, call)

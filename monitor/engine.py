@@ -11,7 +11,7 @@ from monitor.binder import Binder
 from monitor.court import Court
 from monitor.ledger import Ledger
 from monitor.limits import Limits
-from monitor.records import SessionKey, ToolCall, Verdict
+from monitor.records import Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names
 from monitor.session.report import judgement_object
@@ -113,7 +113,7 @@ class Monitor:
         self._expires_ns = self._next_expiry()
         for pair in self.totals.pairs.values():
             judge = binder.judges.get(pair.spec)
-            if judge is not None:
+            if judge is not None and judge.spec.kind != "reference":
                 pair.severities = tuple(sorted({*pair.severities, *judge.severities}))
         return True
 
@@ -396,6 +396,14 @@ class Monitor:
         verdict was before is told by `observe`: a first verdict, then its revisions.
         """
         self._ledger.on_final = tell
+
+    def on_alarm(self, tell: Callable[[Raised], None] | None) -> None:
+        """Has `tell` called with each alarm that a session raises against a learnt reference.
+
+        And with each that it takes back: `withdrawn` is True then. It is called in the middle of
+        whatever makes it known, a call or the end of a session: it must not call the monitor.
+        """
+        self._ledger.alarms.on_alarm = tell
 
     def tick(self, now: int) -> list[SessionFinished]:
         """What time brings: final verdicts, ends of idle sessions, means that forget.

@@ -13,6 +13,7 @@ from itertools import accumulate, islice, starmap
 from typing import Literal, NamedTuple, TypeVar
 
 from monitor.binder import Binder
+from monitor.drift import WAYS, Drift, Way
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
 from monitor.spec.spec import Spec
 from monitor.templates import at_zero, counters, filled, spread_lines
@@ -179,6 +180,75 @@ TABLE: Mapping[str, Described] = {
         "counter",
         ("spec", "tool"),
         "Harmful calls by their final verdict and tool; a tool the spec does not name is __unknown__.",
+    ),
+    # Learnt references. Counters are of what is final.
+    "divergences": Described(
+        "counter",
+        (*_PAIR, "phase", "kind"),
+        "Sessions that diverged from their learnt reference, by their first divergence.",
+    ),
+    "unexpected_writes": Described(
+        "counter", _PAIR, "Calls that wrote what no seen run of the reference has written."
+    ),
+    "first_two_diverged": Described(
+        "counter", _PAIR, "Sessions whose first two tools are not those of the medoid."
+    ),
+    "missing_writes": Described(
+        "counter", _PAIR, "Sessions that ended without a write that every seen run made."
+    ),
+    "divergence_step": Described(
+        "histogram", _PAIR, "Number of the call that first diverged, from 1."
+    ),
+    "session_risk_ratio": Described(
+        "histogram", _PAIR, "Risk of finished sessions that they fail, by what the runs taught."
+    ),
+    "reference_runs": Described(
+        "gauge",
+        ("spec",),
+        "Seen runs that a loaded reference rests on; one alone pages nobody.",
+    ),
+    "risk_max": Described("gauge", _PAIR, "Highest risk of a live session."),
+    "reference_sessions": Described(
+        "gauge", _PAIR, "The last finished sessions, 100 at most, behind the shares below."
+    ),
+    "reference_sessions_diverged_ratio": Described(
+        "gauge",
+        (*_PAIR, "phase", "kind"),
+        "Share of the last sessions that first diverged from the reference this way.",
+    ),
+    "reference_similarity": Described(
+        "gauge",
+        _PAIR,
+        "Mean TSS (papers/002 definition 3) of the last sessions' tools and the medoid's.",
+    ),
+    "reference_new_tools_ratio": Described(
+        "gauge", _PAIR, "Share of the last sessions with a tool that no learning run called."
+    ),
+    "reference_new_arguments_ratio": Described(
+        "gauge",
+        _PAIR,
+        "Share of the last sessions with arguments that no seen run gave a known tool.",
+    ),
+    # Consistency of repeated sessions (papers/002 section 3.2): the last 10 of a sample.
+    "consistency_sessions": Described(
+        "gauge", _PAIR, "Finished sessions that are compared with each other, 10 at most."
+    ),
+    "consistency_tss": Described(
+        "gauge", _PAIR, "Mean TSS (papers/002 definition 3) of pairs of these sessions."
+    ),
+    "consistency_ac": Described(
+        "gauge",
+        (*_PAIR, "rule"),
+        "Mean AC (definition 4) of these pairs, where all arguments are on the wire; steps of different tools count 0 (paper) or are compared (repository).",
+    ),
+    "consistency_unique_sequences": Described(
+        "gauge", _PAIR, "Different sequences of tools among these sessions."
+    ),
+    "consistency_first_two_agreement": Described(
+        "gauge", _PAIR, "Share of these pairs whose first two tools are the same."
+    ),
+    "consistency_divergence_point": Described(
+        "gauge", _PAIR, "Mean call, from 1, at which a pair first differs, of those that do."
     ),
     "compensations": Described(
         "counter", _PAIR, "Calls undone by their marked undo, in finished sessions."
@@ -463,6 +533,14 @@ def monitor_families(
     yield from _counts(pairs)
     yield from _session_verdicts(pairs)
     yield from _harmful(pairs)
+    yield from _references(pairs)
+    runs = [
+        ((spec_id,), learnt.runs)
+        for spec_id, judge in binder.judges.items()
+        if (learnt := judge.spec.learnt) is not None
+    ]
+    yield family("reference_runs", runs)
+    yield from _consistency(pairs)
     yield family("harmful_calls_by_tool", _by_tool(totals, binder))
     causes = {**dict.fromkeys(ENDED, 0), **ended}
     yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
@@ -487,6 +565,90 @@ def _conventions(rules: Conventions) -> str:
 
 _Pairs = list[tuple[str, Pair]]
 """Pairs with their labels as text."""
+
+
+def _references(pairs: _Pairs) -> Iterator[Family]:
+    """What learnt references say: of pairs that have one, each way to diverge from zero on."""
+    known = [(text, pair.drift) for text, pair in pairs if pair.drift is not None]
+    name = "divergences"
+    yield _grouped(
+        name,
+        (
+            _several(name, _WAYS, t, _each(d.divergences, WAYS), _latest(d, WAYS))
+            for t, d in known
+        ),
+    )
+    for name, attribute in _DRIFT_COUNTS.items():
+        rows = [(t, getattr(d, attribute), d.exemplars.get(name)) for t, d in known]
+        yield _family(name, (("", *row) for row in rows))
+    for name, attribute in _DRIFT_SPREADS.items():
+        row, full = TABLE[name], f"offrails_{name}"
+        spreads = ((text, getattr(drift, attribute)) for text, drift in known)
+        yield Family(full, row.kind, row.help, (buckets(full, s, text) for text, s in spreads))
+    tops = ((text, drift.riskiest.first()) for text, drift in known)
+    yield _singles("risk_max", ((text, top.share.risk) for text, top in tops if top))
+    yield from _drift([(text, drift) for text, drift in known if drift.sessions])
+
+
+_WAYS = tuple(f'phase="{phase}",kind="{kind}"' for phase, kind in WAYS)
+
+
+def _consistency(pairs: _Pairs) -> Iterator[Family]:
+    """How alike sessions are, of pairs that have two at least."""
+    known = [(t, found, p.repeats) for t, p in pairs if (found := p.repeats.value) is not None]
+    for name in ("tss", "unique_sequences", "first_two_agreement"):
+        rows = [(text, getattr(found, name)) for text, found, _ in known]
+        yield _singles(f"consistency_{name}", rows)
+    yield _singles("consistency_sessions", ((text, found.runs) for text, found, _ in known))
+    points = ((text, found.divergence_point) for text, found, _ in known)
+    yield _singles(
+        "consistency_divergence_point", ((t, point) for t, point in points if point is not None)
+    )
+    yield _singles(
+        "consistency_ac",
+        (
+            (f'{text},rule="{rule}"', getattr(found, f"ac_{rule}"))
+            for text, found, repeats in known
+            if repeats.with_arguments
+            for rule in ("paper", "repository")
+        ),
+    )
+
+
+_DRIFT_COUNTS = {
+    "unexpected_writes": "unexpected_writes",
+    "first_two_diverged": "first_two",
+    "missing_writes": "missing_writes",
+}
+
+_DRIFT_SPREADS = {"divergence_step": "steps", "session_risk_ratio": "risks"}
+
+
+def _latest(drift: Drift, keys: Sequence[Way | str]) -> Mapping[int, tuple[Exemplar, float]]:
+    """The exemplars of some counters, by the place of their line."""
+    found = drift.exemplars
+    return {place: (found[key], 1.0) for place, key in enumerate(keys) if key in found}
+
+
+def _drift(known: list[tuple[str, Drift]]) -> Iterator[Family]:
+    """Gauges over the last finished sessions; a pair without any has no sample."""
+    yield _singles("reference_sessions", ((t, d.sessions) for t, d in known))
+    yield _singles(
+        "reference_sessions_diverged_ratio",
+        (
+            (f"{t},{labels}", d.ways[way] / d.sessions)
+            for t, d in known
+            for labels, way in zip(_WAYS, WAYS, strict=True)
+        ),
+    )
+    yield _singles("reference_similarity", ((t, d.similarity) for t, d in known if d.similar))
+    yield _singles(
+        "reference_new_tools_ratio", ((t, d.new_tools / d.sessions) for t, d in known)
+    )
+    yield _singles(
+        "reference_new_arguments_ratio",
+        ((t, d.new_arguments / d.sessions) for t, d in known),
+    )
 
 
 def _means(pairs: _Pairs) -> Iterator[Family]:
@@ -566,7 +728,11 @@ _OUTCOMES = tuple(f'outcome="{outcome}"' for outcome in OUTCOMES)
 
 
 def _counts(pairs: _Pairs) -> Iterator[Family]:
-    judged = ((t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL]) for t, p in pairs)
+    judged = (
+        (t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL])
+        for t, p in pairs
+        if p.drift is None
+    )
     yield _singles(
         "harmful_call_ratio", ((t, p.calls[Kind.HARMFUL] / n) for t, p, n in judged if n)
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
+from monitor.repeats import SAMPLED_MAX
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
-from monitor.session.log import Names
+from monitor.session.log import Names, Row
 from monitor.session.outlook import News, cannot_finish, missed_of
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
@@ -42,6 +44,8 @@ class Ledger:
     def __init__(self, totals: Totals, names: Names) -> None:
         self.on_final: Callable[[Verdict], None] | None = None
         """Told of each harmful verdict when it becomes final."""
+        self.alarms = Alarms(names)
+        """What learnt references say."""
         self._totals = totals
         self._names = names
 
@@ -53,11 +57,15 @@ class Ledger:
         agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
         name = spec.id or UNMATCHED
         beta = spec.conventions.beta
-        judgement.pair = self._totals.pair(
-            agent, name, beta, judge.severities, scored=judge.scored
-        )
+        # A reference judges no harm, and so has no counters of it.
+        severities = judge.severities if spec.kind != "reference" else ()
+        judgement.pair = self._totals.pair(agent, name, beta, severities, scored=judge.scored)
         judgement.pair.active += 1
         judgement.pair.bounded = judgement.pair.bounded or judge.bounds is not None
+        if judge.watch is not None:
+            self.alarms.enter(judgement)
+        if judgement.sampled:
+            self._count_sampled(judgement, 1)
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
@@ -65,7 +73,50 @@ class Ledger:
         if pair is not None:
             pair.move(judgement.share, NO_SHARE)
             pair.active -= 1
+            if judgement.sampled:
+                self._count_sampled(judgement, -1)
             judgement.share, judgement.pair = NO_SHARE, None
+
+    def _count_sampled(self, judgement: Judgement, sign: int) -> None:
+        if judgement.pair is not None:
+            judgement.pair.repeats.live += sign
+            self._totals.sampled += sign
+
+    def sample(self, judgement: Judgement, now: int) -> None:
+        """A judgement that begins is compared with others at its end, where there is room."""
+        pair = judgement.pair
+        repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
+        if pair is None or not repeated or judgement.joined:
+            return
+        if self._totals.sampled < SAMPLED_MAX and pair.repeats.wants(now):
+            judgement.sampled = True
+            self._count_sampled(judgement, 1)
+
+    def _compare(self, judgement: Judgement, ended: Ended) -> None:
+        """The judgement leaves the sample; where all of it was seen, it is compared."""
+        log, pair = judgement.log, judgement.pair
+        if not judgement.sampled or pair is None:
+            return
+        whole = not (judgement.joined or judgement.folded or ended == "evicted")
+        if whole and len(log):
+            pair.repeats.add([self._repeated(log.row(place)) for place in range(len(log))])
+        self.drop_sample(judgement)
+
+    def absorbed(self, moved: Judgement, into: Judgement) -> None:
+        """Calls of one are the other's now: it is compared where both were in the sample."""
+        if into.sampled and not moved.sampled:
+            self.drop_sample(into)
+        elif moved.sampled and not into.sampled:
+            into.log.release()
+
+    def drop_sample(self, judgement: Judgement) -> None:
+        """The judgement leaves the sample, with what was kept of it."""
+        self._count_sampled(judgement, -1)
+        judgement.sampled = False
+        judgement.log.release()
+
+    def _repeated(self, row: Row) -> tuple[str, frozenset[int] | None]:
+        return self._names.text(row.tool), row.texts.hashed if row.texts else None
 
     def relabel(self, session: Session) -> None:
         """The session's agent is another than the metrics were told."""
@@ -94,7 +145,8 @@ class Ledger:
                 tool = self._names.text(row.tool)
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 pair.provisional[reason, severity] += 1
-        self.share(judgement)
+        if judgement.judge.watch is None:
+            self.share(judgement)
 
     def count_plain(self, judgement: Judgement, code: int) -> None:
         """The same for the first verdict of a call that came in order and did no harm."""
@@ -104,6 +156,8 @@ class Ledger:
             pair.calls[kind] += 1
             if pair.calls[kind] % EXEMPLAR_EACH == 1:
                 pair.exemplars[kind] = _exemplar(judgement, len(judgement.log) - 1)
+            if judgement.judge.watch is not None:
+                return
             tally = judgement.head.tally
             if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
                 self.share(judgement)
@@ -112,6 +166,9 @@ class Ledger:
         """What the judgement adds to the live means, as of now."""
         pair, run, share = judgement.pair, judgement.head, judgement.share
         if pair is None:
+            return
+        if judgement.judge.watch is not None:
+            self.alarms.rank(judgement)
             return
         if not (judgement.judge.scored and run.exact):
             new = NO_SHARE
@@ -137,6 +194,9 @@ class Ledger:
             judgement.counted = True
             judgement.pair.started += 1
             judgement.pair.joined += judgement.joined
+        if judgement.judge.watch is not None:
+            self.alarms.settle(judgement, final)
+            return
         for step in final:
             _, reason = CODES[step.code]
             if judgement.pair is not None and reason is not None:
@@ -167,9 +227,12 @@ class Ledger:
             **scores(judgement)._asdict(),
         )
         agent = session.agent
+        if judgement.judge.watch is not None:
+            self.alarms.finish(session, judgement, ended)
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
+            self._compare(judgement, ended)
             if not judgement.ending:
                 self._finish(judgement, finished)
             judgement.ending = self._totals.hold(pair, judgement.share, finished, now)
@@ -200,6 +263,7 @@ class Ledger:
             self._totals.let_go(judgement.ending)
             self.enter(session, judgement)
             self.share(judgement)
+            self.alarms.compare(session, judgement)
 
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """A step that is about to be taken out: who was told that it is harmful hears of it.

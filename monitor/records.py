@@ -21,6 +21,7 @@ __all__ = [
     "Evidence",
     "Kind",
     "Obstacle",
+    "Raised",
     "Reason",
     "SessionKey",
     "ToolCall",
@@ -170,3 +171,39 @@ class Verdict(NamedTuple):
     span_id: bytes
     constraint: str | None = None
     """What the spec says that was not kept: a constraint, a deadline, an idle limit."""
+
+
+class Raised(NamedTuple):
+    """An alarm that one session raises against a learnt reference, or takes back."""
+
+    session: SessionKey
+    agent: str
+    spec: str
+    """The reference."""
+    spec_version: str
+    mode: str
+    alarm: str
+    """unexpected_write, missing_write, first_two, divergence or risk."""
+    level: str
+    """page, hint or advisory."""
+    severity: str
+    withdrawn: bool
+    """True where it was raised before, and does not hold any more."""
+    step: int
+    """Place of the call in the session, from 1; of the one that did not come, at the end."""
+    tool: str
+    """"" where no single call is meant."""
+    kind: str | None
+    """How the call departs: wrong_tool, wrong_arguments, extra or missing; None for a risk."""
+    phase: str | None
+    write: bool
+    expected: tuple[str, ...]
+    support: int
+    """Seen runs that the alarm rests on."""
+    precision: float | None
+    """Of the alarm, on the runs it was learnt from; None where no outcomes were told."""
+    false_per_1000: float | None
+    risk: float | None
+    trace_id: bytes
+    span_id: bytes
+    """Of the call; both empty where no single call is meant."""

@@ -6,12 +6,14 @@ Means are exact however long the process lives: a score is added as an integer m
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from monitor.drift import Drift
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
+from monitor.repeats import Repeats
+from monitor.spread import Exemplar, Spread
 from monitor.worst import Worst
 
 __all__ = [
@@ -100,6 +102,8 @@ class Share(NamedTuple):
     harm_rate: int
     prefix_crit: int
     harmful: int
+    risk: float = 0.0
+    """Against a learnt reference, which has no score beside it."""
 
 
 NO_SHARE = Share(0, 0, 0, 0)
@@ -136,36 +140,6 @@ class SessionFinished(NamedTuple):
     """Limits that were not kept, `reason: rule`."""
 
 
-class Exemplar(NamedTuple):
-    """A call that stands for those counted."""
-
-    trace_id: bytes
-    span_id: bytes
-    at_ns: int
-    """Receipt, Unix nanoseconds."""
-
-
-class Spread:
-    """How a score is spread over finished sessions: counts by upper bound, inclusive."""
-
-    __slots__ = ("bounds", "counts", "exemplars", "total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        """Not cumulative; the last is the one above every bound."""
-        self.total = 0.0
-        self.exemplars: dict[int, tuple[Exemplar, float]] = {}
-        """By bucket, the latest session and its score."""
-
-    def observe(self, value: float, exemplar: Exemplar | None) -> None:
-        bucket = bisect_left(self.bounds, value)
-        self.counts[bucket] += 1
-        self.total += value
-        if exemplar is not None:
-            self.exemplars[bucket] = exemplar, value
-
-
 class _Holder(Protocol):
     @property
     def share(self) -> Share: ...
@@ -182,6 +156,7 @@ class Pair:
         "calls",
         "clean",
         "compensations",
+        "drift",
         "exemplars",
         "final",
         "finished",
@@ -193,6 +168,7 @@ class Pair:
         "outcomes",
         "prefix_crit",
         "provisional",
+        "repeats",
         "revisions",
         "scores",
         "session_verdicts",
@@ -247,6 +223,9 @@ class Pair:
         self.spreads = {name: Spread(BOUNDS[name]) for name in names}
         self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
         """The latest call of a kind, and the latest final one of a reason and severity."""
+        self.repeats = Repeats()
+        self.drift: Drift | None = None
+        """Where the spec is a learnt reference."""
         self.worst: Worst[_Holder] = Worst()
         """Live judgements that did harm, by HarmRate, then H."""
         self.worst_prefix_crit: Worst[_Holder] = Worst()
@@ -308,6 +287,8 @@ class Totals:
         """By label, how often a value was folded into `OVERFLOW`."""
         self.by_tool: Counter[tuple[str, str]] = Counter()
         """(spec, tool): harmful calls, final."""
+        self.sampled = 0
+        """Live judgements whose calls are kept for comparison."""
         self._agents: Counter[str] = Counter()
         """How many pairs each agent has."""
         self._hold_ns = hold_ns
@@ -400,6 +381,8 @@ class Totals:
         for pair in self._to_clear[-_CLEARED_AT_ONCE:]:
             pair.worst.clear_up()
             pair.worst_prefix_crit.clear_up()
+            if pair.drift is not None:
+                pair.drift.riskiest.clear_up()
         del self._to_clear[-_CLEARED_AT_ONCE:]
 
     def _sweep(self, now: int) -> None:

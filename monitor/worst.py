@@ -34,13 +34,13 @@ class Worst(Generic[Held]):
     __slots__ = ("_heap", "_numbers")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[int, ...], int, object, Held]] = []
+        self._heap: list[tuple[tuple[float, ...], int, object, Held]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def push(self, badness: tuple[int, ...], holder: Held) -> None:
+    def push(self, badness: tuple[float, ...], holder: Held) -> None:
         """The holder has changed and is this bad now (more is worse)."""
         lowest = tuple(-part for part in badness)
         heapq.heappush(self._heap, (lowest, next(self._numbers), holder.share, holder))
@@ -62,7 +62,7 @@ class Worst(Generic[Held]):
 
     def top(self, most: int) -> list[Held]:
         """The worst ones, the worst first."""
-        taken: list[tuple[tuple[int, ...], int, object, Held]] = []
+        taken: list[tuple[tuple[float, ...], int, object, Held]] = []
         while len(taken) < most and self.first() is not None:
             taken.append(heapq.heappop(self._heap))
         for entry in taken:

@@ -14,13 +14,13 @@ from collector.settings import Alerts as AlertSettings
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
 from collector.sinks.jsonl import JsonLines
-from collector.sinks.otlp_logs import OtlpLogs, of_session, of_verdict
+from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.page import Links, Page, as_alert
 from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
 from monitor.exposition import Family, family, histogram
-from monitor.records import ALARMING, Verdict
+from monitor.records import ALARMING, Raised, Verdict
 from monitor.totals import SessionFinished
 
 __all__ = ["Alerts"]
@@ -98,6 +98,18 @@ class Alerts:
                 queue.put(as_event(verdict))
             for queue in self._logs:
                 queue.put(of_verdict(verdict, now))
+
+    def alarm(self, raised: Raised) -> None:
+        """An alarm of a reference that a session raises, or takes back."""
+        if not self.queues:
+            return
+        now = self._clock()
+        if self._managers or self._hooks:
+            self.pager.alarm(raised, now)
+        for queue in self._lines:
+            queue.put(as_event(raised))
+        for queue in self._logs:
+            queue.put(of_alarm(raised, now))
 
     def ended(self, events: Sequence[SessionFinished]) -> None:
         """Sessions that are over."""

@@ -1,16 +1,48 @@
-"""A verdict as one flat object, for lines and logs. Never with arguments."""
+"""A verdict or an alarm as one flat object, for lines and logs. Never with arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from monitor.records import Verdict
+from monitor.records import Raised, Verdict
 
 __all__ = ["as_event"]
 
 
-def as_event(verdict: Verdict) -> dict[str, Any]:
-    """All that a verdict says; ids in hexadecimal digits."""
+def as_event(news: Verdict | Raised) -> dict[str, Any]:
+    """All that a verdict or an alarm says; ids in hexadecimal digits."""
+    return _alarm(news) if isinstance(news, Raised) else _verdict(news)
+
+
+def _alarm(alarm: Raised) -> dict[str, Any]:
+    return {
+        "session": alarm.session.id,
+        "namespace": alarm.session.namespace,
+        "agent": alarm.agent,
+        "spec": alarm.spec,
+        "spec_version": alarm.spec_version,
+        "mode": alarm.mode,
+        "step": alarm.step,
+        "tool": alarm.tool or None,
+        "kind": "divergence",
+        "alarm": alarm.alarm,
+        "level": alarm.level,
+        "severity": alarm.severity,
+        "withdrawn": alarm.withdrawn,
+        "departure": alarm.kind,
+        "phase": alarm.phase,
+        "write": alarm.write,
+        "expected": list(alarm.expected),
+        "support": alarm.support,
+        "precision": alarm.precision,
+        "false_per_1000": alarm.false_per_1000,
+        "risk": alarm.risk,
+        "trace_id": alarm.trace_id.hex(),
+        "span_id": alarm.span_id.hex(),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "session": verdict.session.id,
         "namespace": verdict.session.namespace,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from collector.asgi import as_json
 from collector.sinks.event import as_event
-from monitor.records import Verdict
+from monitor.records import Raised, Verdict
 
 __all__ = ["READERS_MAX", "Feed"]
 
@@ -19,11 +19,11 @@ HEARTBEAT_SECONDS = 10.0
 
 class _Reader:
     def __init__(self) -> None:
-        self.verdicts: deque[Verdict] = deque(maxlen=WAITING_MAX)
+        self.verdicts: deque[Verdict | Raised] = deque(maxlen=WAITING_MAX)
         self.missed = 0
         self.news = asyncio.Event()
 
-    def take(self, verdicts: Sequence[Verdict]) -> None:
+    def take(self, verdicts: Sequence[Verdict | Raised]) -> None:
         self.missed += max(0, len(self.verdicts) + len(verdicts) - WAITING_MAX)
         self.verdicts.extend(verdicts)
         self.news.set()
@@ -46,7 +46,7 @@ class Feed:
         """True while no further reader is taken."""
         return len(self._readers) >= READERS_MAX
 
-    def deliver(self, verdicts: Sequence[Verdict]) -> None:
+    def deliver(self, verdicts: Sequence[Verdict | Raised]) -> None:
         for reader in self._readers:
             reader.take(verdicts)
 

@@ -1,4 +1,4 @@
-"""One structured log event per harmful call or verdict on a session, and per revision of one.
+"""One structured log event per harmful call, verdict on a session, and alarm, and per revision of one.
 
 Never with arguments.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from monitor.records import ALARMING, Kind, Verdict
+from collector.sinks.event import as_event
+from monitor.records import ALARMING, Kind, Raised, Verdict
 
 __all__ = ["LogSink"]
 
@@ -55,3 +56,9 @@ class LogSink:
             trace_id=verdict.trace_id.hex(),
             span_id=verdict.span_id.hex(),
         )
+
+    def alarm(self, raised: Raised) -> None:
+        """An alarm of a reference that a session raises, or takes back."""
+        event = "alarm_withdrawn" if raised.withdrawn else "alarm_raised"
+        write = self._logger.warning if raised.level == "page" else self._logger.info
+        write(event, **as_event(raised))

@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.sinks.http import DeliveryError
-from monitor.records import ALARMING, SESSION_KINDS, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, Raised, Verdict
 from monitor.totals import SessionFinished
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadableLogRecord
 
-__all__ = ["EVENT", "Event", "OtlpLogs", "of_session", "of_verdict"]
+__all__ = ["EVENT", "Event", "OtlpLogs", "of_alarm", "of_session", "of_verdict"]
 
 EVENT = "gen_ai.evaluation.result"
 
@@ -68,6 +68,34 @@ def of_verdict(verdict: Verdict, now: int) -> Event:
     attributes = {name: value for name, value in found.items() if value not in ("", None)}
     severity = verdict.severity if harmful else "info"
     return Event(now, severity, _known(attributes), verdict.trace_id, verdict.span_id)
+
+
+def of_alarm(raised: Raised, now: int) -> Event:
+    """An alarm of a reference: the evaluation is named after it, and a risk has its value."""
+    holds = not raised.withdrawn
+    score = raised.risk if raised.alarm == "risk" and raised.risk is not None else not holds
+    found: dict[str, str | int | float | None] = {
+        "gen_ai.evaluation.name": f"reference.{raised.alarm}",
+        "gen_ai.evaluation.score.value": float(score),
+        "gen_ai.evaluation.score.label": "diverged" if holds else "pass",
+        "gen_ai.evaluation.explanation": ", ".join(
+            part for part in (raised.kind, raised.phase, *raised.expected) if part
+        ),
+        "gen_ai.conversation.id": raised.session.id,
+        "gen_ai.agent.name": raised.agent,
+        "gen_ai.tool.name": raised.tool,
+        "offrails.spec": raised.spec,
+        "offrails.spec.version": raised.spec_version,
+        "offrails.mode": raised.mode,
+        "offrails.namespace": raised.session.namespace,
+        "offrails.step": raised.step,
+        "offrails.level": raised.level,
+        "offrails.severity": raised.severity,
+        "offrails.precision": raised.precision,
+    }
+    attributes = {name: value for name, value in found.items() if value not in ("", None)}
+    severity = raised.severity if holds else "info"
+    return Event(now, severity, _known(attributes), raised.trace_id, raised.span_id)
 
 
 def _known(found: Mapping[str, Any]) -> dict[str, str | int | float]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from monitor.records import SESSION_KINDS, Kind, SessionKey, Verdict
+from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
 __all__ = ["Links", "Page", "PageKey", "as_alert", "printable", "stamp"]
 
@@ -21,7 +21,7 @@ LISTED_MAX = 12
 
 
 class PageKey(NamedTuple):
-    """What makes two harmful calls one page."""
+    """What makes two harmful calls one page; the reason of an alarm is its name."""
 
     session: SessionKey
     spec: str
@@ -45,12 +45,12 @@ class Page:
 
     Args:
         key: session, spec and reason.
-        verdict: the first harmful call.
+        verdict: the first harmful call, or the first alarm of its kind.
         since_ns: when it was seen, Unix nanoseconds.
     """
 
     key: PageKey
-    verdict: Verdict
+    verdict: Verdict | Raised
     since_ns: int
     last_ns: int
     """When the latest such call was seen."""
@@ -110,10 +110,26 @@ def as_alert(page: Page, links: Links, ends_ns: int) -> dict[str, Any]:
     }
 
 
+ALARMS: Mapping[str, str] = {
+    "unexpected_write": "AgentUnexpectedWrite",
+    "missing_write": "AgentMissingWrite",
+}
+"""Alarms of references that page, with the names of their alerts."""
+
+
+def _name(news: Verdict | Raised) -> str:
+    if isinstance(news, Raised):
+        return ALARMS[news.alarm]
+    if news.kind in SESSION_KINDS:
+        return "AgentSessionStuck"
+    critical = news.severity == "critical"
+    return "AgentCriticalHarmfulCall" if critical else "AgentHarmfulCall"
+
+
 def _labels(page: Page) -> dict[str, str]:
     verdict = page.verdict
     found = {
-        "alertname": _alert(verdict),
+        "alertname": _name(verdict),
         "agent": printable(verdict.agent, 128),
         "spec": verdict.spec,
         "reason": page.key.reason,
@@ -126,16 +142,30 @@ def _labels(page: Page) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _alert(verdict: Verdict) -> str:
-    if verdict.kind in SESSION_KINDS:
-        return "AgentSessionStuck"
-    return "AgentCriticalHarmfulCall" if verdict.severity == "critical" else "AgentHarmfulCall"
+def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+    news = page.verdict
+    says = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
+    since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."
+    found = {
+        **says,
+        "summary": f"{labels.get('agent', 'unknown')} {says['summary']}",
+        "description": f"{says['description']} {since}",
+        "tool": printable(news.tool),
+        "step": str(news.step),
+        "calls": str(page.count),
+        "trace_id": news.trace_id.hex(),
+        "span_id": news.span_id.hex(),
+        "trace_url": _trace_link(news, links),
+        "session_url": _session_link(news, links),
+        "runbook_url": _link(links.runbook, alert=labels["alertname"]),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
-def _told(page: Page) -> tuple[str, str]:
+def _told(verdict: Verdict) -> tuple[str, str]:
     """What has happened, in short and in full."""
-    verdict = page.verdict
-    tool, reason = printable(verdict.tool), page.key.reason.replace("_", " ")
+    tool = printable(verdict.tool)
+    reason = verdict.reason.value.replace("_", " ") if verdict.reason else ""
     session = f"session {printable(verdict.session.id)}"
     under = f"under {verdict.spec} {verdict.spec_version}"
     at = f"call {verdict.step} ({tool})"
@@ -148,10 +178,9 @@ def _told(page: Page) -> tuple[str, str]:
     return f"called {tool}: {reason}", full
 
 
-def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
-    verdict = page.verdict
-    tool = printable(verdict.tool)
-    short, full = _told(page)
+def _of_verdict(verdict: Verdict) -> dict[str, str]:
+    """What a verdict says, and what would have been right."""
+    short, full = _told(verdict)
     lines = [full]
     if verdict.state_before:
         lines.append(f"State: {verdict.state_before}.")
@@ -162,25 +191,38 @@ def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[st
     if verdict.constraint:
         what = "Limit" if verdict.kind in SESSION_KINDS else "Constraint"
         lines.append(f"{what}: {verdict.constraint}.")
-    lines.append(f"Since {stamp(page.since_ns)}, {page.count} such call(s).")
-    found = {
-        "summary": f"{labels['agent']} {short}.",
+    return {
+        "summary": f"{short}.",
         "description": " ".join(lines),
-        "tool": tool,
-        "step": str(verdict.step),
-        "calls": str(page.count),
         "allowed": _listed(verdict.allowed),
         "skipped": _listed(verdict.skipped),
-        "trace_id": verdict.trace_id.hex(),
-        "span_id": verdict.span_id.hex(),
-        "trace_url": _trace_link(verdict, links),
-        "session_url": _session_link(verdict, links),
-        "runbook_url": _link(links.runbook, alert=labels["alertname"]),
     }
-    return {name: value for name, value in found.items() if value}
 
 
-def _trace_link(verdict: Verdict, links: Links) -> str:
+def _of_alarm(alarm: Raised) -> dict[str, str]:
+    """What a session did or left out, and how far the alarm can be trusted."""
+    tool, session = printable(alarm.tool), printable(alarm.session.id)
+    seen = f"none of {alarm.support} runs of {alarm.spec} {alarm.spec_version}"
+    if alarm.alarm == "missing_write":
+        wanted = _listed(alarm.expected)
+        text = f"Session {session} ended without {wanted}, by which every seen run wrote."
+        summary = f"did not call {wanted}."
+    else:
+        how = "arguments" if alarm.kind == "wrong_arguments" else "a tool"
+        text = f"Call {alarm.step} ({tool}) of session {session} wrote with {how} that {seen} used."
+        summary = f"wrote by {tool} as no seen run did."
+    if alarm.precision is not None:
+        text += (
+            f" Of such alarms {alarm.precision:.0%} were right on the runs it was learnt from."
+        )
+    return {
+        "summary": summary,
+        "description": text,
+        "expected": _listed(alarm.expected),
+    }
+
+
+def _trace_link(verdict: Verdict | Raised, links: Links) -> str:
     return _link(
         links.trace,
         trace_id=verdict.trace_id.hex(),
@@ -189,6 +231,6 @@ def _trace_link(verdict: Verdict, links: Links) -> str:
     )
 
 
-def _session_link(verdict: Verdict, links: Links) -> str:
+def _session_link(verdict: Verdict | Raised, links: Links) -> str:
     key = verdict.session
     return _link(links.session, session=key.id, namespace=key.namespace)

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from collector.sinks.page import Page, PageKey
-from monitor.records import ALARMING, SESSION_KINDS, Reason, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, Verdict
 from monitor.totals import SessionFinished
 
 __all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
@@ -33,6 +33,9 @@ FIRING_MAX = 10_000
 
 REPEATED_AT_ONCE = 64
 """Pages told again in one tick: thousands that fire never hold up the process, or fill a queue."""
+
+OUTLASTS = "missing_write"
+"""The one page that the end of its session raises, and so does not take back."""
 
 CALLS_MAX = 64
 """Calls of one page that are remembered one by one; with more it is not revised to nothing."""
@@ -101,7 +104,7 @@ class Pager:
             self._revise(call, now)
         if reason in AT_ONCE:
             self._held.pop(call, None)
-            self._raise(call, verdict, now)
+            self._raise(call, reason.value, verdict, now)
         elif call in self._held:
             self._held[call] = verdict
         elif call not in self._of:
@@ -115,18 +118,34 @@ class Pager:
         self._held[call] = verdict
         self._waiting.append(_Waiting(now + self._rules.settle_ns, call))
 
+    def alarm(self, raised: Raised, now: int) -> None:
+        """An alarm of a reference: at its level `page` it depends on no order of arrival."""
+        if raised.mode != "page" or raised.level != "page":
+            return
+        if not raised.withdrawn:
+            self._raise(_call_of(raised), raised.alarm, raised, now)
+        elif raised.alarm == OUTLASTS:
+            page = self.firing.get(PageKey(raised.session, raised.spec, raised.alarm))
+            self._resolve([page] if page is not None else [], now)
+        else:
+            self._revise(_call_of(raised), now)
+
     def _raise(
-        self, call: tuple[str, bytes], verdict: Verdict, now: int, waited_ns: int = 0
+        self,
+        call: tuple[str, bytes],
+        reason: str,
+        news: Verdict | Raised,
+        now: int,
+        waited_ns: int = 0,
     ) -> None:
-        assert verdict.reason is not None
-        key = PageKey(verdict.session, verdict.spec, verdict.reason.value)
+        key = PageKey(news.session, news.spec, reason)
         page = self.firing.get(key)
         if page is not None:
             self._add(page, call, now)
         elif len(self.firing) >= FIRING_MAX:
             self.withheld["full"] += 1
         elif self._may(now):
-            page = self.firing[key] = Page(key, verdict, now - waited_ns, now, now, {call[1]})
+            page = self.firing[key] = Page(key, news, now - waited_ns, now, now, {call[1]})
             self._of[call] = page
             self._tell((page,), now, True)
         else:
@@ -170,8 +189,9 @@ class Pager:
         while self._waiting and self._waiting[0].due_ns <= now:
             due_ns, call = self._waiting.popleft()
             verdict = self._held.pop(call, None)
-            if verdict is not None:
-                self._raise(call, verdict, now, now - due_ns + self._rules.settle_ns)
+            if verdict is not None and verdict.reason is not None:
+                waited = now - due_ns + self._rules.settle_ns
+                self._raise(call, verdict.reason.value, verdict, now, waited)
         self._repeat(now)
 
     def _repeat(self, now: int) -> None:
@@ -191,12 +211,17 @@ class Pager:
             self._tell(tuple(still), now, False)
 
     def ended(self, events: Iterable[SessionFinished], now: int) -> None:
-        """Sessions are over: so are their pages."""
+        """Sessions are over: so are their pages, but for one."""
         over = {(event.session, event.spec) for event in events}
         if over and self.firing:
             pages = self.firing.values()
             self._resolve(
-                [page for page in pages if (page.key.session, page.key.spec) in over], now
+                [
+                    page
+                    for page in pages
+                    if (page.key.session, page.key.spec) in over and page.key.reason != OUTLASTS
+                ],
+                now,
             )
 
     def _resolve(self, pages: Sequence[Page], now: int) -> None:
@@ -219,3 +244,7 @@ def _call(verdict: Verdict) -> tuple[str, bytes]:
         if kind in (verdict.kind, verdict.revised_from):
             found += kind.value.encode()
     return verdict.spec, found
+
+
+def _call_of(raised: Raised) -> tuple[str, bytes]:
+    return raised.spec, raised.trace_id + raised.span_id

@@ -7,16 +7,20 @@ another's place can only be told from one put in by the next call, so that both 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM
+from monitor.scores.consistency import similarity
 from monitor.spec.learnt import Alarm, Learnt
 
-__all__ = ["Departure", "Divergence", "Watch", "Watched"]
+__all__ = ["PHASES", "Departure", "Divergence", "Watch", "Watched", "packed", "unpacked"]
+
+PHASES: Final = ("first_two", "early", "late")
+"""Where in a session a call is: among the first two, in the first half of the medoid, later."""
 
 _UNKNOWN, _UNKNOWN_WRITE, _FIRST = 0, 1, 2
 """Calls of tools no seen run called; behind them, three for each tool, then the seen calls."""
@@ -25,9 +29,10 @@ _UNSEEN, _UNTOLD, _PER_TOOL = 0, 1, 2
 TOKENS_MAX: Final = 0xFFFE
 """Tokens are 16 bits wide, and the last is taken."""
 
-_PENDING, _FIRST_TWO, _UNEXPECTED = 1, 2, 4
+_PENDING, _FIRST_TWO, _UNEXPECTED, _NEW_ARGUMENTS = 1, 2, 4, 8
 _NONE: Final = -1
 _NOWHERE: Final = -2
+_RISKS_MAX: Final = 4_096
 FIRST_STEPS: Final = 2
 
 
@@ -85,12 +90,32 @@ class Watched:
         return bool(self.flags & _UNEXPECTED)
 
     @property
+    def new_tools(self) -> bool:
+        """Whether a tool was called that no learning run called."""
+        return bool(self.called & 1)
+
+    @property
+    def new_arguments(self) -> bool:
+        """Whether a known tool was called with arguments that no seen run gave it there."""
+        return bool(self.flags & _NEW_ARGUMENTS)
+
+    @property
     def divergence(self) -> Divergence | None:
         """The first divergence."""
-        if self.first == _NONE:
-            return None
-        node, rest = self.first & 0xFFFFF, self.first >> 20
-        return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
+        return None if self.first == _NONE else unpacked(self.first)
+
+
+def packed(found: Divergence | None) -> int:
+    """A divergence as one integer; -1 for none."""
+    if found is None:
+        return _NONE
+    return ((found.step << 2 | found.kind) << 1 | found.write) << 20 | found.node
+
+
+def unpacked(found: int) -> Divergence:
+    """The divergence that `packed` made an integer of."""
+    node, rest = found & 0xFFFFF, found >> 20
+    return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
 
 
 class Watch:
@@ -104,6 +129,7 @@ class Watch:
         "_numbers",
         "_pairs",
         "_plain",
+        "_risks",
         "_seen",
         "_tool_of",
         "_unexpected",
@@ -124,6 +150,8 @@ class Watch:
             learnt.failures,
             labelled=bool(source.get("labelled")),
         )
+        self._risks: dict[int, float] = {}
+        """By what the risk depends on: most sessions of an agent call the same few tools."""
         self._base = _FIRST
         self._tool_of: list[int] = [_NONE, _NONE]
         for number in range(len(tools)):
@@ -211,7 +239,7 @@ class Watch:
         if at.calls <= FIRST_STEPS and self._medoid[at.calls - 1 : at.calls] != (tool,):
             at.flags |= _FIRST_TWO
         if self._unexpected[base]:
-            at.flags |= _UNEXPECTED
+            at.flags |= _UNEXPECTED if tool == _NONE else _UNEXPECTED | _NEW_ARGUMENTS
         if not token & 1:
             at.wrote |= 1 << (tool + 1)
         before = at.node
@@ -219,8 +247,10 @@ class Watch:
         if kind is None:
             return None
         at.departures += 1
+        if kind is Departure.WRONG_ARGUMENTS:
+            at.flags |= _NEW_ARGUMENTS
         if at.first == _NONE:
-            at.first = self._pack(at.calls, kind, self._writes(base, tool), before)
+            at.first = packed(Divergence(at.calls, kind, self._writes(base, tool), before))
         return kind
 
     def _move(self, at: Watched, base: int, tool: int) -> Departure | None:
@@ -259,9 +289,6 @@ class Watch:
             return base == _UNKNOWN_WRITE
         return self.tool(tool) in self.learnt.writes
 
-    def _pack(self, step: int, kind: Departure, write: bool, node: int) -> int:
-        return ((step << 2 | kind) << 1 | write) << 20 | node
-
     # --- what is shown -----------------------------------------------------------------------
 
     def tool(self, number: int) -> str:
@@ -279,7 +306,14 @@ class Watch:
 
     def risk_of(self, at: Watched) -> float:
         """The risk that the session fails, 0 to 1."""
-        return self.risk.of(at.called, unexpected_write=at.unexpected_write)
+        key = at.called << 3 | at.flags & _UNEXPECTED
+        found = self._risks.get(key)
+        if found is None:
+            if len(self._risks) >= _RISKS_MAX:
+                self._risks.clear()
+            found = self.risk.of(at.called, unexpected_write=at.unexpected_write)
+            self._risks[key] = found
+        return found
 
     def expected(self, node: int) -> tuple[str, ...]:
         """Tools that seen runs called there, the most frequent first."""
@@ -296,8 +330,8 @@ class Watch:
     def phase(self, step: int) -> str:
         """first_two, early (the first half of the medoid) or late."""
         if step <= FIRST_STEPS:
-            return "first_two"
-        return "early" if 2 * step <= len(self.learnt.medoid) + 1 else "late"
+            return PHASES[0]
+        return PHASES[1] if 2 * step <= len(self.learnt.medoid) + 1 else PHASES[2]
 
     def at_end(self, at: Watched) -> Divergence | None:
         """The call that did not come, where the session has ended before any seen run did."""
@@ -306,6 +340,15 @@ class Watch:
             return None
         writes = any(tool in self.learnt.writes for tool in self.expected(at.node))
         return Divergence(at.calls + 1, Departure.MISSING, writes, at.node)
+
+    def first_two_at_end(self, at: Watched) -> bool:
+        """The same as `first_two_diverged` of a session that is over: a call may be missing."""
+        return at.first_two_diverged or at.calls < len(self._medoid)
+
+    def similarity(self, tokens: Iterable[int]) -> float:
+        """Definition 3 of a session and the medoid; of tools no run called none is another's."""
+        numbers = tuple(self._numbers.get(tool, _NOWHERE) for tool in self.learnt.medoid)
+        return similarity([self._tool_of[token >> 1] for token in tokens], numbers)
 
     def missing_writes(self, at: Watched) -> tuple[str, ...]:
         """Tools every seen run wrote by, and this session has not."""

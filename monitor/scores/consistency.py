@@ -38,7 +38,8 @@ class Call(NamedTuple):
     """One call of a trace: the tool's name, and its arguments as a flat set."""
 
     tool: str
-    pairs: frozenset[tuple[str, str]]
+    pairs: frozenset[Any]
+    """As `flatten` gives it, or hashes of that."""
 
 
 class Consistency(NamedTuple):

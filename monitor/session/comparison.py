@@ -12,11 +12,30 @@ from typing import Any, Final
 from monitor.reference.watch import Departure, Divergence, Watch, Watched
 from monitor.session.judgement import Judgement
 
-__all__ = ["compared", "places", "risks"]
+__all__ = ["PAGE", "compared", "explained", "level_of", "places", "risks"]
 
-PAGE, HINT, ADVISORY = "page", "hint", "advisory"
+PAGE: Final = "page"
+HINT: Final = "hint"
+ADVISORY: Final = "advisory"
+LEVELS: Final[Mapping[str, str]] = {
+    "unexpected_write": PAGE,
+    "missing_write": PAGE,
+    "first_two": HINT,
+    "divergence": HINT,
+    "risk": ADVISORY,
+}
 SURE_FROM: Final = 2
 """Supporting runs an alarm needs to be more than a hint."""
+
+
+def level_of(judgement: Judgement, alarm: str, support: int) -> str:
+    """What an alarm is worth that rests on so many seen runs: page, hint or advisory.
+
+    What is missing from a session that may have begun before it was seen is a hint as well.
+    """
+    level = LEVELS[alarm]
+    unseen = alarm == "missing_write" and judgement.doubtful
+    return HINT if level == PAGE and (support < SURE_FROM or unseen) else level
 
 
 def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
@@ -33,7 +52,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
             "unexpected_write": at.unexpected_write,
             "missing_writes": [],
             "risk": None,
-            "alarms": list(_alarms(watch, at, (), None)),
+            "alarms": list(_alarms(judgement, at, (), None, first_two=False)),
         }
     found = list(_divergences(judgement, watch))
     end = watch.at_end(at) if ended else None
@@ -41,18 +60,20 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         found.append(end)
     first = at.divergence or end
     missing = watch.missing_writes(at) if ended else ()
+    first_two = watch.first_two_at_end(at) if ended else at.first_two_diverged
     risk = watch.risk_of(at)
     said = {
-        each: _shown(judgement, watch, each) for each in [*found, *([first] if first else [])]
+        each: explained(watch, judgement.judge.spec.id, each)
+        for each in [*found, *([first] if first else [])]
     }
     return {
         "divergence": said[first] if first is not None else None,
         "divergences": [said[each] for each in found],
-        "first_two_diverged": at.first_two_diverged,
+        "first_two_diverged": first_two,
         "unexpected_write": at.unexpected_write,
         "missing_writes": list(missing),
         "risk": risk,
-        "alarms": list(_alarms(watch, at, missing, risk)),
+        "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
 
 
@@ -92,14 +113,15 @@ def _divergences(judgement: Judgement, watch: Watch) -> Iterator[Divergence]:
             yield Divergence(at.calls, kind, write, before)
 
 
-def _shown(judgement: Judgement, watch: Watch, found: Divergence) -> dict[str, Any]:
+def explained(watch: Watch, reference: str, found: Divergence) -> dict[str, Any]:
+    """A divergence as it is shown: where, how, what was expected, and what the alarm is worth."""
     phase = watch.phase(found.step)
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:
         name = "missing_write" if found.kind is Departure.MISSING else "unexpected_write"
     alarm = watch.alarm(name)
     return {
-        "reference": judgement.judge.spec.id,
+        "reference": reference,
         "step": found.step,
         "kind": found.kind.name.lower(),
         "phase": phase,
@@ -111,23 +133,28 @@ def _shown(judgement: Judgement, watch: Watch, found: Divergence) -> dict[str, A
 
 
 def _alarms(
-    watch: Watch, at: Watched, missing: tuple[str, ...], risk: float | None
+    judgement: Judgement,
+    at: Watched,
+    missing: tuple[str, ...],
+    risk: float | None,
+    *,
+    first_two: bool,
 ) -> Iterator[Mapping[str, Any]]:
     """The alarms that are raised, the worst first."""
-    levels = {
-        "unexpected_write": PAGE if at.unexpected_write else None,
-        "missing_write": PAGE if missing else None,
-        "first_two": HINT if at.first_two_diverged and risk is not None else None,
-        "risk": ADVISORY if risk is not None and watch.is_risky(risk) else None,
+    watch = judgement.judge.watch
+    assert watch is not None
+    raised = {
+        "unexpected_write": at.unexpected_write,
+        "missing_write": bool(missing),
+        "first_two": first_two,
+        "risk": risk is not None and watch.is_risky(risk),
     }
     support = watch.learnt.runs
-    for name, level in levels.items():
-        if level is None:
-            continue
+    for name in (name for name, holds in raised.items() if holds):
         alarm = watch.alarm(name)
         yield {
             "alarm": name,
-            "level": level if support >= SURE_FROM or level == ADVISORY else HINT,
+            "level": level_of(judgement, name, support),
             "support": support,
             "precision": alarm.precision if alarm is not None else None,
             "false_per_1000": alarm.false_per_1000 if alarm is not None else None,

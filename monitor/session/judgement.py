@@ -16,7 +16,14 @@ from monitor.records import ToolCall
 from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
-from monitor.session.judge import CONTROL_TOKEN, HARMFUL, PROGRESS, Judge, count_code
+from monitor.session.judge import (
+    CONTROL_TOKEN,
+    HARMFUL,
+    PROGRESS,
+    SELF_LOOP,
+    Judge,
+    count_code,
+)
 from monitor.session.log import Log
 from monitor.session.run import Run
 from monitor.session.scoring import episode
@@ -171,6 +178,7 @@ class Judgement:
         "base",
         "blind_ns",
         "counted",
+        "doubtful",
         "ending",
         "head",
         "judge",
@@ -179,7 +187,9 @@ class Judgement:
         "outlook",
         "pair",
         "part",
+        "sampled",
         "share",
+        "told",
     )
 
     def __init__(
@@ -196,6 +206,8 @@ class Judgement:
                 between those that were seen, so nothing follows from one to the next.
         """
         self.blind_ns = blind_ns
+        self.doubtful = doubtful and judge.watch is not None
+        """Of a comparison with a reference: calls before the first one seen may be missing."""
         self.judge = judge
         self.part = part
         self.log = Log()
@@ -223,6 +235,10 @@ class Judgement:
         """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
+        self.sampled = False
+        """True where its calls are compared with those of others when it ends."""
+        self.told = 0
+        """What was told and counted of its comparison with a reference (`monitor.alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
@@ -486,6 +502,7 @@ class Judgement:
     def finalise(self, before: int, count: int | None = None) -> list[Step]:
         """Marks steps received up to `before` as final; returns the harmful ones among them.
 
+        Under a learnt reference, which knows no harm: those that wrote what nobody has written.
         `count` bounds it to the first steps of the log.
         """
         log, harmful = self.log, False
@@ -496,10 +513,20 @@ class Judgement:
                 log.set_mark(place, mark | _FINAL)
                 new.add(place)
                 harmful = harmful or mark & _CODE >= HARMFUL
+        if self.judge.watch is not None:
+            return self._unexpected(new)
         if not harmful:
             return []
         found = self.walk(max(new) + 1)
         return [step for step in found if step.code >= HARMFUL and step.place in new]
+
+    def _unexpected(self, places: set[int]) -> list[Step]:
+        watch, position = self.judge.watch, self.head.position
+        return [
+            Step(place, SELF_LOOP, position, position)
+            for place in sorted(places)
+            if watch is not None and watch.is_unexpected(self.log.token(place))
+        ]
 
     def absorb(self, other: Judgement) -> list[Change]:
         """Takes over the calls of another judgement under the same spec, none of them folded."""

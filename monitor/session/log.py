@@ -78,6 +78,8 @@ class Texts(NamedTuple):
 
     call_id: str
     arguments: Mapping[str, Any] | None
+    hashed: frozenset[int] | None = None
+    """Of the arguments, where the session is in a sample (`monitor.repeats`)."""
 
 
 class _Moved(NamedTuple):
@@ -262,6 +264,18 @@ class Log:
         if self._texts is None:
             self._texts = {}
         self._texts[int.from_bytes(span_id, "big")] = texts
+
+    def release(self) -> None:
+        """Lets go of the hashes of arguments: they have been compared."""
+        found = {
+            span: texts._replace(hashed=None) for span, texts in (self._texts or {}).items()
+        }
+        found = {
+            span: each
+            for span, each in found.items()
+            if each.call_id or each.arguments is not None
+        }
+        self._texts = found or None
 
     def remove(self, place: int) -> None:
         """Takes a step out; its parts stay where they stand until they are settled."""

@@ -12,6 +12,7 @@ NAMES = (
     "trajectory",
     "scores",
     "policies",
+    "watch",
     "latency",
     "scrape",
     "startup",

@@ -14,6 +14,7 @@ import yaml
 
 from collector.metrics import PROCESS
 from collector.prometheusrule import RULES, resource
+from collector.sinks.page import ALARMS
 from monitor.exposition import TABLE
 
 ROOT = Path(__file__).parents[2]
@@ -81,10 +82,8 @@ def test_an_alert_has_all_that_a_person_needs(rule: dict[str, Any]) -> None:
 def test_every_runbook_has_its_alert() -> None:
     """No page is left over; the monitor's own pages have one as well."""
     names = {file.stem for file in (ROOT / "docs" / "runbooks").glob("*.md")}
-    assert names == {rule["alert"] for rule in ALERTS} | {
-        "AgentHarmfulCall",
-        "AgentSessionStuck",
-    }
+    own = {"AgentHarmfulCall", "AgentSessionStuck", *ALARMS.values()}
+    assert names == {rule["alert"] for rule in ALERTS} | own
 
 
 def test_runbooks_name_metrics_that_exist() -> None:

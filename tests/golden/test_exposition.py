@@ -24,7 +24,12 @@ from collector.text_format import lines
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.reference.document import reference_text
+from monitor.reference.learn import learn
+from monitor.reference.runs import SeenRun, seen_call
+from monitor.spec.compile import compile_text
 from monitor.spec.read import load_specs
+from monitor.spec.spec import Spec
 
 HERE = Path(__file__).parent
 SPECS = HERE.parents[1] / "dfa_specs"
@@ -51,10 +56,20 @@ def _call(
     )
 
 
+def _usual() -> Spec:
+    """A reference learnt from two good runs, which watches every session of the rovers."""
+    calls = tuple(seen_call(tool, {"n": 1}, failed=False) for tool in GOLDEN)
+    learnt = learn([SeenRun(each, "rover", calls) for each in "ab"])
+    text = reference_text(learnt, "usual", match={"service.name": "farm-rover"})
+    spec, findings = compile_text(text, "usual.yaml")
+    assert spec is not None, findings
+    return spec
+
+
 def _monitor() -> Monitor:
     """Three sessions of two agents: one good and finished, one bad, one young."""
     limits = Limits(window_ns=10 * SECOND, idle_ns=100 * SECOND, history_complete=True)
-    monitor = Monitor(load_specs([SPECS]).specs, limits)
+    monitor = Monitor([*load_specs([SPECS]).specs, _usual()], limits)
     numbers = count(1)
     plays = (
         ("good", "rover", GOLDEN),

@@ -18,6 +18,7 @@ import yaml
 from grafana.boards import BOARDS
 from grafana.panels import Board, board_json
 from tests.end_to_end.service import SPECS, Service, eventually, request
+from tests.end_to_end.test_divergence_live import Made, reference
 from tests.end_to_end.traffic import GOLDEN, Rover, as_json, send
 
 PROMETHEUS = shutil.which("prometheus")
@@ -112,6 +113,8 @@ def _monitor(folder: Path) -> Service:
     """One whose sessions end soon, and that pages into a file."""
     text = (SPECS / "farm_rover.yaml").read_text().replace("id: farm_rover", "id: paging")
     (folder / "paging.yaml").write_text(text.replace("mode: shadow", "mode: page"))
+    made: tuple[Made, ...] = tuple((tool, {}) for tool in GOLDEN)
+    reference(folder, "farm-rover", made)
     variables = {
         "OFFRAILS_HISTORY": "complete",
         "OFFRAILS_SESSIONS_IDLE_SECONDS": "2",

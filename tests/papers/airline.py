@@ -71,7 +71,7 @@ def judged(runs: Sequence[Tried]) -> list[Judged]:
         others = [each for each in runs if each.task == one.task and each is not one]
         if not one.run.calls:
             continue
-        text = reference_text(learn([_seen(each) for each in others]), "r")
+        text = reference_text(learn([seen(each) for each in others]), "r")
         spec, findings = compile_text(text, "r.yaml")
         assert spec is not None, findings
         (told,) = judge_run(replace(one.run, spec="r"), [spec], LIMITS)
@@ -80,7 +80,8 @@ def judged(runs: Sequence[Tried]) -> list[Judged]:
     return found
 
 
-def _seen(one: Tried) -> SeenRun:
+def seen(one: Tried) -> SeenRun:
+    """A run as learning takes it."""
     calls = (seen_call(each.tool, each.arguments, failed=each.failed) for each in one.run.calls)
     return SeenRun(one.run.session, "", tuple(calls), not one.failed)
 

@@ -1,0 +1,70 @@
+"""How alike the sessions of one agent under one spec are: papers/002 section 3.2, rolling.
+
+Comparing arguments needs them, and they are dropped once judged. So a few live sessions at a time
+are a sample: of their calls hashes of each argument are kept until the session ends. The last ones
+that ended are compared with each other, each pair once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from monitor.scores.consistency import Call, Consistency, Rolling, flatten
+
+__all__ = ["CALLS_MAX", "EVERY_NS", "KEPT", "LIVE_MAX", "SAMPLED_MAX", "Repeats", "hashed"]
+
+KEPT: Final = 10
+"""Sessions compared with each other: the runs of one condition in the paper."""
+
+LIVE_MAX: Final = 10
+"""Live sessions of one agent and spec that are in the sample."""
+
+SAMPLED_MAX: Final = 1_000
+"""Live sessions that are in a sample, of all agents."""
+
+EVERY_NS: Final = 5 * 1_000_000_000
+"""Once there are `KEPT`, one session is taken in so long: comparing it costs half a millisecond."""
+
+CALLS_MAX: Final = 32
+"""Calls of a session that can be compared; a longer one leaves the sample."""
+
+
+def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
+    """The flat key-value set of Definition 4 as hashes, which tell nothing of the arguments."""
+    return None if arguments is None else frozenset(map(hash, flatten(arguments)))
+
+
+class Repeats:
+    """The last sessions of a sample."""
+
+    __slots__ = ("_next_ns", "_rolling", "_told", "live", "value")
+
+    def __init__(self) -> None:
+        self.live = 0
+        """Live sessions in the sample."""
+        self.value: Consistency | None = None
+        """As of the last session; None while there are fewer than two."""
+        self._next_ns = 0
+        self._rolling = Rolling(KEPT)
+        self._told: deque[bool] = deque(maxlen=KEPT)
+
+    def wants(self, now: int) -> bool:
+        """Whether a session that begins now is taken; times are Unix nanoseconds."""
+        if self.live >= LIVE_MAX or (len(self._told) == KEPT and now < self._next_ns):
+            return False
+        self._next_ns = now + EVERY_NS
+        return True
+
+    @property
+    def with_arguments(self) -> bool:
+        """Whether the arguments of every call that is compared were on the wire."""
+        return all(self._told)
+
+    def add(self, calls: Sequence[tuple[str, frozenset[int] | None]]) -> None:
+        """Takes a session that has ended; the oldest goes where there are more than `KEPT`."""
+        self._told.append(all(pairs is not None for _, pairs in calls))
+        self._rolling.add([Call(tool, pairs or frozenset()) for tool, pairs in calls])
+        if len(self._told) > 1:
+            self.value = self._rolling.value()
