@@ -147,7 +147,7 @@ def test_a_session_that_cannot_finish_says_so(monitor: Service, page: Page) -> N
     start = time.time_ns()
     spans = [
         Sent(
-            b"\x12" * 16,
+            b"\x2f" * 16,
             bytes(7) + bytes([number + 1]),
             "execute_tool",
             start + number * MILLISECOND,
