@@ -89,6 +89,9 @@ TABLE: Mapping[str, Described] = {
     "session_score_window_sessions": Described(
         "gauge", _PAIR, "Sessions behind the live means."
     ),
+    "session_score_window_calls": Described(
+        "gauge", _PAIR, "Calls of the sessions behind the live means."
+    ),
     "sessions_without_harm_ratio": Described(
         "gauge", _PAIR, "Share of the sessions in the window that did no harm."
     ),
@@ -665,6 +668,7 @@ def _means(pairs: _Pairs) -> Iterator[Family]:
     )
     yield _singles("harmful_calls_per_session", ((t, p.harmful / p.sessions) for t, p in known))
     yield _singles("session_score_window_sessions", ((t, p.sessions) for t, p in pairs))
+    yield _singles("session_score_window_calls", ((t, p.scored_calls) for t, p in pairs))
     yield _singles("sessions_without_harm_ratio", ((t, p.clean / p.sessions) for t, p in known))
 
 

@@ -72,6 +72,7 @@ class Ledger:
         pair = judgement.pair
         if pair is not None:
             pair.move(judgement.share, NO_SHARE)
+            self._stand_behind(judgement, 0)
             pair.active -= 1
             if judgement.sampled:
                 self._count_sampled(judgement, -1)
@@ -161,6 +162,8 @@ class Ledger:
             tally = judgement.head.tally
             if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
                 self.share(judgement)
+            else:
+                self._stand_behind(judgement, tally.calls)
 
     def share(self, judgement: Judgement) -> None:
         """What the judgement adds to the live means, as of now."""
@@ -179,11 +182,20 @@ class Ledger:
                 harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
                 new = Share(1, harm_rate, prefix_crit, tally.harmful_steps)
         else:
+            new = share
+        self._stand_behind(judgement, run.tally.calls if new.sessions else 0)
+        if new is share:
             return
         pair.move(share, new)
         judgement.share = new
         if new.harmful:
             pair.rank(judgement)
+
+    def _stand_behind(self, judgement: Judgement, calls: int) -> None:
+        """So many calls of the judgement are behind the live means by now."""
+        assert judgement.pair is not None
+        judgement.pair.scored_calls += calls - judgement.behind
+        judgement.behind = calls
 
     def finalise(self, session: Session, judgement: Judgement, final: Iterable[Step]) -> None:
         """Counts and tells harmful verdicts that have become final, and the session with its first ones.
@@ -235,7 +247,10 @@ class Ledger:
             self._compare(judgement, ended)
             if not judgement.ending:
                 self._finish(judgement, finished)
-            judgement.ending = self._totals.hold(pair, judgement.share, finished, now)
+            judgement.ending = self._totals.hold(
+                pair, judgement.share, judgement.behind, finished, now
+            )
+            judgement.behind = 0
             judgement.share, judgement.pair = NO_SHARE, None
         return SessionFinished(
             session.key,

@@ -170,6 +170,7 @@ class Pair:
         "provisional",
         "repeats",
         "revisions",
+        "scored_calls",
         "scores",
         "session_verdicts",
         "sessions",
@@ -217,6 +218,8 @@ class Pair:
         """True where a spec of the pair has limits: their counters exist from zero on."""
         self.outcomes: Counter[str] = Counter()
         self.finished = 0
+        self.scored_calls = 0
+        """Calls of the sessions behind the live means."""
         self.scores: dict[str, tuple[int, int]] = {}
         """Score name -> (fixed sum, count) over the finished sessions of the window."""
         names = BOUNDS if scored else ("calls",)
@@ -270,6 +273,8 @@ class _Held(NamedTuple):
     until: int
     pair: Pair
     share: Share
+    calls: int
+    """Behind the share."""
     scores: Finished
 
 
@@ -346,7 +351,7 @@ class Totals:
         pair.outcomes[scores.outcome] += 1
         pair.spread(scores, exemplar)
 
-    def hold(self, pair: Pair, share: Share, scores: Finished, now: int) -> int:
+    def hold(self, pair: Pair, share: Share, calls: int, scores: Finished, now: int) -> int:
         """A session that ended stays in the means for the hold time.
 
         Returns:
@@ -354,7 +359,7 @@ class Totals:
         """
         pair.tally(scores, 1)
         self._endings += 1
-        self._held[self._endings] = _Held(now + self._hold_ns, pair, share, scores)
+        self._held[self._endings] = _Held(now + self._hold_ns, pair, share, calls, scores)
         return self._endings
 
     def let_go(self, number: int) -> None:
@@ -362,6 +367,7 @@ class Totals:
         old = self._held.pop(number, None)
         if old is not None:
             old.pair.move(old.share, NO_SHARE)
+            old.pair.scored_calls -= old.calls
             old.pair.tally(old.scores, -1)
 
     def expire(self, now: int) -> None:

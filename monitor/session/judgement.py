@@ -176,6 +176,7 @@ class Judgement:
         "_stops",
         "_swapped",
         "base",
+        "behind",
         "blind_ns",
         "counted",
         "doubtful",
@@ -235,6 +236,8 @@ class Judgement:
         """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
+        self.behind = 0
+        """Its calls behind the live means."""
         self.sampled = False
         """True where its calls are compared with those of others when it ends."""
         self.told = 0

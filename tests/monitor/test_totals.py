@@ -168,11 +168,13 @@ def test_a_held_session_is_let_go_once() -> None:
     pair = totals.pair("a", "s", 0.5, ())
     done = Finished("accepted", 3, 0, 0.0, 1.0, 0.5, 0.5, 0.5, 1.0)
     pair.move(NO_SHARE, _share(0.5, 1))
-    number = totals.hold(pair, _share(0.5, 1), done, 0)
-    assert (pair.sessions, pair.scores["pc"][1]) == (1, 1)
+    pair.scored_calls = 3
+    number = totals.hold(pair, _share(0.5, 1), 3, done, 0)
+    assert (pair.sessions, pair.scored_calls, pair.scores["pc"][1]) == (1, 3, 1)
 
     totals.let_go(number)
     totals.let_go(number)
     totals.expire(10**18)
 
     assert (pair.sessions, pair.harmful, pair.scores["pc"]) == (0, 0, (0, 0))
+    assert pair.scored_calls == 0

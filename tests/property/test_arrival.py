@@ -137,15 +137,25 @@ def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:
     for call in arrived:
         monitor.observe(call, START + 60 * SECOND)
 
-        walked: dict[tuple[str, str], list[float]] = {}
-        for judgement in monitor.judgements():
-            if judgement["harm_rate"] is not None:
-                key = (judgement["agent"], judgement["spec"])
-                walked.setdefault(key, []).append(judgement["harm_rate"])
-        for key, pair in monitor.totals.pairs.items():
-            rates = walked.get(key, [])
-            assert pair.sessions == len(rates)
-            assert pair.harm_rate / 2**60 == pytest.approx(sum(rates), abs=1e-12)
+        _sums_are_walked(monitor)
+    monitor.close(START + 60 * SECOND)
+    _sums_are_walked(monitor)
+    monitor.tick(START + 10**6 * SECOND)
+    assert {pair.scored_calls for pair in monitor.totals.pairs.values()} <= {0}
+
+
+def _sums_are_walked(monitor: Monitor) -> None:
+    walked: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for judgement in monitor.judgements():
+        if judgement["harm_rate"] is not None:
+            key = (judgement["agent"], judgement["spec"])
+            walked.setdefault(key, []).append((judgement["harm_rate"], judgement["calls"]))
+    for key, pair in monitor.totals.pairs.items():
+        found = walked.get(key, [])
+        assert pair.sessions == len(found)
+        assert pair.scored_calls == sum(calls for _, calls in found)
+        rates = sum(rate for rate, _ in found)
+        assert pair.harm_rate / 2**60 == pytest.approx(rates, abs=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
