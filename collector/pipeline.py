@@ -363,13 +363,15 @@ class Pipeline:
             named = Named(span.start_ns, span.span_id, agent) if agent else None
         else:
             named = trace.named
+            early = span.start_ns < self.monitor.started_ns
             if (
                 named is trace.learnt_named
                 and attributes is trace.learnt
-                and span.start_ns >= self.monitor.started_ns
+                and (trace.learnt_early or not early)
             ):
                 return
             trace.learnt_named = named
+            trace.learnt_early = trace.learnt_early or early
         trace.learnt = attributes
         verdicts += self.monitor.learn(
             told.key if told is not None else trace.key,

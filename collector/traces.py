@@ -196,6 +196,7 @@ class Trace:
         "has_tools",
         "key",
         "learnt",
+        "learnt_early",
         "learnt_named",
         "named",
         "place",
@@ -224,6 +225,8 @@ class Trace:
         """True where only a share of such traces is kept."""
         self.learnt: Mapping[str, Any] | None = None
         """The attributes the monitor was last told of."""
+        self.learnt_early = False
+        """True once it was told of a span from before our start."""
         self.learnt_named: Named | None = None
         """The agent's name it was last told of, by a span that is no call."""
         self.tree: Tree | None = None

@@ -77,10 +77,11 @@ def peers() -> list[Peer]:
     collector = Peer(
         "Collector, spanmetrics", (str(PEERS / "otelcol"), "--config", "{config}"), COLLECTOR
     )
+    agent = next(PEERS.glob("lib/*/site-packages/rotel/rotel-agent"), PEERS / "rotel")
     rotel = Peer(
         "rotel, blackhole",
         (
-            str(PEERS / "bin" / "rotel"),
+            str(agent),
             "start",
             "--exporter",
             "blackhole",
