@@ -35,6 +35,8 @@ FIELDS_MAX: Final = 2 * ATTRIBUTES_MAX
 VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 """Wire types of protobuf."""
 VARINT_BYTES_MAX: Final = 10
+TAG_BYTES_MAX: Final = 5
+TAG_MAX: Final = 2**32 - 1
 FIRST: Final = (1 << 3) | BYTES
 SECOND: Final = (2 << 3) | BYTES
 GROUP_DEPTH_MAX: Final = 100
@@ -146,13 +148,13 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 
     Groups, which proto3 no longer has but parsers still skip, are left out.
     """
-    depth = 0
+    groups: list[int] = []
     while at < end:
-        tag, at = _varint(body, at, end)
+        tag, at = _varint(body, at, end, TAG_BYTES_MAX)
         kind = tag & 7
         start = at
-        if not tag >> 3:
-            raise _wrong("a field number is 0")
+        if not tag >> 3 > 0 or tag > TAG_MAX:
+            raise _wrong("a field number is 0 or too large")
         if kind == VARINT:
             _, at = _varint(body, at, end)
         elif kind == BYTES:
@@ -161,23 +163,25 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         elif kind in (FIXED64, FIXED32):
             at += 8 if kind == FIXED64 else 4
         elif kind == GROUP:
-            depth += 1
-        elif kind == END_GROUP:
-            depth -= 1
-        else:
+            groups.append(tag >> 3)
+        elif kind != END_GROUP:
             raise _wrong(f"wire type {kind}")
-        if at > end or not 0 <= depth <= GROUP_DEPTH_MAX:
+        elif not groups or groups.pop() != tag >> 3:
+            raise _wrong("a group ends that did not begin")
+        if at > end or len(groups) > GROUP_DEPTH_MAX:
             raise _wrong("it is cut off")
-        if kind == BYTES and not depth:
+        if kind == BYTES and not groups:
             yield tag, start, at
-    if depth:
+    if groups:
         raise _wrong("a group does not end")
 
 
-def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(
+    body: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
+) -> tuple[int, int]:
     """A number and where it ends."""
     found = 0
-    for place in range(min(VARINT_BYTES_MAX, end - at)):
+    for place in range(min(bytes_max, end - at)):
         byte = body[at + place]
         found |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:

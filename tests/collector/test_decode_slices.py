@@ -187,6 +187,9 @@ def test_unknown_fields_and_groups_are_skipped() -> None:
         b"\xa4\x06",
         b"\xa1\x06abc",
         raw_field(1, b"\x12\x7f"),
+        b"\x0a\x02\x23\x2c",  # group 4 ends as group 5
+        b"\x0a\x07\x88\x80\x80\x80\x80\x00\x01",  # a tag of six bytes
+        b"\x0a\x06\x80\x80\x80\x80\x10\x01",  # a field number of 30 bits
     ],
 )
 def test_broken_envelopes_are_malformed(body: bytes) -> None:

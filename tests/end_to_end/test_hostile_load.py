@@ -171,7 +171,11 @@ def test_garbage_and_idle_connections(serve: Serve) -> None:
     assert loud.failures == []
     assert loud.p99() <= max(TIMES_SLOWER_MAX * quiet.p99(), FLOOR_SECONDS)
     assert _memory(service) - before <= GROWTH_BYTES_MAX
-    codes = {dict(labels)["code"] for (name, labels) in service.metrics() if "requests" in name}
+    codes = {
+        dict(labels)["code"]
+        for (name, labels) in service.metrics()
+        if "ingest_requests" in name
+    }
     assert not any(code.startswith("5") for code in codes)
 
 
