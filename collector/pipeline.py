@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
+from collector.dialects.answers import answer_of
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
 from collector.dialects.outputs import Outputs
 from collector.dialects.read import (
@@ -230,8 +231,18 @@ class Pipeline:
             if wrapped is not None:
                 tree.wrapped[span.span_id] = wrapped
         self._learn(span, trace, told, agent, now, verdicts)
+        if plan.stop or plan.outputs is not None or not span.parent_span_id:
+            self._hear_answer(span, told.key if told is not None else trace.key)
         if plan.outputs is not None:
             self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
+
+    def _hear_answer(self, span: Span, key: SessionKey) -> None:
+        """What the agent said in the end, of a session that is compared with others."""
+        if not self.monitor.is_compared(key):
+            return
+        answer = answer_of(span)
+        if answer is not None:
+            self.monitor.answered(key, (*answer[:3], hash(answer.text)))
 
     def _tell_seen(self, now: int) -> None:
         """Tells the sessions how many spans were seen of them; one with no call yet waits."""

@@ -373,6 +373,20 @@ class Monitor:
         if session is not None:
             session.miss(reason, count)
 
+    def is_compared(self, key: SessionKey) -> bool:
+        """True for a live session that is in the sample of those compared with each other."""
+        session = self._table.live(key)
+        return session is not None and any(each.sampled for each in session.judgements)
+
+    def answered(self, key: SessionKey, answer: tuple[bool, int, int, int]) -> None:
+        """What the agent of a session said last: whether a model did, its end and start, a hash.
+
+        Of several the greatest counts, whatever the order they come in.
+        """
+        session = self._table.live(key)
+        if session is not None and (session.answer is None or answer > session.answer):
+            session.answer = answer
+
     def saw(self, key: SessionKey, spans: int, foreign: int) -> bool:
         """Counts what was seen of a session: spans in all, and those that speak no dialect.
 

@@ -250,6 +250,11 @@ TABLE: Mapping[str, Described] = {
     "consistency_first_two_agreement": Described(
         "gauge", _PAIR, "Share of these pairs whose first two tools are the same."
     ),
+    "consistency_output_agreement": Described(
+        "gauge",
+        _PAIR,
+        "Share of these pairs whose last answers are the same, where both told one.",
+    ),
     "consistency_divergence_point": Described(
         "gauge", _PAIR, "Mean call, from 1, at which a pair first differs, of those that do."
     ),
@@ -603,6 +608,10 @@ def _consistency(pairs: _Pairs) -> Iterator[Family]:
         rows = [(text, getattr(found, name)) for text, found, _ in known]
         yield _singles(f"consistency_{name}", rows)
     yield _singles("consistency_sessions", ((text, found.runs) for text, found, _ in known))
+    agreed = ((text, repeats.output_agreement) for text, _, repeats in known)
+    yield _singles(
+        "consistency_output_agreement", ((t, share) for t, share in agreed if share is not None)
+    )
     points = ((text, found.divergence_point) for text, found, _ in known)
     yield _singles(
         "consistency_divergence_point", ((t, point) for t, point in points if point is not None)

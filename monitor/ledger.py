@@ -93,14 +93,16 @@ class Ledger:
             judgement.sampled = True
             self._count_sampled(judgement, 1)
 
-    def _compare(self, judgement: Judgement, ended: Ended) -> None:
+    def _compare(self, session: Session, judgement: Judgement, ended: Ended) -> None:
         """The judgement leaves the sample; where all of it was seen, it is compared."""
         log, pair = judgement.log, judgement.pair
         if not judgement.sampled or pair is None:
             return
         whole = not (judgement.joined or judgement.folded or ended == "evicted")
         if whole and len(log):
-            pair.repeats.add([self._repeated(log.row(place)) for place in range(len(log))])
+            calls = [self._repeated(log.row(place)) for place in range(len(log))]
+            answer = session.answer[-1] if session.answer is not None else None
+            pair.repeats.add(calls, answer)
         self.drop_sample(judgement)
 
     def absorbed(self, moved: Judgement, into: Judgement) -> None:
@@ -244,7 +246,7 @@ class Ledger:
         if pair is not None:
             agent = pair.agent
             pair.active -= 1
-            self._compare(judgement, ended)
+            self._compare(session, judgement, ended)
             if not judgement.ending:
                 self._finish(judgement, finished)
             judgement.ending = self._totals.hold(

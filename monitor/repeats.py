@@ -11,7 +11,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from monitor.scores.consistency import Call, Consistency, Rolling, flatten
+from monitor.scores.consistency import (
+    Call,
+    Consistency,
+    Rolling,
+    flatten,
+    output_agreement,
+)
 
 __all__ = ["CALLS_MAX", "EVERY_NS", "KEPT", "LIVE_MAX", "SAMPLED_MAX", "Repeats", "hashed"]
 
@@ -39,7 +45,7 @@ def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
 class Repeats:
     """The last sessions of a sample."""
 
-    __slots__ = ("_next_ns", "_rolling", "_told", "live", "value")
+    __slots__ = ("_answers", "_next_ns", "_rolling", "_told", "live", "value")
 
     def __init__(self) -> None:
         self.live = 0
@@ -49,6 +55,7 @@ class Repeats:
         self._next_ns = 0
         self._rolling = Rolling(KEPT)
         self._told: deque[bool] = deque(maxlen=KEPT)
+        self._answers: deque[int | None] = deque(maxlen=KEPT)
 
     def wants(self, now: int) -> bool:
         """Whether a session that begins now is taken; times are Unix nanoseconds."""
@@ -62,8 +69,22 @@ class Repeats:
         """Whether the arguments of every call that is compared were on the wire."""
         return all(self._told)
 
-    def add(self, calls: Sequence[tuple[str, frozenset[int] | None]]) -> None:
-        """Takes a session that has ended; the oldest goes where there are more than `KEPT`."""
+    @property
+    def output_agreement(self) -> float | None:
+        """Share of pairs whose last answers are the same; None for fewer than two that are known."""
+        told = [str(answer) for answer in self._answers if answer is not None]
+        return output_agreement(told) if len(told) > 1 else None
+
+    def add(
+        self, calls: Sequence[tuple[str, frozenset[int] | None]], answer: int | None = None
+    ) -> None:
+        """Takes a session that has ended; the oldest goes where there are more than `KEPT`.
+
+        Args:
+            calls: its tools, and hashes of their arguments; None where these are not known.
+            answer: hash of what its agent said last; None where that is not on the wire.
+        """
+        self._answers.append(answer)
         self._told.append(all(pairs is not None for _, pairs in calls))
         self._rolling.add([Call(tool, pairs or frozenset()) for tool, pairs in calls])
         if len(self._told) > 1:

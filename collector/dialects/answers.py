@@ -1,18 +1,18 @@
 """What an agent said in the end: read from spans, for the agreement of outputs (papers/002).
 
 Models' spans tell it wherever contents are on the wire at all; where they do not, the root of a
-trace may. Nothing here is on the way of a live span: only recordings are read so.
+trace may. Of live spans only those of the few sessions that are compared with each other are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.arguments import parsed
 
-__all__ = ["answers"]
+__all__ = ["Answer", "answer_of", "answers"]
 
 _TEXTS: Final = (
     "llm.output_messages.0.message.content",
@@ -24,18 +24,33 @@ _OUTPUT: Final = "output.value"
 _OF_ROOT: Final = ("final_result", _OUTPUT)
 
 
+class Answer(NamedTuple):
+    """What a span says in the end; of several the greatest counts: a model's, then the last."""
+
+    by_model: bool
+    end_ns: int
+    start_ns: int
+    text: str
+
+
 def answers(spans: Iterable[Span]) -> dict[bytes, str]:
     """The last answer of each trace that tells one, by trace id."""
-    found: dict[bytes, tuple[bool, int, int, str]] = {}
+    found: dict[bytes, Answer] = {}
     for span in spans:
-        attributes = span.attributes()
-        text, model = _of_model(attributes), True
-        if not text and not span.parent_span_id:
-            text, model = _of_root(attributes), False
-        told = (model, span.end_ns, span.start_ns, text)
-        if text and told > found.get(span.trace_id, (False, -1, -1, "")):
+        told = answer_of(span)
+        known = found.get(span.trace_id)
+        if told is not None and (known is None or told > known):
             found[span.trace_id] = told
-    return {trace: told[-1] for trace, told in found.items()}
+    return {trace: told.text for trace, told in found.items()}
+
+
+def answer_of(span: Span) -> Answer | None:
+    """The answer in one span; None where it tells none."""
+    attributes = span.attributes()
+    text, by_model = _of_model(attributes), True
+    if not text and not span.parent_span_id:
+        text, by_model = _of_root(attributes), False
+    return Answer(by_model, span.end_ns, span.start_ns, text) if text else None
 
 
 def _of_model(attributes: Mapping[str, Any]) -> str:

@@ -46,6 +46,7 @@ class Session:
         "_source",
         "_sources",
         "agent",
+        "answer",
         "binder",
         "bound_as",
         "bound_late",
@@ -102,6 +103,8 @@ class Session:
         """Specs that were bound after calls had been let go, and when."""
         self.judged = 0
         self.not_judged: Counter[str] | None = None
+        self.answer: tuple[bool, int, int, int] | None = None
+        """The last thing its agent said, as a hash behind what makes it the last."""
         self.spans = 0
         """Its spans that were seen, of whatever kind."""
         self.foreign = 0
@@ -208,6 +211,8 @@ class Session:
         self.judged += other.judged
         self.seen += other.seen
         self.spans += other.spans
+        if other.answer is not None and (self.answer is None or other.answer > self.answer):
+            self.answer = other.answer
         self.foreign += other.foreign
         for judge, now in (other.late or {}).items():
             self.bind_late((judge,), now)

@@ -14,7 +14,7 @@ from monitor.exposition import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.repeats import CALLS_MAX, EVERY_NS, KEPT, LIVE_MAX, Repeats, hashed
-from monitor.scores.consistency import Call, consistency, flatten
+from monitor.scores.consistency import Call, consistency, flatten, output_agreement
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.totals import Pair
@@ -178,3 +178,34 @@ def test_a_session_put_together(both: bool) -> None:
     assert [judgement.log.row(place).texts is not None for place in (0, 1)] == [both] * 2
     monitor.end(SessionKey("", "s0"), SECOND)
     assert monitor.totals.sampled == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["yes", "no", None]), max_size=KEPT + 4))
+def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> None:
+    """The agreement of the last sessions' answers is the batch definition on those that told one."""
+    repeats = Repeats()
+    for answer in told:
+        repeats.add([("a", None)], None if answer is None else hash(answer))
+    known = [answer for answer in told[-KEPT:] if answer is not None]
+    expected = output_agreement(known) if len(known) > 1 else None
+    assert repeats.output_agreement == expected
+
+
+def test_the_last_answer_of_a_session_counts() -> None:
+    """Whatever order answers come in, and only of sessions that are compared."""
+    monitor = Monitor([task()], LIMITS)
+    for session, answers in enumerate([[(1, 7), (2, 8)], [(2, 8), (1, 9)], [(5, 7)]]):
+        play(monitor, session, [("a", {})], end=False)
+        key = SessionKey("", f"s{session}")
+        assert monitor.is_compared(key)
+        for end_ns, text in answers:
+            monitor.answered(key, (True, end_ns, 0, text))
+        monitor.end(key, SECOND * 1_000 * (session + 1))
+        assert not monitor.is_compared(key)
+    assert pair(monitor).repeats.output_agreement == pytest.approx(1 / 3)
+    assert 'offrails_consistency_output_agreement{agent="agent",spec="t"}' in "".join(
+        lines(
+            monitor_families(monitor.totals, monitor.binder, monitor.ended), open_metrics=False
+        )
+    )
