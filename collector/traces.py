@@ -299,7 +299,7 @@ class Traces:
             trace = self._older.pop(place, None) or Trace(place)
             if len(self._recent) >= self._traces_max // 2:
                 for gone in self._older.values():
-                    gone.tree = None
+                    self._forget(gone)
                 self._recent, self._older = {}, self._recent
             self._recent[place] = trace
         return trace

@@ -22,6 +22,9 @@ _TEXTS: Final = (
 _MESSAGES: Final = "gen_ai.output.messages"
 _OUTPUT: Final = "output.value"
 _OF_ROOT: Final = ("final_result", _OUTPUT)
+_KIND: Final = "openinference.span.kind"
+_READ: Final = frozenset({*_TEXTS, _MESSAGES, *_OF_ROOT, _KIND})
+"""No other key is decoded: inputs are large."""
 
 
 class Answer(NamedTuple):
@@ -46,7 +49,9 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
 
 def answer_of(span: Span) -> Answer | None:
     """The answer in one span; None where it tells none."""
-    attributes = span.attributes()
+    keys, decode = span.codec.keys(span.shape), span.codec.value
+    values = zip(keys, span.values, strict=True)
+    attributes = {key: decode(raw) for key, raw in values if key in _READ}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:
         text, by_model = _of_root(attributes), False
@@ -60,7 +65,7 @@ def _of_model(attributes: Mapping[str, Any]) -> str:
             return text.strip()
     if _MESSAGES in attributes:
         return "\n".join(_parts(parsed(attributes[_MESSAGES]), "parts", "text", "content"))
-    if attributes.get("openinference.span.kind") == "LLM":
+    if attributes.get(_KIND) == "LLM":
         response = parsed(attributes.get(_OUTPUT))
         items = response.get("output") if isinstance(response, dict) else None
         return "\n".join(_parts(items, "content", "output_text", "text"))

@@ -9,17 +9,12 @@ send to the answer is what a sender sees, the histogram of the service what a ve
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import sys
 import time
-from pathlib import Path
 
+from tests.bench.service import service
 from tests.bench.traffic import SECOND, generate
 
 SECONDS = 8
-ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
-ADDRESS = re.compile(r"(http|metrics)=([\d.]+):(\d+)")
 
 
 async def _post(
@@ -100,30 +95,8 @@ async def _measure(ports: dict[str, int]) -> None:
 
 async def main() -> None:
     """Starts the service, loads it, prints what it took."""
-    command = [
-        sys.executable,
-        "-m",
-        "collector",
-        "serve",
-        "--specs",
-        str(ROVER),
-        "--grpc",
-        "off",
-    ]
-    command += ["--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--admin", "off"]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "OFFRAILS_HISTORY": "complete"},
-    )
-    try:
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode()
-        await _measure({name: int(port) for name, _, port in ADDRESS.findall(line)})
-    finally:
-        process.terminate()
-        await process.wait()
+    with service() as server:
+        await _measure(server.ports)
 
 
 if __name__ == "__main__":

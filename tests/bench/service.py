@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.end_to_end.loopback import free_port
+
 __all__ = ["PEERS", "Server", "peers", "service", "start"]
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +119,7 @@ def service(*arguments: str, specs: Path = ROVER) -> Iterator[Server]:
 @contextlib.contextmanager
 def start(peer: Peer) -> Iterator[Server]:
     """A peer, ready."""
-    ports = {name: _free_port() for name in ("grpc", "http", "metrics")}
+    ports = {name: free_port() for name in ("grpc", "http", "metrics")}
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
         config.write_text(peer.config.format(**ports))
@@ -131,12 +133,6 @@ def start(peer: Peer) -> Iterator[Server]:
             yield Server(peer.name, process.pid, ports)
         finally:
             _stop(process)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await_port(process: subprocess.Popen[bytes], port: int) -> None:

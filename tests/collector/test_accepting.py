@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +17,7 @@ from collector.progress import Progress
 from collector.replay import replay
 from collector.settings import Settings
 from monitor.spec.read import load_spec, load_specs
+from tests.end_to_end.loopback import Loopback, Quiet
 
 SHOP = """# the shop
 id: shop
@@ -116,7 +116,7 @@ def test_a_verdict_as_json_is_accepted(folder: Path, monkeypatch: pytest.MonkeyP
     assert (entry.state, entry.who) == ("before login", "ana")
 
 
-class _Api(BaseHTTPRequestHandler):
+class _Api(Quiet, BaseHTTPRequestHandler):
     sessions: list[dict[str, Any]] = []  # noqa: RUF012 - set by the fixture
 
     def do_GET(self) -> None:
@@ -127,20 +127,13 @@ class _Api(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def service(folder: Path) -> Iterator[str]:
     _Api.sessions = judged(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = Loopback(_Api)
+    yield server.url.removeprefix("http://")
+    server.close()
 
 
 def test_a_running_service_is_asked(folder: Path, service: str) -> None:

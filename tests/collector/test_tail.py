@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from collector.sinks.event import as_event
 from collector.tail import Filters, TailError, lines, tail, worded
 from monitor.records import Kind, Reason, SessionKey, Verdict
+from tests.end_to_end.loopback import Loopback, Quiet
 
 HARMFUL: dict[str, Any] = {
     "agent": "rover",
@@ -34,26 +34,17 @@ HARMFUL: dict[str, Any] = {
 }
 
 
-class Service:
+class Service(Loopback):
     """What answers as the admin listener would."""
 
     def __init__(self, body: bytes, status: int = 200) -> None:
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response(status)
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
 
 @pytest.fixture

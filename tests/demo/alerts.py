@@ -12,17 +12,17 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
+from tests.end_to_end.loopback import Loopback, Quiet
 from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.traffic import Rover, send
 
@@ -57,7 +57,7 @@ def main() -> int:
     return 0
 
 
-class Pages:
+class Pages(Loopback):
     """A receiver that prints what it gets."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Pages:
         self.seen: set[str] = set()
         pages = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 pages.take(self.path, json.loads(body))
@@ -73,11 +73,7 @@ class Pages:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        super().__init__(Handler)
 
     def by(self, way: str) -> bool:
         return way in self.seen
@@ -99,10 +95,8 @@ class Pages:
 @contextmanager
 def _pages() -> Iterator[Pages]:
     pages = Pages()
-    threading.Thread(target=pages.server.serve_forever, daemon=True).start()
     yield pages
-    pages.server.shutdown()
-    pages.server.server_close()
+    pages.close()
 
 
 @contextmanager

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -23,6 +21,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from collector.prometheusrule import RULES
+from tests.end_to_end.loopback import Loopback, Quiet, free_port
 from tests.end_to_end.service import SPECS, Service, eventually, request
 
 __all__ = ["CRITICAL", "Pages", "Prometheus", "alertmanager", "paging_specs", "sdk_calls"]
@@ -31,14 +30,14 @@ CRITICAL = "AgentCriticalHarmfulCall"
 CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
 
 
-class Pages:
+class Pages(Loopback):
     """A receiver of webhooks; it notes when each page came."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[float, dict[str, Any]]] = []
         pages = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 pages.taken.append((time.monotonic(), json.loads(body)))
@@ -46,16 +45,7 @@ class Pages:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
     def of(
         self, session: str, status: str = "firing", way: str = ""
@@ -122,13 +112,6 @@ def sdk_calls(service: Service, session: str, *tools: str, agent: str = "rover")
     return ended
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 class Daemon:
     """A program of Debian's packages, on the loopback."""
 
@@ -173,7 +156,7 @@ def alertmanager(folder: Path, hook: str) -> Iterator[str]:
     config["route"]["routes"][1] |= {"group_interval": "1s"}
     file = folder / "alertmanager.yml"
     file.write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     daemon = Daemon(
         program,
         folder / "alertmanager.log",
@@ -232,7 +215,7 @@ class Prometheus:
         }
         file = folder / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
-        self.address = f"127.0.0.1:{_free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self._daemon = Daemon(
             program,
             folder / "prometheus.log",

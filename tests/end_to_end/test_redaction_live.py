@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+from tests.end_to_end.loopback import Loopback, Quiet
 from tests.end_to_end.service import SPECS, Service, eventually
 from tests.end_to_end.traffic import Rover, as_proto, send
 
@@ -35,14 +36,14 @@ PATHS = (
 )
 
 
-class Sink:
+class Sink(Loopback):
     """Takes whatever is posted."""
 
     def __init__(self) -> None:
         self.taken: dict[str, bytes] = {}
         taken = self.taken
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 taken[self.path] = taken.get(self.path, b"") + body
@@ -50,16 +51,7 @@ class Sink:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import yaml
 
 from grafana.boards import BOARDS
 from grafana.panels import Board, board_json
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.test_divergence_live import Made, reference
 from tests.end_to_end.traffic import GOLDEN, Rover, as_json, send
@@ -31,13 +31,6 @@ CHOSEN = {
     "$agent": ".+",
     "$spec": ".+",
 }
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 class Prometheus:
