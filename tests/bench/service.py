@@ -14,19 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.bench.traffic import ROVER
 from tests.end_to_end.loopback import free_port
 
-__all__ = ["PEERS", "Server", "peers", "service", "start"]
+__all__ = ["OURS", "PEERS", "ROVER", "Server", "peers", "service", "start"]
+
+OURS = "offrails"
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / ".peers"
 """Where `make bench-peers` puts what is not ours."""
 
-ROVER = ROOT / "dfa_specs" / "farm_rover.yaml"
 ADDRESS = re.compile(r"(grpc|http|metrics)=127\.0\.0\.1:(\d+)")
 START_SECONDS = 20.0
 
@@ -37,7 +40,7 @@ receivers:
       grpc: {{endpoint: "127.0.0.1:{grpc}", max_recv_msg_size_mib: 64}}
       http: {{endpoint: "127.0.0.1:{http}", max_request_body_size: 67108864}}
 connectors:
-  spanmetrics: {{}}
+  spanmetrics: {{metrics_flush_interval: 15s}}
 exporters:
   prometheus: {{endpoint: "127.0.0.1:{metrics}"}}
 service:
@@ -55,6 +58,15 @@ class Server(NamedTuple):
     name: str
     pid: int
     ports: dict[str, int]
+    counts: bool = False
+    """Its metrics count the spans it was sent, with some delay."""
+
+    def metrics(self) -> str:
+        """What it tells Prometheus now."""
+        url = f"http://127.0.0.1:{self.ports['metrics']}/metrics"
+        with urllib.request.urlopen(url) as page:
+            text: str = page.read().decode()
+        return text
 
     def cpu_ns(self) -> int:
         """CPU time of all its threads so far."""
@@ -72,12 +84,16 @@ class Peer(NamedTuple):
     name: str
     command: tuple[str, ...]
     config: str = ""
+    counts: bool = False
 
 
 def peers() -> list[Peer]:
     """The peers that are installed here."""
     collector = Peer(
-        "Collector, spanmetrics", (str(PEERS / "otelcol"), "--config", "{config}"), COLLECTOR
+        "Collector, spanmetrics",
+        (str(PEERS / "otelcol"), "--config", "{config}"),
+        COLLECTOR,
+        counts=True,
     )
     agent = next(PEERS.glob("lib/*/site-packages/rotel/rotel-agent"), PEERS / "rotel")
     rotel = Peer(
@@ -111,7 +127,7 @@ def service(*arguments: str, specs: Path = ROVER) -> Iterator[Server]:
         line = process.stdout.readline()
         ports = {name: int(port) for name, port in ADDRESS.findall(line)}
         assert ports, f"not ready: {line!r}"
-        yield Server("offrails", process.pid, ports)
+        yield Server(OURS, process.pid, ports)
     finally:
         _stop(process)
 
@@ -130,7 +146,7 @@ def start(peer: Peer) -> Iterator[Server]:
         try:
             _await_port(process, ports["grpc"])
             _await_port(process, ports["http"])
-            yield Server(peer.name, process.pid, ports)
+            yield Server(peer.name, process.pid, ports, counts=peer.counts)
         finally:
             _stop(process)
 
