@@ -30,9 +30,21 @@ class Sender:
         self._socket = socket.create_connection(("127.0.0.1", port), 60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def fileno(self) -> int:
+        """For whoever waits until an answer comes."""
+        return self._socket.fileno()
+
     def post(self, request: bytes) -> None:
-        """Sends a prepared request and awaits its answer, which must say that all was taken."""
+        """Sends a prepared request and awaits its answer."""
+        self.send(request)
+        self.answer()
+
+    def send(self, request: bytes) -> None:
+        """Sends a prepared request."""
         self._socket.sendall(request)
+
+    def answer(self) -> None:
+        """Awaits an answer, which must say that all was taken."""
         answer = self._more(b"")
         while (end := answer.find(b"\r\n\r\n")) < 0:
             answer = self._more(answer)
