@@ -19,6 +19,8 @@ from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.stats import Stats
 from monitor import Limits, Monitor, load_spec
+from tests.bench import bounds
+from tests.bench.bounds import Bound
 from tests.bench.outcome import of_monitor, sent
 from tests.bench.traffic import ROVER, SECOND, Traffic, generate
 
@@ -62,11 +64,14 @@ def _judge(traffic: Traffic) -> Run:
 
 
 PARSE = "upb FromString alone"
+JUDGE = "bytes -> verdict"
+RATIO_MAX = {50: 3.0}
+"""Spans a request -> what a verdict may cost, in times of the parse alone."""
 
 WAYS: dict[str, Callable[[Traffic], Run]] = {
     PARSE: _parse,
     "bytes -> Span": _decode,
-    "bytes -> verdict": _judge,
+    JUDGE: _judge,
 }
 
 
@@ -95,6 +100,20 @@ def measure() -> list[Row]:
     return rows
 
 
+def bounds_of(rows: list[Row]) -> list[Bound]:
+    """What has to be kept."""
+    costs = {(row.way, row.spans_a_request): row.cpu_us for row in rows}
+    return [
+        Bound(
+            f"{JUDGE}, {size} spans a request, against the parse alone",
+            costs[JUDGE, size] / costs[PARSE, size],
+            most,
+            "x",
+        )
+        for size, most in RATIO_MAX.items()
+    ]
+
+
 def table(rows: list[Row]) -> str:
     """The rows as a Markdown table, each beside its ratio to the parse alone."""
     sizes = list(dict.fromkeys(row.spans_a_request for row in rows))
@@ -113,4 +132,6 @@ def table(rows: list[Row]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    measured = measure()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))

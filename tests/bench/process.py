@@ -18,14 +18,25 @@ from typing import NamedTuple
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from tests.bench import bounds
+from tests.bench.bounds import Bound
 from tests.bench.outcome import NOTHING, Outcome, of_metrics, sent
 from tests.bench.sender import Sender, prepared
-from tests.bench.service import OURS, Server, peers, service, start
+from tests.bench.service import COLLECTOR, OURS, Server, peers, service, start
 from tests.bench.traffic import Traffic, generate
 
 ROUNDS = 4
 SIZES: dict[int, int] = {1: 1_500, 50: 120, 512: 12}
 """Spans a request -> requests a round, one after the other."""
+
+RATIO_MAX: dict[tuple[str, int], float] = {
+    ("HTTP", 50): 0.4,
+    ("gRPC", 50): 1.0,
+    ("gRPC", 512): 0.9,
+    ("HTTP", 1): 0.5,
+    ("gRPC", 1): 1.6,
+}
+"""(transport, spans a request) -> what a span may cost, in times of the Collector's."""
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 COUNTED = re.compile(r"^traces_span_metrics_calls_total\{.*\} (\S+)$", re.MULTILINE)
@@ -114,6 +125,21 @@ def measure() -> list[Row]:
     return [Row(*key, cost) for key, cost in best.items()]
 
 
+def bounds_of(rows: list[Row]) -> list[Bound]:
+    """What has to be kept, where the Collector is there."""
+    costs = {row[:3]: row.cpu_us for row in rows}
+    return [
+        Bound(
+            f"{transport} {size}, against the Collector",
+            costs[OURS, transport, size] / costs[COLLECTOR, transport, size],
+            most,
+            "x",
+        )
+        for (transport, size), most in RATIO_MAX.items()
+        if (COLLECTOR, transport, size) in costs
+    ]
+
+
 def table(rows: list[Row]) -> str:
     """The rows as a Markdown table."""
     names = list(dict.fromkeys(row.server for row in rows))
@@ -130,4 +156,6 @@ def table(rows: list[Row]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    measured = measure()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))

@@ -22,9 +22,10 @@ from typing import NamedTuple
 from tests.bench.traffic import ROVER
 from tests.end_to_end.loopback import free_port
 
-__all__ = ["OURS", "PEERS", "ROVER", "Server", "peers", "service", "start"]
+__all__ = ["COLLECTOR", "OURS", "PEERS", "ROVER", "Server", "peers", "service", "start"]
 
 OURS = "offrails"
+COLLECTOR = "Collector, spanmetrics"
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / ".peers"
@@ -33,7 +34,7 @@ PEERS = ROOT / ".peers"
 ADDRESS = re.compile(r"(grpc|http|metrics)=127\.0\.0\.1:(\d+)")
 START_SECONDS = 20.0
 
-COLLECTOR = """\
+_CONFIG = """\
 receivers:
   otlp:
     protocols:
@@ -90,9 +91,9 @@ class Peer(NamedTuple):
 def peers() -> list[Peer]:
     """The peers that are installed here."""
     collector = Peer(
-        "Collector, spanmetrics",
-        (str(PEERS / "otelcol"), "--config", "{config}"),
         COLLECTOR,
+        (str(PEERS / "otelcol"), "--config", "{config}"),
+        _CONFIG,
         counts=True,
     )
     agent = next(PEERS.glob("lib/*/site-packages/rotel/rotel-agent"), PEERS / "rotel")
