@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
 __all__ = ["Sender", "prepared"]
 
 _HEAD = (
@@ -53,6 +55,8 @@ class Sender:
         assert length is not None, answer
         while len(answer) < end + 4 + int(length[1]):
             answer = self._more(answer)
+        told = ExportTraceServiceResponse.FromString(answer[end + 4 :])
+        assert not told.partial_success.rejected_spans, told
 
     def _more(self, answer: bytes) -> bytes:
         part = self._socket.recv(65_536)

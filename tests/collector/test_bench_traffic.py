@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.metrics import Families
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.stats import Stats
+from collector.text_format import lines
 from monitor import Limits, Monitor, load_spec
-from tests.bench.outcome import Outcome, of_monitor, sent
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.outcome import Outcome, of_metrics, of_monitor, sent
 from tests.bench.traffic import ROVER, SECOND, Traffic, generate, harms
 
 NOW = 1_800_000_000 * SECOND
@@ -86,6 +90,29 @@ def test_harms_follow_the_table_of_the_spec() -> None:
     assert harms(["unlock_safety", "move", "scan", "open_valve", "water", "log"]) == 0
     assert harms(["unlock_safety", "move", "water", "scan", "open_valve", "water"]) == 1
     assert harms(["unlock_safety", "move", "scan", "open_valve", "water", "water"]) == 1
+
+
+def test_the_outcome_is_the_same_by_the_counters_and_by_what_is_scraped() -> None:
+    """So a service is held to the same figures as a monitor in the same process."""
+    traffic = generate(50, 20)
+    monitor = judged(traffic)
+
+    text = "".join(lines(Families(monitor, Stats()).collect(), open_metrics=False))
+    assert of_metrics(text) == of_monitor(monitor) == sent(traffic)
+
+
+def test_whether_a_bound_is_kept_is_said_beside_the_figure() -> None:
+    """By the figure alone, in a line and in a table."""
+    within, beyond = Bound("one", 0.5, 0.5, "x"), Bound("other", 2.01, 2.0, "ms")
+
+    assert bounds.lines([within, beyond]).splitlines() == [
+        "check: one: 0.5x of at most 0.5x: kept",
+        "check: other: 2.01 ms of at most 2 ms: NOT KEPT",
+    ]
+    assert bounds.table([within, beyond]).splitlines()[2:] == [
+        "| one | 0.5x | 0.5x | yes |",
+        "| other | 2.01 ms | 2 ms | **no** |",
+    ]
 
 
 def test_the_outcome_of_traffic_is_taken_net_of_revisions() -> None:
