@@ -76,7 +76,7 @@ def _from_transitions(
         for name in ("initial", "accepting"):
             if not getattr(model, name):
                 said = f"transitions need the key {name!r}"
-                notes.add("invalid_document", said, *[name] * (name in model.model_fields_set))
+                notes.add("invalid_document", said, *[name] * ((name,) in notes.read.places))
         return None
     edges = _edges(model, transitions, notes)
     if model.states is None:
