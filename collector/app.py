@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
-import structlog
-
 from collector.admin import Admin
 from collector.clock import now_ns
 from collector.guard import Guard
 from collector.health import Health
+from collector.logs import log
 from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
@@ -89,7 +88,7 @@ class App:
         self.settings = settings
         self.addresses: dict[str, str] = {}
         self._clock = clock
-        self._log = structlog.get_logger("offrails")
+        self._log = log
         self._health = Health()
         stats = self._stats = Stats()
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())

@@ -7,8 +7,7 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import structlog
-
+from collector.logs import log
 from collector.receivers.address import parse_address
 from collector.receivers.door import Door
 from collector.receivers.export import Export
@@ -169,7 +168,7 @@ def _warn(
     name: str, addresses: Mapping[str, str], missing: Sequence[str], consequence: str
 ) -> None:
     if missing and name in addresses and _is_public(addresses[name]):
-        structlog.get_logger("offrails").warning(
+        log.warning(
             "open_to_others",
             listener=name,
             address=addresses[name],

@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-import re2
-
 from monitor.records import SessionKey
 
 __all__ = [
@@ -86,6 +84,8 @@ def rules(
         OSError: the key file cannot be read.
         ValueError: an expression is none.
     """
+    import re2  # only who has something to hide pays for it
+
     key = _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
     given = [(each, False) for each in replace] + [(each, True) for each in hashed]
     try:

@@ -8,8 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from collector import logs
 from collector.app import App, redaction_of
 from collector.settings import OFF, Settings
@@ -27,7 +25,7 @@ def serve(settings: Settings, specs: Sequence[Spec]) -> int:
         return 1
     logs.set_up(settings.log_level, redaction)
     for finding in (finding for spec in specs for finding in spec.findings):
-        structlog.get_logger("offrails").warning("spec_finding", **finding.as_json())
+        logs.log.warning("spec_finding", **finding.as_json())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings, specs))
 

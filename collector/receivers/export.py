@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
-import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
@@ -26,6 +25,7 @@ from collector.decode import otlp_json, otlp_proto
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
 from collector.decode.span import Batch, Malformed, Rejects, Span
+from collector.logs import log
 from collector.receivers.gate import Gate
 from collector.receivers.senders import Stamps
 from collector.receivers.status import Outcome, Refusal
@@ -104,7 +104,7 @@ class Export:
         self._consume = consume
         self._record = record
         self._clock = clock
-        self._log = structlog.get_logger("collector.receivers.export")
+        self._log = log
         self._logged_ns: dict[str, int] = {}
         sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
         self._decoders: dict[Encoding, Callable[[bytes], Batch]] = {

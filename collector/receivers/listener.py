@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from collector.logs import log
 from collector.receivers.address import Address, bind, parse_address
 from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
 from collector.receivers.tls import Certificates
@@ -186,7 +186,7 @@ class _Crowd:
         self.waiting: OrderedDict[_Protocol, None] = OrderedDict()
         self._stats = stats
         self._told: set[str] = set()
-        self._log = structlog.get_logger("collector.receivers.listener")
+        self._log = log
 
     def make_room(self, connections: int) -> None:
         """One more has come: where that is too many, who kept us waiting longest goes."""

@@ -11,8 +11,7 @@ import ssl
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import structlog
-
+from collector.logs import log
 from collector.receivers.files import Watched, read_file
 
 __all__ = ["Certificates", "Material"]
@@ -48,7 +47,7 @@ class Certificates:
         self._client_ca = client_ca
         self._watched = Watched(*(file for file in (cert, key, client_ca) if file))
         self._current: ssl.SSLContext | None = None
-        self._log = structlog.get_logger("collector.receivers.tls")
+        self._log = log
 
     @property
     def mutual(self) -> bool:

@@ -142,7 +142,7 @@ def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -
     assert (verdict["kind"], verdict["reason"]) == ("cannot_finish", "deadline")
     assert verdict["constraint"] == "move -> log within 20 s"
     assert (judged["can_finish"], judged["missed"][0]["final"]) == (False, True)
-    assert "session_cannot_finish" in capsys.readouterr().out
+    assert "session_cannot_finish" in capsys.readouterr().err
 
 
 def test_settings_become_limits() -> None:
