@@ -36,16 +36,16 @@ class Log:
         """Takes each event that is not below the level."""
         self.level = logging.INFO
 
-    def info(self, event: str, **fields: Any) -> None:
+    def info(self, event: str, /, **fields: Any) -> None:
         self.log(logging.INFO, event, **fields)
 
-    def warning(self, event: str, **fields: Any) -> None:
+    def warning(self, event: str, /, **fields: Any) -> None:
         self.log(logging.WARNING, event, **fields)
 
-    def error(self, event: str, **fields: Any) -> None:
+    def error(self, event: str, /, **fields: Any) -> None:
         self.log(logging.ERROR, event, **fields)
 
-    def log(self, level: int, event: str, **fields: Any) -> None:
+    def log(self, level: int, event: str, /, **fields: Any) -> None:
         """An event of a level of the standard library."""
         if level < self.level:
             return

@@ -139,3 +139,11 @@ def test_events_are_captured_for_tests() -> None:
         log.info("seen", n=1)
     assert [(each["event"], each["n"]) for each in events] == [("seen", 1)]
     assert log.write == before
+
+
+def test_fields_may_have_any_name() -> None:
+    """An alarm has a level of its own: the line says the level of the log, and nothing fails."""
+    with captured() as events:
+        log.info("alarm_raised", level="page", event="x", self=1, timestamp="y")
+    (event,) = events
+    assert (event["event"], event["level"], event["self"]) == ("alarm_raised", "info", 1)
