@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
+from collector import __version__
 from collector.settings import Settings, SettingsError, load
 
 __all__ = ["main"]
@@ -40,11 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="offrails", description="Online monitor for AI agents' tool calls."
     )
-    from importlib.metadata import version
-
-    parser.add_argument(
-        "--version", action="version", version=f"offrails {version('offrails')}"
-    )
+    parser.add_argument("--version", action="version", version=f"offrails {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     _add_serve(verbs)
     _add_replay(verbs)

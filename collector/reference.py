@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from collector.metrics import PROCESS
+from collector.process import HELP
 from collector.settings import ENVIRONMENT, Settings
 from monitor.exposition import TABLE
 from monitor.spec.shape import leaves
@@ -57,7 +57,7 @@ def metrics() -> str:
     rows += [
         f"| `{name}{'_total' if name.endswith('cpu_seconds') else ''}` "
         f"| {'counter' if name.endswith('cpu_seconds') else 'gauge'} |  | {text} |"
-        for name, text in PROCESS.items()
+        for name, text in HELP.items()
     ]
     head = (
         "# Metrics\n\n"

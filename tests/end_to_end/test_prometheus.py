@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.metrics import PROCESS
+from collector.process import HELP
 from collector.prometheusrule import RULES, resource
 from collector.sinks.page import ALARMS
 from monitor.exposition import TABLE
@@ -53,7 +53,7 @@ def exported() -> set[str]:
         for name, row in TABLE.items()
         for ending in _ENDINGS[row.kind]
     }
-    return names | set(PROCESS) | {"process_cpu_seconds_total"}
+    return names | set(HELP) | {"process_cpu_seconds_total"}
 
 
 def test_every_metric_of_every_rule_is_exported() -> None:
