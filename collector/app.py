@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
-from collector.admin import Admin
+from collector.asgi import Application
 from collector.clock import now_ns
-from collector.guard import Guard
 from collector.health import Health
 from collector.logs import log
 from collector.metrics import Families, MetricsApp
@@ -28,14 +27,12 @@ from collector.receiving import (
 )
 from collector.record import recorder_of
 from collector.redaction import Redaction, rules
-from collector.reload import Reloader, WithReload
+from collector.reload import Reloader
 from collector.settings import OFF, Redact, Settings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
 from collector.stats import Stats
-from collector.verdicts import WithVerdicts
-from collector.viewing import Viewing
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
@@ -131,21 +128,31 @@ class App:
                 app, settings.metrics, certificates=certificates
             )
         if settings.admin != OFF:
-            admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
-            api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
-            guard = Guard(settings.admin, settings.admin_names)
-            page = Viewing(
-                api,
-                self.monitor,
-                self._health,
-                guard,
-                settings.trace_url,
-                redaction=self._redaction,
-            )
+            page = self._page()
             certificates = certificates_of(settings.admin_tls, "admin_tls")
             self._observers["admin"] = Listener(page, settings.admin, certificates=certificates)
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+
+    def _page(self) -> Application:
+        """The API, and the page that people look at."""
+        # Loaded here: where it is off, it costs nothing.
+        from collector.admin import Admin
+        from collector.guard import Guard
+        from collector.reload import WithReload
+        from collector.verdicts import WithVerdicts
+        from collector.viewing import Viewing
+
+        settings = self.settings
+        admin = Admin(self.monitor, self._seen, self._health, self._redaction)
+        return Viewing(
+            WithVerdicts(WithReload(admin, self.reloader), self._feed),
+            self.monitor,
+            self._health,
+            Guard(settings.admin, settings.admin_names),
+            settings.trace_url,
+            redaction=self._redaction,
+        )
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from collector import __version__
-from collector.asgi import Receive, Scope, Send, send_json
+from collector.asgi import Application, Receive, Scope, Send, send_json
 from collector.drawn import drawn, head
 from collector.events import Events
 from collector.guard import Guard
@@ -22,7 +22,6 @@ from monitor.session.summary import agent_of, trail
 
 __all__ = ["Viewing"]
 
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
