@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -37,8 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Arguments(argparse.ArgumentParser):
+    """The parser of a verb, or of them all."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **options)
+
+
+class _Formatter(argparse.HelpFormatter):
+    """As wide as the terminal; argparse's own way to find that loads three compressors."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    with suppress(KeyError, ValueError):
+        return int(os.environ["COLUMNS"]) or 80
+    with suppress(AttributeError, ValueError, OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Arguments(
         prog="offrails", description="Online monitor for AI agents' tool calls."
     )
     parser.add_argument("--version", action="version", version=f"offrails {__version__}")

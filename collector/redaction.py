@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 import json
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -50,7 +50,7 @@ BYTES_KEYS: Final = frozenset({"bytesValue", "bytes_value"})
 KEPT_ENDINGS: Final = ("raceId", "panId", "race_id", "pan_id", "UnixNano", "_unix_nano")
 """Of OTLP's own fields: ids and times."""
 
-_PROCESS_KEY: Final = secrets.token_bytes(32)
+_PROCESS_KEY: Final = os.urandom(32)
 """Digests are keyed: else who guesses a text could check it. Without a key file, as long as the
 process lives."""
 

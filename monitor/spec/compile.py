@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -22,6 +21,7 @@ from monitor.records import PROFILES, Conventions
 from monitor.spec import document
 from monitor.spec.accept import read_accept
 from monitor.spec.acceptance import accepting
+from monitor.spec.closest import closest
 from monitor.spec.document import Document, Path
 from monitor.spec.findings import Finding
 from monitor.spec.graph import can_finish, check_graph, states_max
@@ -159,8 +159,8 @@ def _say(fault: Fault) -> str:
         return f"the key {fault.path[-1]!r} is missing"
     if fault.kind == "unknown":
         key = fault.path[-1]
-        close = get_close_matches(str(key), _KEYS, n=1)
-        return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        close = closest(str(key), _KEYS)
+        return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
     return fault.said[:1].lower() + fault.said[1:]
 
 
