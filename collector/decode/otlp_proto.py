@@ -21,12 +21,10 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError, EncodeError
-from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from collector.decode.anyvalue import attributes_of, reader
 from collector.decode.memo import Memo
+from collector.decode.messages import Event, InstrumentationScope, ResourceMessage
 from collector.decode.sizes import Sizes, kept
 from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
@@ -147,7 +145,7 @@ class ProtoCodec:
 
 def _event(blob: bytes) -> SpanEvent | None:
     try:
-        event = SpanMessage.Event.FromString(blob)
+        event = Event.FromString(blob)
     except DecodeError:
         return None
     return event.name, attributes_of(event.attributes), event.time_unix_nano

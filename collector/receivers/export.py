@@ -16,12 +16,9 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceResponse,
-)
 
 from collector.decode import otlp_json, otlp_proto
+from collector.decode.messages import PartialSuccess, TraceResponse
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
 from collector.decode.span import Batch, Malformed, Rejects, Span
@@ -337,10 +334,9 @@ def proto_answer(answer: Answer) -> bytes:
     """
     if not answer.rejected and not answer.message:
         return b""
-    partial = ExportTracePartialSuccess(
-        rejected_spans=answer.rejected, error_message=answer.message
-    )
-    return ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+    partial = PartialSuccess(rejected_spans=answer.rejected, error_message=answer.message)
+    found: bytes = TraceResponse(partial_success=partial).SerializeToString()
+    return found
 
 
 def _check_json(signal: Signal, body: bytes, check: Callable[[bytes], object]) -> None:
