@@ -18,6 +18,7 @@ from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
 from collector.receivers.gate import Gate
 from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
 from collector.receiving import (
     Server,
     allow_connections,
@@ -129,7 +130,7 @@ class App:
             app = MetricsApp(families, self._health, self._redaction)
             certificates = certificates_of(settings.metrics_tls, "metrics_tls")
             self._observers["metrics"] = Listener(
-                app, settings.metrics, certificates=certificates
+                WebApp(app), settings.metrics, certificates=certificates
             )
         if settings.admin != OFF:
             admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
@@ -144,7 +145,9 @@ class App:
                 redaction=self._redaction,
             )
             certificates = certificates_of(settings.admin_tls, "admin_tls")
-            self._observers["admin"] = Listener(page, settings.admin, certificates=certificates)
+            self._observers["admin"] = Listener(
+                WebApp(page), settings.admin, certificates=certificates
+            )
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 

@@ -42,8 +42,6 @@ def set_up(level: str, redaction: Redaction | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)
-    # It warns of every request that is no HTTP: anyone could fill our disk.
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 
 class _Relay(logging.Handler):

@@ -10,10 +10,11 @@ from typing import Protocol
 import structlog
 
 from collector.receivers.address import parse_address
+from collector.receivers.crowd import Bounds
 from collector.receivers.door import Door
 from collector.receivers.export import Export
 from collector.receivers.http import HttpApp
-from collector.receivers.listener import Bounds, Listener
+from collector.receivers.listener import Listener
 from collector.receivers.senders import SENDER_KEY
 from collector.receivers.shares import Share, Shares
 from collector.receivers.tls import Certificates

@@ -130,6 +130,21 @@ class Export:
         """
         if len(body) > LARGE_BYTES:
             return await self._take_slices(signal, body, encoding, transport, sender)
+        return self.take_now(signal, body, encoding, transport, sender)
+
+    def take_now(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None = None,
+    ) -> Answer:
+        """Take a body that is not large; see `traces`, `metrics` and `logs`.
+
+        Raises:
+            Refusal: as they do.
+        """
         if signal == "traces":
             return self.traces(body, encoding, transport, sender)
         return self._accept(signal, body, encoding, transport)
@@ -302,16 +317,18 @@ class Export:
             raise
         except Exception as error:
             self.stats.drop("internal_error", len(spans))
-            self._report(error, now_ns)
-            raise Refusal(Outcome.INTERNAL, "internal error; see the receiver's log") from error
+            raise self.fault(error) from error
 
-    def _report(self, error: Exception, now_ns: int) -> None:
+    def fault(self, error: Exception) -> Refusal:
+        """An error of ours: counted, logged, and what the sender is told."""
         name = type(error).__name__
+        now_ns = self._clock()
         self.stats.count("internal_errors", name)
         logged_ns = self._logged_ns.get(name)
         if logged_ns is None or now_ns - logged_ns >= ERROR_LOG_NS:
             self._logged_ns[name] = now_ns
             self._log.error("spans could not be processed", error=name, exc_info=error)
+        return Refusal(Outcome.INTERNAL, "internal error; see the receiver's log")
 
 
 _TAKEN: Final = Answer()

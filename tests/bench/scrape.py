@@ -19,6 +19,7 @@ from pathlib import Path
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
 from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
 from collector.stats import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -111,7 +112,7 @@ async def _verdicts(crowd: Crowd, late: list[float]) -> None:
 
 async def _measure(crowd: Crowd) -> None:
     app = MetricsApp(Families(crowd.monitor, Stats()), Health())
-    listener = Listener(app, "127.0.0.1:0")
+    listener = Listener(WebApp(app), "127.0.0.1:0")
     address = await listener.start()
     alone: list[float] = []
     calls = asyncio.create_task(_verdicts(crowd, alone))
