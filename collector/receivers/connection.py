@@ -60,19 +60,20 @@ NOT_HTTP: Final = _last_words(400, 3, "not an HTTP/1.1 request")
 class Exchange(ABC):
     """One request and its answer, which `Connection.answered` ends."""
 
+    method = b""
+    url = b""
+    version = "1.1"
+    keep_alive = True
+    is_whole = False
+    """All of the request has come."""
+    is_begun = False
+    """Some of the answer has been sent."""
+    is_answered = False
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.method = b""
-        self.url = b""
         self.headers: list[tuple[bytes, bytes]] = []
         """As they came, names in small letters."""
-        self.version = "1.1"
-        self.keep_alive = True
-        self.is_whole = False
-        """All of the request has come."""
-        self.is_begun = False
-        """Some of the answer has been sent."""
-        self.is_answered = False
 
     @abstractmethod
     def route(self) -> None:
@@ -104,13 +105,10 @@ class Exchange(ABC):
         if not self.connection.is_deaf:
             self.connection.transport.write(data)
 
-    def go_on(self) -> None:
-        """Tells a client that asks first that it may send the body."""
-        asked = any(
-            name == b"expect" and value.lower() == b"100-continue"
-            for name, value in self.headers
-        )
-        if asked and not (self.is_whole or self.is_begun or self.connection.is_deaf):
+    def go_on(self, expected: bytes) -> None:
+        """Tells a client that asks first, by its Expect header, that it may send the body."""
+        asks = expected.lower() == b"100-continue"
+        if asks and not (self.is_whole or self.is_begun or self.connection.is_deaf):
             self.connection.transport.write(CONTINUE)
 
 
@@ -181,6 +179,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_deaf:
             return
+        begun = self._reading
         if not self._greeted:
             self._greeting = data[:24]
         try:
@@ -188,6 +187,8 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._refuse_other()
             return
+        if self._reading not in (None, begun) and not self._held:
+            self.crowd.await_(self)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
@@ -234,7 +235,7 @@ class Connection(asyncio.Protocol):
         self.idle = False
         self._in_head = True
         self._head_bytes = 0
-        self._wait(self.crowd.bounds.head)
+        self.deadline = self._now() + self.crowd.bounds.head
         self._reading = self._start(self)
 
     def on_url(self, url: bytes) -> None:
@@ -242,7 +243,7 @@ class Connection(asyncio.Protocol):
             self._reading.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reading is not None:
+        if self._reading is not None:  # it is, but while a head is told once more
             self._reading.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -264,7 +265,7 @@ class Connection(asyncio.Protocol):
         reading.route()
         if self.is_deaf:
             return
-        self._wait(self.crowd.bounds.body)
+        self.deadline = self._now() + self.crowd.bounds.body
         if self._front is None or (self._front.is_answered and not self._later):
             self._front = reading
             reading.begin()
@@ -308,8 +309,9 @@ class Connection(asyncio.Protocol):
             self._rest()
         else:
             self.deadline = NEVER
-            self.crowd.leave(self)
             exchange.complete()
+            if not exchange.is_answered:
+                self.crowd.leave(self)
 
     def answered(self, exchange: Exchange) -> None:
         """The answer has been written."""

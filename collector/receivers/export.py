@@ -32,6 +32,7 @@ from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
 
 __all__ = [
+    "TAKEN",
     "Answer",
     "Consume",
     "Encoding",
@@ -236,12 +237,12 @@ class Export:
     async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
         if encoding == "json":
             _check_json(signal, body, otlp_json.check_object)
-            return Answer()
+            return TAKEN
         for _, piece in _slices(body, encoding):
             if piece is not None:
                 _check_proto(signal, piece)
             await asyncio.sleep(0)
-        return Answer()
+        return TAKEN
 
     # --- what both have in common ---------------------------------------------------------------
 
@@ -269,7 +270,7 @@ class Export:
 
     def _answer(self, rejects: Rejects, transport: str) -> Answer:
         if not rejects.reasons:
-            return _TAKEN
+            return TAKEN
         for reason, count in rejects.reasons.items():
             self.stats.count("spans_rejected", reason, by=count)
         self.stats.span(transport, "rejected", rejects.count)
@@ -301,7 +302,7 @@ class Export:
             _check_json(signal, body, otlp_json.json_object)
         else:
             _check_proto(signal, body)
-        return Answer()
+        return TAKEN
 
     def _admit(self, body: bytes, transport: str) -> None:
         self.stats.received(transport, len(body))
@@ -331,7 +332,8 @@ class Export:
         return Refusal(Outcome.INTERNAL, "internal error; see the receiver's log")
 
 
-_TAKEN: Final = Answer()
+TAKEN: Final = Answer()
+"""In full."""
 
 
 def _slices(body: bytes, encoding: Encoding) -> Iterator[tuple[str, bytes | None]]:

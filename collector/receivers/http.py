@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -23,7 +24,7 @@ from collector.decode.slices import LARGE_BYTES
 from collector.receivers.connection import Connection, Exchange, head_of
 from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import ACCEPTED, inflate
-from collector.receivers.export import Answer, Encoding, Export, Signal, proto_answer
+from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
 from collector.receivers.status import Outcome, Refusal, status_bytes
 
 __all__ = ["HttpApp"]
@@ -60,7 +61,28 @@ clients send all of it before they listen."""
 class _Reply(NamedTuple):
     status: int
     body: bytes
-    headers: list[tuple[bytes, bytes]]
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    whole: bytes = b""
+    """All of it, where nothing about the request or the connection changes it."""
+
+
+def _about(body: bytes, encoding: Encoding) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", CONTENT_TYPES[encoding]),
+        (b"content-length", b"%d" % len(body)),
+    ]
+
+
+def _full(body: bytes, encoding: Encoding) -> _Reply:
+    whole = head_of(200, _about(body, encoding)) + b"\r\n" + body
+    return _Reply(200, body, whole=whole)
+
+
+_FULL: Final[Mapping[Encoding, _Reply]] = {
+    "proto": _full(b"", "proto"),
+    "json": _full(b"{}", "json"),
+}
+CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 
 
 class HttpApp:
@@ -95,18 +117,19 @@ class HttpApp:
 class _Exchange(Exchange):
     """One request."""
 
+    _signal: Signal | None = None
+    _encoding: Encoding = "json"
+    """Of the answer, too."""
+    _sender: str | None = None
+    _ticket: Ticket | None = None
+    _size = 0
+
     def __init__(self, connection: Connection, app: HttpApp) -> None:
         super().__init__(connection)
         self._app = app
         self._found: dict[bytes, bytes] = {}
         """Headers by name; of several, the first."""
-        self._signal: Signal | None = None
-        self._encoding: Encoding = "json"
-        """Of the answer, too."""
-        self._sender: str | None = None
-        self._ticket: Ticket | None = None
         self._pieces: list[bytes | bytearray] = []
-        self._size = 0
 
     def route(self) -> None:
         self._signal = PATHS.get(self.url)
@@ -133,7 +156,7 @@ class _Exchange(Exchange):
             raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
         if self.method != b"POST":
             if self.method == b"OPTIONS" and self._app.origins and self._is_preflight():
-                self._answer(_Reply(204, b"", []))
+                self._answer(_Reply(204, b""))
                 return
             method = self.method.decode("latin-1")[:20]
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use POST")
@@ -143,10 +166,12 @@ class _Exchange(Exchange):
             )
         self._sender = self._app.door.sender(self._text(b"authorization"))
         self._ticket = self._app.door.enter(self._sender)
-        length = self._found.get(b"content-length", b"")
-        if b"expect" in self._found and length.isdigit() and int(length) > self._app.max_body:
-            raise self._too_large()  # it has not been sent yet, and need not be
-        self.go_on()
+        expected = self._found.get(b"expect")
+        if expected is not None:
+            length = self._found.get(b"content-length", b"")
+            if length.isdigit() and int(length) > self._app.max_body:
+                raise self._too_large()  # it has not been sent yet, and need not be
+            self.go_on(expected)
 
     def piece(self, data: bytes) -> None:
         """Keeps some of the body; one over the limit is drained, not kept."""
@@ -243,33 +268,35 @@ class _Exchange(Exchange):
     # --- what goes out --------------------------------------------------------------------------
 
     def _reply(self, answer: Answer) -> _Reply:
+        if answer is TAKEN:
+            return _FULL[self._encoding]
         if self._encoding == "json":
-            return _Reply(200, _json_answer(answer), [])
-        return _Reply(200, proto_answer(answer), [])
+            return _Reply(200, _json_answer(answer))
+        return _Reply(200, proto_answer(answer))
 
     def _answer(self, reply: _Reply) -> None:
         """Writes all of the answer at once."""
         self._leave()
-        status, body, headers = reply
         signal = self._signal or "other"
-        self._app.export.stats.request(TRANSPORTS[self._encoding], signal, str(status))
-        if self.method == b"HEAD":
-            body = b""
-        if status != 204:  # RFC 9110 8.6: MUST NOT have a length
-            length = b"%d" % len(reply.body)
-            headers = [
-                (b"content-type", CONTENT_TYPES[self._encoding]),
-                (b"content-length", length),
-                *headers,
-            ]
-        if self._app.origins:
-            headers = [*headers, *self._grant()]
-        if status == 413:  # some of the body may be unread
+        self._app.export.stats.request(TRANSPORTS[self._encoding], signal, CODES[reply.status])
+        if reply.status == Outcome.TOO_LARGE.value.http:  # some of the body may be unread
             self.keep_alive = False
-        if not self.keep_alive:
-            headers = [*headers, (b"connection", b"close")]
-        self.write(b"%b\r\n%b" % (head_of(status, headers), body))
+        if reply.whole and self.keep_alive and not self._app.origins:
+            self.write(reply.whole)
+        else:
+            self.write(self._worded(reply))
         self.connection.answered(self)
+
+    def _worded(self, reply: _Reply) -> bytes:
+        headers = list(reply.headers)
+        if reply.status != 204:  # RFC 9110 8.6: MUST NOT have a length
+            headers += _about(reply.body, self._encoding)
+        if self._app.origins:
+            headers += self._grant()
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        body = b"" if self.method == b"HEAD" else reply.body
+        return head_of(reply.status, headers) + b"\r\n" + body
 
     def _grant(self) -> list[tuple[bytes, bytes]]:
         """What tells a browser that its page may send; nothing for other origins."""

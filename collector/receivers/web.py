@@ -98,7 +98,7 @@ class _Exchange(Exchange):
             self.connection.answered(self)
 
     async def _receive(self) -> Message:
-        self.go_on()
+        self.go_on(dict(self.headers).get(b"expect", b""))
         if not self._is_gone and not self.is_answered:
             self.connection.transport.resume_reading()
             await self._news.wait()
