@@ -10,6 +10,7 @@ others are served.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -53,8 +54,10 @@ not take. It may raise `Refusal` before it has judged any."""
 Record = Callable[[bytes, Encoding], None]
 
 SECOND_NS: Final = 1_000_000_000
+TURN_SECONDS: Final = 0.001
+"""Of work on a large request, before others get their turn."""
 TURN_SPANS: Final = 32
-"""Of a large request, judged before others get their turn: a millisecond."""
+"""Of a large request, judged before looking at the clock: a part of a turn."""
 KEPT_SPANS: Final = 20_000
 """Of a large request, kept from the first reading to the second; the rest is decoded again, so
 that memory stays within a few times the request."""
@@ -77,6 +80,21 @@ class Answer(NamedTuple):
 
     rejected: int = 0
     message: str = ""
+
+
+class _Turn:
+    """Says when it is the others' turn; the loop goes round once for each, which costs more."""
+
+    def __init__(self) -> None:
+        self._ends = time.perf_counter() + TURN_SECONDS
+
+    def is_over(self) -> bool:
+        """True once a turn."""
+        now = time.perf_counter()
+        if now < self._ends:
+            return False
+        self._ends = now + TURN_SECONDS
+        return True
 
 
 class Export:
@@ -190,17 +208,24 @@ class Export:
         if signal != "traces":
             return await self._accept_slices(signal, body, encoding)
         kept: list[Batch] = []
-        held = 0
+        held = count = 0
+        turn = _Turn()
         for place, piece in _slices(body, encoding):
             if piece is not None:
+                count += 1
                 batch = self._decoded(piece, encoding, place)
                 if held <= KEPT_SPANS:
                     kept.append(batch)
                     held += len(batch.spans)
-            await asyncio.sleep(0)
+            if turn.is_over():
+                await asyncio.sleep(0)
+        again = _slices(body, encoding)
+        if len(kept) == count and self._record is None:
+            again = iter([("", b"")] * count)
+        await asyncio.sleep(0)  # others, before the work begins that must come to its end
         # A sender that goes away in the middle does not leave half of its request judged.
         task = asyncio.create_task(
-            self._judge_slices(body, kept, now_ns, encoding, transport, sender)
+            self._judge_slices(again, kept, now_ns, encoding, transport, sender)
         )
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
@@ -210,38 +235,51 @@ class Export:
 
     async def _judge_slices(
         self,
-        body: bytes,
+        slices: Iterator[tuple[str, bytes | None]],
         kept: list[Batch],
         now_ns: int,
         encoding: Encoding,
         transport: str,
         sender: str | None,
     ) -> Rejects:
-        """The second reading: nothing of the request is faulty, and all of it is judged."""
+        """The second reading: nothing of the request is faulty, and all of it is judged.
+
+        Args:
+            slices: of the body; empty ones where all of them are kept.
+            kept: the first of them, decoded.
+            now_ns: receipt.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the token.
+        """
         rejects = Rejects()
         kept.reverse()
-        for place, piece in _slices(body, encoding):
-            if piece is None:
+        turn = _Turn()
+        for place, piece in slices:
+            if piece is not None:
+                batch = kept.pop() if kept else self._decoded(piece, encoding, place)
+                rejects.join(batch.rejects)
+                for at in range(0, len(batch.spans), TURN_SPANS):
+                    part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                    rejects.join(self._judge(part, now_ns, transport, sender))
+                    if turn.is_over():
+                        await asyncio.sleep(0)
+                if self._record is not None and batch.spans:
+                    self._record(piece, encoding)
+            if turn.is_over():
                 await asyncio.sleep(0)
-                continue
-            batch = kept.pop() if kept else self._decoded(piece, encoding, place)
-            rejects.join(batch.rejects)
-            for at in range(0, len(batch.spans), TURN_SPANS):
-                turn = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
-                rejects.join(self._judge(turn, now_ns, transport, sender))
-                await asyncio.sleep(0)
-            if self._record is not None and batch.spans:
-                self._record(piece, encoding)
         return rejects
 
     async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
         if encoding == "json":
             _check_json(signal, body, otlp_json.check_object)
             return TAKEN
+        turn = _Turn()
         for _, piece in _slices(body, encoding):
             if piece is not None:
                 _check_proto(signal, piece)
-            await asyncio.sleep(0)
+            if turn.is_over():
+                await asyncio.sleep(0)
         return TAKEN
 
     # --- what both have in common ---------------------------------------------------------------
