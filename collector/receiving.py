@@ -13,7 +13,9 @@ from collector.receivers.address import parse_address
 from collector.receivers.crowd import Bounds
 from collector.receivers.door import Door
 from collector.receivers.export import Export
+from collector.receivers.grpc import GrpcReceiver
 from collector.receivers.http import HttpApp
+from collector.receivers.http2 import Keeping
 from collector.receivers.listener import Listener
 from collector.receivers.senders import SENDER_KEY
 from collector.receivers.shares import Share, Shares
@@ -85,9 +87,6 @@ def _shares(settings: Receiver, stats: Stats) -> Shares | None:
 
 
 def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
-    # grpc costs 20 MB of memory: it is imported only where it is wanted.
-    from collector.receivers.grpc import Connections, GrpcReceiver
-
     keepalive = settings.keepalive
     return GrpcReceiver(
         export,
@@ -95,9 +94,8 @@ def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
         settings.max_request_bytes,
         door=door,
         certificates=certificates_of(settings.tls, "receiver.tls"),
-        connections=Connections(
-            most=settings.max_connections,
-            handshake=settings.head_seconds,
+        bounds=Bounds(settings.max_connections, settings.head_seconds),
+        keeping=Keeping(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
             ping_interval_min=keepalive.ping_min_seconds,

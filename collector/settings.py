@@ -143,7 +143,7 @@ class Cors(_Section):
 
 
 class Keepalive(_Section):
-    """How long connections live; empty: as the protocol's library does it."""
+    """How long connections live; empty: without a bound, but for gRPC's usual one on pings."""
 
     ping_seconds: float | None = Field(
         None, gt=0, description="gRPC: a silent client is asked so often if it is there."

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import httptools
 
-from collector.receivers.crowd import Crowd
+from collector.receivers.crowd import Crowd, Member
 
 __all__ = ["Connection", "Exchange", "head_of"]
 
@@ -112,7 +112,7 @@ class Exchange(ABC):
             self.connection.transport.write(CONTINUE)
 
 
-class Connection(asyncio.Protocol):
+class Connection(Member):
     """One connection, with bounds on size and time of what its client sends.
 
     Args:

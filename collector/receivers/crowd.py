@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
 from collector.stats import Stats
 
-if TYPE_CHECKING:
-    from collector.receivers.connection import Connection
-
-__all__ = ["Bounds", "Crowd"]
+__all__ = ["Bounds", "Crowd", "Member"]
 
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
@@ -42,6 +40,32 @@ class Bounds:
     """After it a connection is closed with its next answer, so that load spreads anew."""
 
 
+class Member(ABC, asyncio.Protocol):
+    """A connection, as the crowd knows it."""
+
+    deadline = float("inf")
+    """When we have waited too long, on the loop's clock."""
+    idle = False
+    """It is no fault of the client's that we wait."""
+
+    @property
+    @abstractmethod
+    def is_busy(self) -> bool:
+        """A request has begun and is not answered."""
+
+    @abstractmethod
+    def time_out(self) -> None:
+        """The deadline has passed."""
+
+    @abstractmethod
+    def shut_down(self) -> None:
+        """Closes it when it is not busy."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Closes it."""
+
+
 class Crowd:
     """The connections of one listener, and whom we wait for.
 
@@ -51,17 +75,17 @@ class Crowd:
 
     def __init__(self, bounds: Bounds, stats: Stats) -> None:
         self.bounds = bounds
-        self.connections: set[Connection] = set()
+        self.connections: set[Member] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are answered beside the loop's turn."""
-        self.waiting: OrderedDict[Connection, None] = OrderedDict()
+        self.waiting: OrderedDict[Member, None] = OrderedDict()
         self.moved = asyncio.Event()
         """A connection was closed, or will be once its answer has been read."""
         self._stats = stats
         self._told: set[str] = set()
         self._log = structlog.get_logger("collector.receivers.listener")
 
-    def join(self, connection: Connection) -> None:
+    def join(self, connection: Member) -> None:
         """One more has come: where that is too many, who kept us waiting longest goes."""
         self.connections.add(connection)
         if len(self.connections) > self.bounds.connections and self.waiting:
@@ -69,16 +93,16 @@ class Crowd:
             self._stats.count("connections_closed", "crowded")
             first.end()
 
-    def await_(self, connection: Connection) -> None:
+    def await_(self, connection: Member) -> None:
         """From now on we wait for this client."""
         self.waiting[connection] = None
         self.waiting.move_to_end(connection)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Member) -> None:
         """It waits for us."""
         self.waiting.pop(connection, None)
 
-    def part(self, connection: Connection) -> None:
+    def part(self, connection: Member) -> None:
         """It is gone."""
         self.connections.discard(connection)
         self.leave(connection)

@@ -22,6 +22,7 @@ import httptools
 
 from collector.decode.slices import LARGE_BYTES
 from collector.receivers.connection import Connection, Exchange, head_of
+from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import ACCEPTED, inflate
 from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
@@ -110,7 +111,10 @@ class HttpApp:
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.origins = tuple(origin.lower() for origin in origins)
 
-    def __call__(self, connection: Connection) -> Exchange:
+    def __call__(self, crowd: Crowd) -> Connection:
+        return Connection(self._start, crowd)
+
+    def _start(self, connection: Connection) -> Exchange:
         return _Exchange(connection, self)
 
 

@@ -1,17 +1,16 @@
-"""An HTTP server on one address, in the running event loop."""
+"""A server on one address, in the running event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from collector.receivers.address import Address, bind, parse_address
-from collector.receivers.connection import Connection, Exchange
-from collector.receivers.crowd import Bounds, Crowd
+from collector.receivers.crowd import Bounds, Crowd, Member
 from collector.receivers.tls import Certificates
 from collector.stats import Stats
 
@@ -25,23 +24,26 @@ class Listener:
     """Serves on one address.
 
     Args:
-        start: makes an exchange when a request begins: `OtlpHttp` or `WebApp`.
+        connect: makes the protocol of a new connection.
         address: as `parse_address` reads it.
         certificates: with them TLS is spoken, and nothing else.
         bounds: on connections.
         stats: where what is not served is counted.
     """
 
+    protocols: Sequence[str] = ("http/1.1",)
+    """What TLS agrees on."""
+
     def __init__(
         self,
-        start: Callable[[Connection], Exchange],
+        connect: Callable[[Crowd], Member],
         address: str,
         *,
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
         stats: Stats | None = None,
     ) -> None:
-        self._start = start
+        self._connect_one = connect
         self._address = parse_address(address)
         self._certificates = certificates
         self._crowd = Crowd(bounds or Bounds(), stats or Stats())
@@ -56,13 +58,13 @@ class Listener:
             AddressInUse: another process listens there.
             OSError: the address cannot be bound, or the certificates cannot be used.
         """
-        tls = self._certificates.context() if self._certificates else None
+        tls = self._certificates.context(self.protocols) if self._certificates else None
         self._socket = bind(self._address)
         if not self._address.path:
             host, port = self._socket.getsockname()[:2]
             self._address = Address(host=host, port=port)
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._start, self._crowd),
+            lambda: self._connect_one(self._crowd),
             sock=self._socket,
             ssl=tls,
             backlog=BACKLOG,

@@ -11,6 +11,7 @@ import httptools
 import structlog
 
 from collector.receivers.connection import Connection, Exchange, head_of
+from collector.receivers.crowd import Crowd
 
 __all__ = ["WebApp"]
 
@@ -36,7 +37,10 @@ class WebApp:
         self.app = app
         self.log = structlog.get_logger("collector.receivers.web")
 
-    def __call__(self, connection: Connection) -> Exchange:
+    def __call__(self, crowd: Crowd) -> Connection:
+        return Connection(self._start, crowd)
+
+    def _start(self, connection: Connection) -> Exchange:
         return _Exchange(connection, self)
 
 
