@@ -209,19 +209,17 @@ class _Call(Stream):
         return self._receiver.reflect is not None and self._path in METHODS
 
     def piece(self, data: bytes) -> None:
-        self._size += len(data)
         try:
-            if self._ticket is not None:
+            if self._ticket is None:
+                self._converse(data)
+            else:
                 self._ticket.grow(len(data))
-            self._keep(data)
-            if self._length == self._size and self._signal is None:
-                self._answer_message()
+                self._keep(data)
         except Refusal as refusal:
             self._refuse(refusal)
 
     def _keep(self, data: bytes) -> None:
-        if self._ticket is None and self._size > LARGE_BYTES:
-            raise Refusal(Outcome.TOO_LARGE, "too large a message for this method")
+        self._size += len(data)
         self._pieces.append(data)
         if self._length < 0 and self._size >= PREFIX_BYTES:
             self._begin_message()
@@ -243,8 +241,8 @@ class _Call(Stream):
 
     def complete(self) -> None:
         if self._signal is None:
-            if self._path == HEALTH_CHECK:
-                self._refuse(Refusal(Outcome.MALFORMED, "expected one message"))
+            if self._path == HEALTH_CHECK or self._pieces:
+                self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
             else:
                 self._finish(b"")
             return
@@ -318,11 +316,21 @@ class _Call(Stream):
 
     # --- the other services ---------------------------------------------------------------------
 
-    def _answer_message(self) -> None:
-        """Answers one message of the health service, or one of several of the reflection."""
-        body = self._message()
-        if self._is_packed:
-            body = self._inflate(body)
+    def _converse(self, data: bytes) -> None:
+        """Answers each message as it comes: one of the health service, or several."""
+        rest = b"".join((*self._pieces, data))
+        if len(rest) > LARGE_BYTES:
+            raise Refusal(Outcome.TOO_LARGE, "too large a message for this method")
+        while len(rest) >= PREFIX_BYTES and not self.is_ended:
+            end = PREFIX_BYTES + int.from_bytes(rest[1:PREFIX_BYTES], "big")
+            if len(rest) < end:
+                break
+            message = rest[PREFIX_BYTES:end]
+            self._answer_message(self._inflate(message) if rest[0] else message)
+            rest = rest[end:]
+        self._pieces[:] = [rest] if rest else []
+
+    def _answer_message(self, body: bytes) -> None:
         try:
             if self._path == HEALTH_CHECK:
                 self._finish(self._health(body))
@@ -332,7 +340,6 @@ class _Call(Stream):
         except DecodeError as error:
             raise Refusal(Outcome.MALFORMED, "not a request of this method") from error
         self.send(b"" if self.is_begun else GRPC_HEAD, _framed(answer))
-        self._size, self._length = 0, -1
 
     def _health(self, body: bytes) -> bytes:
         """grpc.health.v1 Check, as load balancers and Kubernetes probes call it."""

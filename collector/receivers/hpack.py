@@ -21,6 +21,8 @@ ENTRY_BYTES: Final = 32
 LIST_BYTES_MAX: Final = 64 << 10
 """Of all headers of a request, counted the same way."""
 KNOWN_MAX: Final = 64
+KNOWN_BYTES_MAX: Final = 512
+"""Blocks that are remembered: how many, and of what size."""
 NUMBER_MAX: Final = 1 << 24
 
 _STATIC: Final = """\
@@ -175,7 +177,7 @@ class Decoder(Generic[Read]):
         found = self._read(headers)
         if is_changed or len(self._known) >= KNOWN_MAX:
             self._known.clear()
-        if not is_changed:
+        if not is_changed and len(block) <= KNOWN_BYTES_MAX:
             self._known[block] = found
         return found
 

@@ -46,6 +46,8 @@ PING_STRIKES_MAX: Final = 2
 """As gRPC counts: more pings that come too soon, with nothing of ours between them, are too many."""
 IDLE_FRAMES_MAX: Final = 10_000
 """That ask for nothing, since a call was answered."""
+UNREAD_SECONDS_MAX: Final = 60.0
+"""For an answer that finds no room in the client's window; then the connection is closed."""
 RESETS_MAX: Final = 500
 """Calls that were given up, since one was answered."""
 NEVER: Final = float("inf")
@@ -155,6 +157,8 @@ class Stream(ABC):
             data: some of the body.
             trailers: a header block, with the last piece.
         """
+        if self.number not in self.connection.streams:
+            return  # nobody waits for it any more
         self.is_begun = True
         self.is_ended = bool(trailers)
         self.trailers = trailers
@@ -162,6 +166,7 @@ class Stream(ABC):
         if data and (self.waiting or len(data) > self.connection.room_for(self)):
             self.connection.write(begun)
             self.waiting += data
+            self.deadline = self.connection.now() + UNREAD_SECONDS_MAX
             self.connection.flush(self)
             return
         if data:
@@ -175,6 +180,8 @@ class Stream(ABC):
 
     def refuse(self, head: bytes) -> None:
         """Answers with headers alone."""
+        if self.number not in self.connection.streams:
+            return
         self.is_begun = self.is_ended = True
         self.connection.write(frame(HEADERS, END_HEADERS | END_STREAM, self.number, head))
         self.connection.ended(self)
@@ -505,6 +512,8 @@ class Http2(Member):
 
     def flush(self, stream: Stream) -> None:
         """Sends what has waited, as far as there is room."""
+        if stream.waiting:
+            self.deadline = min(self.deadline, stream.deadline)
         while stream.waiting and (room := self.room_for(stream)) > 0:
             data, stream.waiting = stream.waiting[:room], stream.waiting[room:]
             self.spend(stream, len(data))
@@ -557,10 +566,11 @@ class Http2(Member):
     def time_out(self) -> None:
         """Does what is due."""
         now, keeping = self.now(), self._keeping
+        gone = not self._is_greeted and now >= self._born + self.crowd.bounds.head
         for stream in [each for each in self.streams.values() if each.deadline <= now]:
             stream.deadline = NEVER
+            gone |= bool(stream.waiting)
             stream.late()
-        gone = not self._is_greeted and now >= self._born + self.crowd.bounds.head
         if self._asked is not None:
             limit = keeping.ping_timeout
             gone |= now >= self._asked + (PING_TIMEOUT_SECONDS if limit is None else limit)

@@ -108,12 +108,15 @@ class Peer:
 class Served:
     def __init__(self, **options: Any) -> None:
         self.spans = 0
+        self.all_taken = asyncio.Event()
         self.stats = Stats()
         export = Export(self._consume, self.stats, itertools.count().__next__)
         self.receiver = GrpcReceiver(export, "127.0.0.1:0", 4 << 20, **options)
 
     def _consume(self, spans: list[Span], _now_ns: int, _transport: str) -> None:
         self.spans += len(spans)
+        if self.spans == 20_001:
+            self.all_taken.set()
 
 
 @contextlib.asynccontextmanager
@@ -326,6 +329,64 @@ def test_what_is_not_one_message_is_refused(run: Run, sent: bytes) -> None:
             peer.write(frame(DATA, sent, END_STREAM, 1))
             assert await peer.status() == "3"
             assert server.spans == 0
+
+    run(scenario())
+
+
+def test_messages_of_a_conversation_come_in_any_pieces(run: Run) -> None:
+    """Two in one frame and a half, the other half in the next: each is answered."""
+
+    async def scenario() -> None:
+        async with served(reflection=True) as (_, peer):
+            method = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            asked = message(b"\x3a\x01*") * 3
+            peer.write(GREETING, frame(HEADERS, head(method), END_HEADERS, 1))
+            peer.write(frame(DATA, asked[:-4], 0, 1))
+            await peer.next(HEADERS)
+            for _ in range(2):
+                assert b"TraceService" in (await peer.next(DATA)).payload
+            peer.write(frame(DATA, asked[-4:], END_STREAM, 1))
+            assert b"TraceService" in (await peer.next(DATA)).payload
+            assert await peer.status() == "0"
+
+    run(scenario())
+
+
+def test_a_client_that_gives_its_answer_no_room_is_closed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is owed is not kept for ever."""
+    monkeypatch.setattr("collector.receivers.http2.UNREAD_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            peer.write(PREFACE, frame(SETTINGS, b"\0\4" + number(0)), call())
+            while await peer.read() is not None:
+                pass
+            assert server.spans == 1
+
+    run(scenario())
+
+
+def test_a_call_that_is_given_up_while_it_is_judged(run: Run) -> None:
+    """Is judged to its end, and not answered; the connection goes on."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            body = message(proto_body(20_000))
+            pieces = [body[at : at + 16_384] for at in range(0, len(body), 16_384)]
+            peer.write(GREETING, frame(HEADERS, head(), END_HEADERS, 1))
+            for piece in pieces[:-1]:
+                peer.write(frame(DATA, piece, 0, 1))
+                await peer.writer.drain()
+            peer.write(
+                frame(DATA, pieces[-1], END_STREAM, 1), frame(RST_STREAM, number(8), 0, 1)
+            )
+            peer.write(call(3))
+            answered = await peer.next(HEADERS)
+            assert answered.stream == 3
+            await server.all_taken.wait()
 
     run(scenario())
 
