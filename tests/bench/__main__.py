@@ -8,6 +8,7 @@ import sys
 NAMES = (
     "decode",
     "pipeline",
+    "transport",
     "process",
     "trajectory",
     "scores",
