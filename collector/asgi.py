@@ -8,11 +8,21 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Receive", "Scope", "Send", "as_json", "send_json", "send_status", "send_stream"]
+__all__ = [
+    "Application",
+    "Receive",
+    "Scope",
+    "Send",
+    "as_json",
+    "send_json",
+    "send_status",
+    "send_stream",
+]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 

@@ -7,11 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
+from collector import __version__
 from collector.settings import Settings, SettingsError, load
 
 __all__ = ["main"]
@@ -36,15 +38,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Arguments(argparse.ArgumentParser):
+    """The parser of a verb, or of them all."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, **options)
+
+
+class _Formatter(argparse.HelpFormatter):
+    """As wide as the terminal; argparse's own way to find that loads three compressors."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    with suppress(KeyError, ValueError):
+        return int(os.environ["COLUMNS"]) or 80
+    with suppress(AttributeError, ValueError, OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Arguments(
         prog="offrails", description="Online monitor for AI agents' tool calls."
     )
-    from importlib.metadata import version
-
-    parser.add_argument(
-        "--version", action="version", version=f"offrails {version('offrails')}"
-    )
+    parser.add_argument("--version", action="version", version=f"offrails {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     _add_serve(verbs)
     _add_replay(verbs)

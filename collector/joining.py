@@ -7,7 +7,8 @@ of arrival does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
 from collector.stats import Stats
@@ -16,7 +17,7 @@ from monitor.records import Evidence, ToolCall, Verdict
 
 __all__ = ["LIKE_MAX", "Joiner"]
 
-LIKE_MAX = 16
+LIKE_MAX: Final = 16
 """Calls of one trace with one call id and tool that a new one is compared with: the latest."""
 
 Retract = Callable[[ToolCall], list[Verdict]]
@@ -62,15 +63,19 @@ class Joiner:
         del like[:-LIKE_MAX]
 
     def rise(
-        self, tree: Tree, span_ids: Iterable[bytes], verdicts: list[Verdict]
+        self, tree: Tree, span_ids: Sequence[bytes], verdicts: list[Verdict]
     ) -> list[Call]:
         """Pieces look at what is above them by now; returns the calls they are part of."""
         calls = tree.calls
+        if len(span_ids) == 1:
+            (span_id,) = span_ids
+            if span_id not in calls:
+                return []
+            self._rise(tree, span_id, verdicts)
+            return [calls[span_id]]
         known = [span_id for span_id in span_ids if span_id in calls]
         for span_id in known:
             self._rise(tree, span_id, verdicts)
-        if len(known) == 1:
-            return [calls[known[0]]]
         return list({id(calls[span_id]): calls[span_id] for span_id in known}.values())
 
     def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:

@@ -8,10 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from collector import __version__
 from collector.decode.span import Span
 from collector.drafts import Draft, draft, learner
 from collector.progress import Progress
@@ -97,7 +97,7 @@ def learn_files(
     if not found.runs:
         raise BadLabels("there are no runs to learn from")
     given = _given(writes, old)
-    source = {"files": found.files, "version": version("offrails"), "settings": VERSION}
+    source = {"files": found.files, "version": __version__, "settings": VERSION}
     progress.say("comparing the runs")
     learnt = learn(found.runs, given, source)
     own = id_ or (old.id if old is not None else "")

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
 import yaml
 
 from collector.settings import Settings
@@ -30,7 +31,7 @@ def masked(settings: Settings) -> dict[str, Any]:
     the host is kept. Of every other URL user, password, query and fragment are masked. Files of
     keys and tokens are named only; what is in them is never read for this.
     """
-    data = _urls(settings.model_dump(mode="json"))
+    data = _urls(msgspec.to_builtins(settings, enc_hook=str))
     webhook = data["alerts"]["webhook"]
     if webhook["secret"]:
         webhook["secret"] = MASK
@@ -43,7 +44,7 @@ def _urls(value: Any) -> Any:
     """Every URL in a tree of plain data masked, whatever its key: a new setting is not forgotten."""
     if isinstance(value, dict):
         return {key: _urls(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_urls(inner) for inner in value]
     return masked_url(value) if isinstance(value, str) else value
 

@@ -6,26 +6,24 @@ import asyncio
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from math import inf
 from typing import Final, Protocol
 
-from prometheus_client import ProcessCollector
-from prometheus_client.exposition import choose_encoder
-
+from collector import __version__
 from collector.asgi import Receive, Scope, Send, send_status, send_stream
 from collector.decode.span import REJECTED
 from collector.health import Health
 from collector.pipeline import COVERAGE
+from collector.process import Process
 from collector.redaction import Redaction
 from collector.reload import Reloads
 from collector.stats import TRANSPORTS, Histogram, Stats
-from collector.text_format import lines
+from collector.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from monitor.engine import Monitor
-from monitor.exposition import Family, Sample, family, histogram, labels_text, monitor_families
+from monitor.exposition import Family, family, histogram, labels_text, monitor_families
 from monitor.records import Evidence
 
-__all__ = ["COUNTED", "PROCESS", "Families", "MetricsApp"]
+__all__ = ["COUNTED", "Families", "MetricsApp"]
 
 SLICE_CHARACTERS = 64 * 1024
 """So much text is rendered before other tasks get their turn: half a millisecond."""
@@ -50,16 +48,6 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
 LABEL: Final = re.compile(r'\b(agent|tool)="((?:[^"\\]|\\.)*)"')
 ESCAPED: Final = re.compile(r"\\(.)")
 """Labels with what agents say, as `labels_text` writes them."""
-
-PROCESS: Mapping[str, str] = {
-    "process_virtual_memory_bytes": "Virtual memory size in bytes.",
-    "process_resident_memory_bytes": "Resident memory size in bytes.",
-    "process_start_time_seconds": "Start time of the process since unix epoch in seconds.",
-    "process_cpu_seconds": "Total user and system CPU time spent in seconds.",
-    "process_open_fds": "Number of open file descriptors.",
-    "process_max_fds": "Maximum number of open file descriptors.",
-}
-"""What client libraries expose of every process, by the names that boards expect."""
 
 
 class Source(Protocol):
@@ -89,7 +77,7 @@ class Families:
         self._stats = stats
         self._reloads = reloads or Reloads()
         self._more = tuple(more)
-        self._process = ProcessCollector(registry=None)
+        self._process = Process()
 
     def collect(self) -> Iterator[Family]:
         monitor, stats = self._monitor, self._stats
@@ -98,21 +86,13 @@ class Families:
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])
         yield family("steps_folded_young", [((), monitor.folded_young)])
-        built = (version("offrails"), platform.python_version())
+        built = (__version__, platform.python_version())
         yield family("build_info", [(built, 1)])
         yield from _reload_families(self._reloads)
         yield from _pipeline_families(monitor, stats)
         for source in self._more:
             yield from source.families()
-        yield from self._process_families()
-
-    def _process_families(self) -> Iterator[Family]:
-        for found in self._process.collect():
-            samples = [
-                Sample("", labels_text(sample.labels, sample.labels.values()), sample.value)
-                for sample in found.samples
-            ]
-            yield Family(found.name, found.type, PROCESS[found.name], samples)
+        yield from self._process.families()
 
 
 def _reload_families(reloads: Reloads) -> Iterator[Family]:
@@ -183,11 +163,9 @@ class MetricsApp:
             await send_status(send, 405, b"use GET\n", b"text/plain; charset=utf-8", allow)
         else:
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-            _, content_type = choose_encoder(accept)
-            open_metrics = content_type.startswith("application/openmetrics-text")
-            await send_stream(
-                send, content_type.encode(), self._parts(open_metrics=open_metrics)
-            )
+            open_metrics = is_open_metrics(accept)
+            kind = OPEN_METRICS if open_metrics else PLAIN
+            await send_stream(send, kind, self._parts(open_metrics=open_metrics))
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         lump: list[str] = []

@@ -9,7 +9,7 @@ call failed if any piece says so. Pieces may arrive in any order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.read import Reading
@@ -18,7 +18,7 @@ from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 
-PIECES_MAX = 64
+PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
 
 _new: Any = tuple.__new__
@@ -52,35 +52,78 @@ class Seen:
         return key in self._young or key in self._old
 
 
-class Piece(NamedTuple):
+class Piece:
     """One span of a call."""
 
-    span_id: bytes
-    parent: bytes
-    tool: str
-    arguments: Mapping[str, Any] | None
-    bare: Any
-    call_id: str
-    request_id: str
-    agent: str
-    error: bool
-    control: bool
-    start_ns: int
-    end_ns: int
-    evidence: Evidence
-    source: str
-    attributes: Mapping[str, Any]
-    session: SessionKey | None
-    """Its own session, where the span itself names one."""
-    session_from: str
-    why: str = ""
-    """Why its arguments are unknown, where that is more than that they are missing."""
-    cut: bool = False
-    """True where the sender dropped attributes of the span: what it told may be missing."""
+    __slots__ = (
+        "agent",
+        "arguments",
+        "attributes",
+        "bare",
+        "call_id",
+        "control",
+        "cut",
+        "end_ns",
+        "error",
+        "evidence",
+        "parent",
+        "request_id",
+        "session",
+        "session_from",
+        "source",
+        "span_id",
+        "start_ns",
+        "tool",
+        "why",
+    )
 
-    @classmethod
+    def __init__(
+        self,
+        span_id: bytes,
+        parent: bytes,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        bare: Any,
+        call_id: str,
+        request_id: str,
+        agent: str,
+        error: bool,
+        control: bool,
+        start_ns: int,
+        end_ns: int,
+        evidence: Evidence,
+        source: str,
+        attributes: Mapping[str, Any],
+        session: SessionKey | None,
+        session_from: str,
+        why: str = "",
+        cut: bool = False,
+    ) -> None:
+        self.span_id = span_id
+        self.parent = parent
+        self.tool = tool
+        self.arguments = arguments
+        self.bare = bare
+        self.call_id = call_id
+        self.request_id = request_id
+        self.agent = agent
+        self.error = error
+        self.control = control
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.evidence = evidence
+        self.source = source
+        self.attributes = attributes
+        self.session = session
+        """Its own session, where the span itself names one."""
+        self.session_from = session_from
+        self.why = why
+        """Why its arguments are unknown, where that is more than that they are missing."""
+        self.cut = cut
+        """True where the sender dropped attributes of the span: what it told may be missing."""
+
+    @staticmethod
     def of(
-        cls,
         span: Span,
         reading: Reading,
         agent: str,
@@ -92,31 +135,27 @@ class Piece(NamedTuple):
         end_ns = span.end_ns
         if evidence is Evidence.PENDING and end_ns < span.start_ns:
             end_ns = span.start_ns
-        piece: Piece = _new(
-            cls,
-            (
-                span.span_id,
-                span.parent_span_id,
-                reading.tool,
-                reading.arguments,
-                reading.bare,
-                reading.call_id,
-                reading.request_id,
-                agent,
-                reading.error,
-                reading.control,
-                span.start_ns,
-                end_ns,
-                evidence,
-                reading.dialect,
-                span.resource.attributes,
-                session,
-                session_from,
-                _why(reading),
-                span.dropped > 0,
-            ),
+        return Piece(
+            span.span_id,
+            span.parent_span_id,
+            reading.tool,
+            reading.arguments,
+            reading.bare,
+            reading.call_id,
+            reading.request_id,
+            agent,
+            reading.error,
+            reading.control,
+            span.start_ns,
+            end_ns,
+            evidence,
+            reading.dialect,
+            span.resource.attributes,
+            session,
+            session_from,
+            _why(reading),
+            span.dropped > 0,
         )
-        return piece
 
 
 class Call:
@@ -164,7 +203,8 @@ class Call:
         if known.evidence is Evidence.EXECUTED:
             return
         if piece.arguments is None and piece.bare is None:
-            piece = piece._replace(arguments=known.arguments, bare=known.bare)
+            # Nobody else has this piece yet.
+            piece.arguments, piece.bare = known.arguments, known.bare
         if self._pieces is None:
             self.outer = piece
         else:

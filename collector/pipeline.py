@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
@@ -30,12 +31,12 @@ from monitor.records import Evidence, SessionKey, ToolCall, Verdict
 
 __all__ = ["COVERAGE", "Pipeline"]
 
-SECOND = 1_000_000_000
+SECOND: Final = 1_000_000_000
 
-LOOSE_MAX = 512
+LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when it tells more."""
 
-COVERAGE = (
+COVERAGE: Final = (
     "arguments_late",
     "arguments_missing",
     "arguments_unnamed",
@@ -99,6 +100,8 @@ class Pipeline:
         self._again = Seen()
         self._requests = Requests(requested)
         self._foreign = 0
+        self._executed = 0
+        """Executed calls of this request."""
         self._heard: set[Trace] = set()
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
@@ -249,6 +252,9 @@ class Pipeline:
         if self._foreign:
             self._cover("no_dialect", self._foreign)
             self._foreign = 0
+        if self._executed:
+            self._stats.count("calls", Evidence.EXECUTED, by=self._executed)
+            self._executed = 0
         for trace in self._heard:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
@@ -398,7 +404,7 @@ class Pipeline:
         self,
         trace: Trace,
         tree: Tree,
-        calls: Iterable[bytes],
+        calls: Sequence[bytes],
         now: int,
         verdicts: list[Verdict],
         switch: str = "",
@@ -446,7 +452,10 @@ class Pipeline:
     ) -> None:
         """A call the monitor has not heard of."""
         self.seen.see(new, switch, now)
-        self._stats.count("calls", new.evidence)
+        if new.evidence is Evidence.EXECUTED:
+            self._executed += 1
+        else:
+            self._stats.count("calls", new.evidence)
         if new.arguments is None:
             self._cover(call.outer.why or "arguments_missing")
         if new.session_from == FROM_TRACE:
@@ -456,7 +465,7 @@ class Pipeline:
         named = None if trace.split else trace.named
         verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
         if new.evidence is not Evidence.REQUESTED:
-            self._take_back(trace, new, now, verdicts)
+            self._take_back(trace, new, verdicts)
 
     def _amend(
         self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
@@ -473,11 +482,21 @@ class Pipeline:
 
     def _differs(self, old: ToolCall, new: ToolCall) -> bool:
         """True where the difference may change a verdict, or what is shown of it."""
-        same = new._replace(attributes=old.attributes, session_from=old.session_from)
-        if same == old:
-            return False
-        if same._replace(agent=old.agent) != old:
+        if (
+            old.arguments != new.arguments
+            or old.tool != new.tool
+            or old.start_ns != new.start_ns
+            or old.end_ns != new.end_ns
+            or old.span_id != new.span_id
+            or old.parent_span_id != new.parent_span_id
+            or old.call_id != new.call_id
+            or old.evidence is not new.evidence
+            or old.source != new.source
+            or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
+        ):
             return True
+        if old.agent == new.agent:
+            return False
         judges = self.monitor.binder.judges.values()
         return any(judge.spec.scope == "agent" for judge in judges)
 
@@ -535,12 +554,10 @@ class Pipeline:
             self._requests.judged(asker, call)
         self._rise(trace, tree, [piece.span_id], now, verdicts)
 
-    def _take_back(
-        self, trace: Trace, call: ToolCall, now: int, verdicts: list[Verdict]
-    ) -> None:
+    def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
         asker = asker_of(trace.place[0], call.attributes)
-        for other in self._requests.executed(asker, trace, call.tool, now):
+        for other in self._requests.executed(asker, trace, call.tool):
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)

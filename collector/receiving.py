@@ -7,13 +7,13 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import structlog
-
+from collector.logs import log
 from collector.receivers.address import parse_address
+from collector.receivers.crowd import Bounds
 from collector.receivers.door import Door
 from collector.receivers.export import Export
 from collector.receivers.http import HttpApp
-from collector.receivers.listener import Bounds, Listener
+from collector.receivers.listener import Listener
 from collector.receivers.senders import SENDER_KEY
 from collector.receivers.shares import Share, Shares
 from collector.receivers.tls import Certificates
@@ -84,8 +84,9 @@ def _shares(settings: Receiver, stats: Stats) -> Shares | None:
 
 
 def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
-    # grpc costs 20 MB of memory: it is imported only where it is wanted.
-    from collector.receivers.grpc import Connections, GrpcReceiver
+    # Loaded only where it is on.
+    from collector.receivers.grpc import GrpcReceiver
+    from collector.receivers.http2 import Keeping
 
     keepalive = settings.keepalive
     return GrpcReceiver(
@@ -94,9 +95,8 @@ def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
         settings.max_request_bytes,
         door=door,
         certificates=certificates_of(settings.tls, "receiver.tls"),
-        connections=Connections(
-            most=settings.max_connections,
-            handshake=settings.head_seconds,
+        bounds=Bounds(settings.max_connections, settings.head_seconds),
+        keeping=Keeping(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
             ping_interval_min=keepalive.ping_min_seconds,
@@ -169,7 +169,7 @@ def _warn(
     name: str, addresses: Mapping[str, str], missing: Sequence[str], consequence: str
 ) -> None:
     if missing and name in addresses and _is_public(addresses[name]):
-        structlog.get_logger("offrails").warning(
+        log.warning(
             "open_to_others",
             listener=name,
             address=addresses[name],

@@ -17,9 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import re2
-import structlog
-
+from collector.logs import log
 from collector.redaction import Rule, hide
 from collector.settings import Record
 
@@ -180,7 +178,7 @@ class Recorder:
         self._total_bytes, self._queue_bytes = total_bytes, queue_bytes
         self._redact = [_compiled(pattern) for pattern in redact]
         self._rules: Sequence[Rule] = ()
-        self._log = structlog.get_logger("collector.record")
+        self._log = log
         self._queue: queue.SimpleQueue[tuple[bytes, Encoding] | None] = queue.SimpleQueue()
         self._waiting = 0
         self._refused = False
@@ -315,6 +313,8 @@ def recorder_of(
 
 
 def _compiled(pattern: str) -> Any:
+    import re2  # only who has something to hide pays for it
+
     try:
         return re2.compile(pattern)
     except re2.error as problem:

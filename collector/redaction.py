@@ -12,13 +12,11 @@ import base64
 import hashlib
 import hmac
 import json
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
-
-import re2
 
 from monitor.records import SessionKey
 
@@ -52,7 +50,7 @@ BYTES_KEYS: Final = frozenset({"bytesValue", "bytes_value"})
 KEPT_ENDINGS: Final = ("raceId", "panId", "race_id", "pan_id", "UnixNano", "_unix_nano")
 """Of OTLP's own fields: ids and times."""
 
-_PROCESS_KEY: Final = secrets.token_bytes(32)
+_PROCESS_KEY: Final = os.urandom(32)
 """Digests are keyed: else who guesses a text could check it. Without a key file, as long as the
 process lives."""
 
@@ -86,6 +84,8 @@ def rules(
         OSError: the key file cannot be read.
         ValueError: an expression is none.
     """
+    import re2  # only who has something to hide pays for it
+
     key = _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
     given = [(each, False) for each in replace] + [(each, True) for each in hashed]
     try:

@@ -7,15 +7,13 @@ python -m collector.reference metrics  > docs/metrics.md
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
-
-from collector.metrics import PROCESS
+from collector.process import HELP
 from collector.settings import ENVIRONMENT, Settings
 from monitor.exposition import TABLE
+from monitor.spec.shape import leaves
 
 __all__ = ["metrics", "settings"]
 
@@ -26,8 +24,8 @@ def settings() -> str:
     for name, path in ENVIRONMENT.items():
         names.setdefault(path, []).append(f"`{name}`")
     rows = [
-        f"| `{'.'.join(path)}` | {', '.join(sorted(names[path], key=len))} | {default} | {text} |"
-        for path, default, text in _leaves(Settings)
+        f"| `{'.'.join(path)}` | {', '.join(sorted(names[path], key=len))} | {_shown(default)} | {text} |"
+        for path, default, text in leaves(Settings)
     ]
     head = (
         "# Settings\n\n"
@@ -39,25 +37,14 @@ def settings() -> str:
     return head + "\n".join(rows) + "\n"
 
 
-def _leaves(
-    model: type[BaseModel], path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _leaves(inner, (*path, name))
-        else:
-            yield (*path, name), _shown(field.default), field.description or ""
-
-
 def _shown(default: Any) -> str:
-    if default is PydanticUndefined or default in ((), "", None):
+    if default in ((), "", None):
         return ""
     if isinstance(default, bool):
         return "`true`" if default else "`false`"
     if isinstance(default, tuple):
         return ", ".join(f"`{part}`" for part in default)
-    return f"`{default}`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
 
 
 def metrics() -> str:
@@ -70,7 +57,7 @@ def metrics() -> str:
     rows += [
         f"| `{name}{'_total' if name.endswith('cpu_seconds') else ''}` "
         f"| {'counter' if name.endswith('cpu_seconds') else 'gauge'} |  | {text} |"
-        for name, text in PROCESS.items()
+        for name, text in HELP.items()
     ]
     head = (
         "# Metrics\n\n"

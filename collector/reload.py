@@ -67,7 +67,7 @@ class Reloader:
     Args:
         paths: spec files and folders.
         use: takes the specs; False where they are those in use.
-        log: a structlog logger.
+        log: where events are written to.
         clock: Unix nanoseconds.
         poll_seconds: how often `watch` looks.
     """

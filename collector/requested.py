@@ -8,7 +8,7 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, Requested, requested
@@ -21,24 +21,27 @@ __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Requests"]
 
 Mode = Literal["auto", "always", "never"]
 
-AGENTS_MAX = 1_000
+AGENTS_MAX: Final = 1_000
 """Askers remembered; the least recent is forgotten, and learnt anew."""
 
-HELD_MAX = 64
+HELD_MAX: Final = 64
 """Requests of one asker held until it is known whether its tools are silent."""
 
-JUDGED_MAX = 256
+JUDGED_MAX: Final = 256
 """Judged requests of one asker that can still be taken back."""
 
-OPEN_MAX = 10_000
+OPEN_MAX: Final = 10_000
 """Requests whose execution is awaited."""
 
-OPEN_NS = 300 * 1_000_000_000
+EARLY_MAX: Final = 64
+"""Tools of one trace whose executions wait for their requests."""
+
+OPEN_NS: Final = 300 * 1_000_000_000
 """A request not executed by then never was."""
 
-_SPAN_BITS = 64
+_SPAN_BITS: Final = 64
 
-_ANSWER = '"tool_call_response"'
+_ANSWER: Final = '"tool_call_response"'
 """The type of an answer's part in messages as the GenAI conventions write them."""
 
 
@@ -61,7 +64,7 @@ class _Agent:
         self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
 
 
-_NOBODY = _Agent()
+_NOBODY: Final = _Agent()
 
 
 class Requests:
@@ -78,7 +81,7 @@ class Requests:
         self._askers: OrderedDict[tuple[str, bytes], Asker] = OrderedDict()
         """Trace -> who asked in it, for tool spans that another service sends."""
         self._open: OrderedDict[tuple[Trace, str], tuple[int, int]] = OrderedDict()
-        """(trace, tool) -> requests less executions, since when."""
+        """(trace, tool) -> requests that wait for their execution, since when."""
         self._lost: list[tuple[Trace, int]] = []
 
     def _agent(self, asker: Asker) -> _Agent:
@@ -103,24 +106,32 @@ class Requests:
         if trace.has_tools:
             known.has_tools = True
         ready = self._confirmed(known, span, outputs)
-        found = requested(span, outputs)
+        judged = self.mode == "always" or (known.is_silent and not known.has_tools)
+        # Where tool spans tell of the calls, requests are only waited for.
+        found = requested(span, outputs, names_only=known.has_tools and not judged)
+        if not found:
+            return ready
         new = [
             (index, request)
             for index, request in enumerate(found)
             if not self._asked.again(_identity(trace, span, request, index), now)
         ]
-        pieces = [_piece(span, request, index, len(found), agent) for index, request in new]
-        for piece in pieces:
-            self._await(trace, piece.tool, 1, now)
-        asked = [Asked(trace, piece) for piece in pieces]
-        if asked:
-            self._askers[trace.place] = asker
-            if len(self._askers) > OPEN_MAX:
-                self._askers.popitem(last=False)
-        if self.mode == "always" or (known.is_silent and not known.has_tools):
+        for _, request in new:
+            self._await(trace, request.tool, now)
+        if not new:
+            return ready
+        self._askers[trace.place] = asker
+        if len(self._askers) > OPEN_MAX:
+            self._askers.popitem(last=False)
+        if known.has_tools and not judged:
+            return ready
+        asked = [
+            Asked(trace, _piece(span, request, index, len(found), agent))
+            for index, request in new
+        ]
+        if judged:
             return ready + asked
-        if not known.has_tools:
-            known.held.extend(asked)
+        known.held.extend(asked)
         return ready
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
@@ -140,13 +151,13 @@ class Requests:
         """A request was judged; it may have to be taken back."""
         self._agent(asker).judged.append(call)
 
-    def executed(self, asker: Asker, trace: Trace, tool: str, now: int) -> list[Call]:
+    def executed(self, asker: Asker, trace: Trace, tool: str) -> list[Call]:
         """A tool span has come.
 
         Returns:
             Judged requests that are to be taken back, because tool spans tell of them.
         """
-        self._await(trace, tool, -1, now)
+        self._done(trace, tool)
         if trace.has_tools and self._agents.get(asker, _NOBODY).has_tools:
             return []  # nothing of it is held or judged
         trace.has_tools = True
@@ -164,19 +175,35 @@ class Requests:
         known.judged.clear()
         return back
 
-    def _await(self, trace: Trace, tool: str, change: int, now: int) -> None:
-        """Requests less executions of a tool in a trace, in whatever order they come."""
+    def _await(self, trace: Trace, tool: str, now: int) -> None:
+        """One more request of a tool, unless it has been executed already."""
+        early = trace.tree.early if trace.tree is not None else None
+        if early and tool in early:
+            early[tool] -= 1
+            if not early[tool]:
+                del early[tool]
+            return
         key = (trace, tool)
         known = self._open.get(key)
-        count = change + (known[0] if known else 0)
-        if count == 0:
-            self._open.pop(key, None)
-            return
-        self._open[key] = (count, known[1] if known else now)
+        self._open[key] = (1, now) if known is None else (known[0] + 1, known[1])
         if len(self._open) > OPEN_MAX:
             (oldest, _), (count, _) = self._open.popitem(last=False)
-            if count > 0:
-                self._lost.append((oldest, count))
+            self._lost.append((oldest, count))
+
+    def _done(self, trace: Trace, tool: str) -> None:
+        """One execution of a tool: of a request, or before its request comes."""
+        key = (trace, tool)
+        known = self._open.get(key)
+        if known is None:
+            tree = trace.tree
+            if tree is not None:
+                early = tree.early
+                if tool in early or len(early) < EARLY_MAX:
+                    early[tool] = early.get(tool, 0) + 1
+        elif known[0] == 1:
+            del self._open[key]
+        else:
+            self._open[key] = (known[0] - 1, known[1])
 
     def expired(self, now: int) -> list[tuple[Trace, int]]:
         """Requests that were never executed, by trace, each once."""
@@ -186,13 +213,12 @@ class Requests:
             if now - since < OPEN_NS:
                 break
             del self._open[key]
-            if count > 0:
-                found.append((key[0], count))
+            found.append((key[0], count))
         return found
 
     def rest(self) -> list[tuple[Trace, int]]:
         """The same at the end of all input."""
-        rest = [(trace, count) for (trace, _), (count, _) in self._open.items() if count > 0]
+        rest = [(trace, count) for (trace, _), (count, _) in self._open.items()]
         rest += self._lost
         self._open.clear()
         return rest

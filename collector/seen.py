@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Final
 
 from monitor.records import ToolCall
 
 __all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
 
-AGENTS_MAX = 1_000
+AGENTS_MAX: Final = 1_000
 """Services remembered; the least recently seen one is forgotten."""
 
-NAMES_MAX = 256
+NAMES_MAX: Final = 256
 """Tools, dialects and agents remembered for one service."""
 
-UNKNOWN = "unknown"
+UNKNOWN: Final = "unknown"
 
 
 class SeenAgent:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
 
-import structlog
-
-from collector import logs
+from collector import garbage, logs
 from collector.app import App, redaction_of
 from collector.settings import OFF, Settings
 from monitor.spec.spec import Spec
@@ -27,7 +24,7 @@ def serve(settings: Settings, specs: Sequence[Spec]) -> int:
         return 1
     logs.set_up(settings.log_level, redaction)
     for finding in (finding for spec in specs for finding in spec.findings):
-        structlog.get_logger("offrails").warning("spec_finding", **finding.as_json())
+        logs.log.warning("spec_finding", **finding.as_json())
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings, specs))
 
@@ -56,9 +53,7 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
         loop.add_signal_handler(name, stop.set)
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
-    # What was made until here lives as long as the process: the collector need not look again.
-    gc.collect()
-    gc.freeze()
+    garbage.settle()
     print(_ready(addresses, len(specs)), flush=True)
     await stop.wait()
     await app.stop()

@@ -10,7 +10,7 @@ made in, whatever id a sub-agent gives itself there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
@@ -30,18 +30,18 @@ __all__ = [
     "asker_of",
 ]
 
-NAMESPACE_KEYS = ("service.namespace", "deployment.environment.name")
+NAMESPACE_KEYS: Final = ("service.namespace", "deployment.environment.name")
 
-ID_MAX = 1_024
+ID_MAX: Final = 1_024
 """Longer ids are cut."""
 
-RESOURCE_RUNG = 1_000_000
+RESOURCE_RUNG: Final = 1_000_000
 """Below every rung of the ladder: an id of the whole process says least."""
 
-_RESOURCES_MAX = 4_096
+_RESOURCES_MAX: Final = 4_096
 
-_KEYS_MAX = 16_384
-_RAW_MAX = 256
+_KEYS_MAX: Final = 16_384
+_RAW_MAX: Final = 256
 """Ids on the wire that are remembered with the session they name, and how long they may be."""
 
 _new: Any = tuple.__new__
@@ -61,6 +61,8 @@ class Owner(NamedTuple):
     """(attribute, id), where the resource itself carries a session's id."""
     asker: Asker
     """Whose tools leave spans or not: the service."""
+    keys: dict[bytes, SessionKey]
+    """Id as it was on the wire -> session, shared by the owners of one namespace."""
 
 
 class Sessions:
@@ -77,9 +79,10 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
-        self._last = Owner(Resource({}), "", None, ("", ""))
-        self._keys: dict[tuple[str, bytes], SessionKey] = {}
-        """(namespace, id as it was on the wire) -> session."""
+        self._last = Owner(Resource({}), "", None, ("", ""), {})
+        self._keys: dict[str, dict[bytes, SessionKey]] = {}
+        """Namespace -> id as it was on the wire -> session."""
+        self._remembered = 0
 
     def owner(self, resource: Resource) -> Owner:
         """What the resource says, worked out once for each."""
@@ -92,6 +95,7 @@ class Sessions:
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
                 self._owners.clear()
+                self._keys.clear()
             found = self._owners[id(resource)] = self._owner(resource)
         return found
 
@@ -100,12 +104,13 @@ class Sessions:
         namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
         ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
         session = next(((key, found) for key, found in ids if found), None)
-        return Owner(resource, namespace, session, asker_of(namespace, resource.attributes))
+        asker = asker_of(namespace, resource.attributes)
+        return Owner(resource, namespace, session, asker, self._keys.setdefault(namespace, {}))
 
     def told(self, span: Span, plan: Plan, owner: Owner) -> Told | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
-            key = self._key(owner.namespace, span, index)
+            key = self._key(owner, span, index)
             if key is not None:
                 told: Told = _new(Told, (rung, span.start_ns, span.span_id, key, name))
                 return told
@@ -115,21 +120,27 @@ class Sessions:
         key = SessionKey(owner.namespace, found)
         return Told(RESOURCE_RUNG, span.start_ns, span.span_id, key, name)
 
-    def _key(self, namespace: str, span: Span, index: int) -> SessionKey | None:
+    def _key(self, owner: Owner, span: Span, index: int) -> SessionKey | None:
         """The session an attribute names: one object for equal ones, while remembered."""
         raw = span.values[index]
-        known = self._keys.get((namespace, raw)) if type(raw) is bytes else None
+        known = owner.keys.get(raw) if type(raw) is bytes else None
         if known is not None:
             return known
         found = id_of(span.codec.value(raw))
         if not found:
             return None
-        key = SessionKey(namespace, found)
+        key = SessionKey(owner.namespace, found)
         if type(raw) is bytes and len(raw) <= _RAW_MAX:
-            if len(self._keys) >= _KEYS_MAX:
-                self._keys.clear()
-            self._keys[namespace, raw] = key
+            self._remember(owner, raw, key)
         return key
+
+    def _remember(self, owner: Owner, raw: bytes, key: SessionKey) -> None:
+        if self._remembered >= _KEYS_MAX:
+            self._remembered = 0
+            for keys in self._keys.values():
+                keys.clear()
+        self._remembered += 1
+        owner.keys[raw] = key
 
     def learn(self, trace: Trace, tree: Tree, told: Told) -> SessionKey | None:
         """A span told a session: notes it in its trace.

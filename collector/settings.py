@@ -6,28 +6,19 @@ Unknown keys are refused, and every problem is told with its file, line and key.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-import re2
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import ErrorDetails
+from msgspec import Meta, Struct
 
 from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
 from monitor.spec.document import Document, parse
+from monitor.spec.shape import BEFORE, Fault, leaves, shaped
 
 __all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load"]
 
@@ -39,8 +30,8 @@ class SettingsError(Exception):
     """The configuration cannot be used; the message says where and what was expected."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+class _Section(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
 
 
 def _address(value: Any) -> Any:
@@ -48,7 +39,7 @@ def _address(value: Any) -> Any:
     if value is False or (isinstance(value, str) and value.lower() == OFF):
         return OFF
     if not isinstance(value, str):
-        raise ValueError("expected HOST:PORT, unix:PATH or off")  # noqa: TRY004 - pydantic's way
+        raise ValueError("expected HOST:PORT, unix:PATH or off")  # noqa: TRY004 - told to users
     parse_address(value)
     return value
 
@@ -73,316 +64,364 @@ def _url(value: Any) -> Any:
     return value
 
 
-Url = Annotated[str, BeforeValidator(_url)]
-Link = Annotated[str, BeforeValidator(_link)]
-Address = Annotated[str, BeforeValidator(_address)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Positive = Annotated[float, Meta(gt=0)]
+Url = Annotated[str, Meta(extra={BEFORE: _url})]
+Link = Annotated[str, Meta(extra={BEFORE: _link})]
+Address = Annotated[str, Meta(extra={BEFORE: _address})]
+Names = Annotated[tuple[str, ...], Meta(extra={BEFORE: _several})]
 
 
-class Tls(_Section):
+class Tls(_Section, frozen=True):
     """Certificates of a listener, in PEM; read again when the files change."""
 
-    cert: Path | None = Field(
-        None, description="Certificate chain: with it, only TLS is spoken."
+    cert: Annotated[
+        Path | None, Meta(description="Certificate chain: with it, only TLS is spoken.")
+    ] = None
+    key: Annotated[Path | None, Meta(description="The certificate's key, not encrypted.")] = (
+        None
     )
-    key: Path | None = Field(None, description="The certificate's key, not encrypted.")
-    client_ca: Path | None = Field(
-        None, description="Authorities: only clients with a certificate of theirs (mTLS)."
-    )
+    client_ca: Annotated[
+        Path | None,
+        Meta(description="Authorities: only clients with a certificate of theirs (mTLS)."),
+    ] = None
 
-    @model_validator(mode="after")
-    def _whole(self) -> Tls:
+    def __post_init__(self) -> None:
         if (self.cert is None) != (self.key is None):
             raise ValueError("expected both cert and key, or neither")
         if self.client_ca is not None and self.cert is None:
             raise ValueError("client_ca needs cert and key")
-        return self
 
 
-class TokenLimits(_Section):
+class TokenLimits(_Section, frozen=True):
     """What the sender with each token's name may take; empty: as much as there is."""
 
-    requests_per_second: float | None = Field(
-        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
-    )
-    bytes_per_second: float | None = Field(
-        None, gt=0, description="Of each token's name; beyond it, try again later (429)."
-    )
-    inflight_bytes: int | None = Field(
-        None, ge=1024, description="Bodies being read or judged, of each token's name."
-    )
+    requests_per_second: Annotated[
+        Positive | None,
+        Meta(description="Of each token's name; beyond it, try again later (429)."),
+    ] = None
+    bytes_per_second: Annotated[
+        Positive | None,
+        Meta(description="Of each token's name; beyond it, try again later (429)."),
+    ] = None
+    inflight_bytes: Annotated[
+        Annotated[int, Meta(ge=1024)] | None,
+        Meta(description="Bodies being read or judged, of each token's name."),
+    ] = None
 
 
-class Bearer(_Section):
+class Bearer(_Section, frozen=True):
     """Bearer tokens."""
 
-    tokens_file: Path | None = Field(
-        None, description="`token` or `name: token` a line: only who has one may send."
-    )
-    limits: TokenLimits = Field(TokenLimits(), description="Limits of each sender.")
+    tokens_file: Annotated[
+        Path | None,
+        Meta(description="`token` or `name: token` a line: only who has one may send."),
+    ] = None
+    limits: Annotated[TokenLimits, Meta(description="Limits of each sender.")] = TokenLimits()
 
-    @model_validator(mode="after")
-    def _limited(self) -> Bearer:
+    def __post_init__(self) -> None:
         if self.tokens_file is None and self.limits != TokenLimits():
             raise ValueError("limits are of tokens: expected a tokens_file")
-        return self
 
 
-class Auth(_Section):
+class Auth(_Section, frozen=True):
     """Who may send."""
 
-    bearer: Bearer = Field(Bearer(), description="Bearer tokens.")
+    bearer: Annotated[Bearer, Meta(description="Bearer tokens.")] = Bearer()
 
 
-class Cors(_Section):
+class Cors(_Section, frozen=True):
     """Browsers that may send."""
 
-    origins: Names = Field(
-        (), description="Origins of pages, as `https://*.example.com`; none: no browser may."
-    )
+    origins: Annotated[
+        Names,
+        Meta(description="Origins of pages, as `https://*.example.com`; none: no browser may."),
+    ] = ()
 
 
-class Keepalive(_Section):
-    """How long connections live; empty: as the protocol's library does it."""
+class Keepalive(_Section, frozen=True):
+    """How long connections live; empty: without a bound, but for gRPC's usual one on pings."""
 
-    ping_seconds: float | None = Field(
-        None, gt=0, description="gRPC: a silent client is asked so often if it is there."
-    )
-    ping_timeout_seconds: float | None = Field(
-        None, gt=0, description="gRPC: it has so long to answer."
-    )
-    ping_min_seconds: float | None = Field(
-        None, gt=0, description="gRPC: a client that asks us more often is sent away."
-    )
-    max_idle_seconds: float | None = Field(
-        None, gt=0, description="gRPC: a connection without calls is closed after so long."
-    )
-    max_age_seconds: float | None = Field(
-        None, gt=0, description="A connection is closed after so long, to spread load anew."
-    )
-    max_age_grace_seconds: float | None = Field(
-        None, gt=0, description="gRPC: open calls of such a connection may go on for so long."
-    )
+    ping_seconds: Annotated[
+        Positive | None,
+        Meta(description="gRPC: a silent client is asked so often if it is there."),
+    ] = None
+    ping_timeout_seconds: Annotated[
+        Positive | None, Meta(description="gRPC: it has so long to answer.")
+    ] = None
+    ping_min_seconds: Annotated[
+        Positive | None,
+        Meta(description="gRPC: a client that asks us more often is sent away."),
+    ] = None
+    max_idle_seconds: Annotated[
+        Positive | None,
+        Meta(description="gRPC: a connection without calls is closed after so long."),
+    ] = None
+    max_age_seconds: Annotated[
+        Positive | None,
+        Meta(description="A connection is closed after so long, to spread load anew."),
+    ] = None
+    max_age_grace_seconds: Annotated[
+        Positive | None,
+        Meta(description="gRPC: open calls of such a connection may go on for so long."),
+    ] = None
 
 
-class Receiver(_Section):
+class Receiver(_Section, frozen=True):
     """The OTLP listeners."""
 
-    grpc: Address = Field(
-        "127.0.0.1:4317", description="OTLP over gRPC: HOST:PORT, unix:PATH or off."
+    grpc: Annotated[
+        Address, Meta(description="OTLP over gRPC: HOST:PORT, unix:PATH or off.")
+    ] = "127.0.0.1:4317"
+    http: Annotated[
+        Address, Meta(description="OTLP over HTTP: HOST:PORT, unix:PATH or off.")
+    ] = "127.0.0.1:4318"
+    max_request_bytes: Annotated[
+        int, Meta(ge=1024, description="Largest request, also after decompression.")
+    ] = 64 * 1024 * 1024
+    max_attribute_bytes: Annotated[
+        int,
+        Meta(
+            ge=VALUE_BYTES_MIN,
+            description="Largest attribute value that is read; a larger one counts as not known.",
+        ),
+    ] = VALUE_BYTES_MAX
+    max_inflight_bytes: Annotated[
+        int, Meta(ge=1024, description="Bodies being read; beyond it, try again later.")
+    ] = 256 * 1024 * 1024
+    max_inflight_requests: Annotated[
+        int, Meta(ge=1, description="Requests being read; beyond it, try again later.")
+    ] = 16_384
+    max_connections: Annotated[
+        int,
+        Meta(ge=1, description="Of each listener; beyond it the slowest client's is closed."),
+    ] = 16_384
+    head_seconds: Annotated[
+        float, Meta(gt=0, description="A client has so long for the headers of a request.")
+    ] = 10.0
+    body_seconds: Annotated[float, Meta(gt=0, description="And so long for its body.")] = 60.0
+    tls: Annotated[Tls, Meta(description="Certificates.")] = Tls()
+    auth: Annotated[Auth, Meta(description="Who may send.")] = Auth()
+    cors: Annotated[Cors, Meta(description="Which browsers may send.")] = Cors()
+    keepalive: Annotated[Keepalive, Meta(description="How long connections live.")] = (
+        Keepalive()
     )
-    http: Address = Field(
-        "127.0.0.1:4318", description="OTLP over HTTP: HOST:PORT, unix:PATH or off."
-    )
-    max_request_bytes: int = Field(
-        64 * 1024 * 1024, ge=1024, description="Largest request, also after decompression."
-    )
-    max_attribute_bytes: int = Field(
-        VALUE_BYTES_MAX,
-        ge=VALUE_BYTES_MIN,
-        description="Largest attribute value that is read; a larger one counts as not known.",
-    )
-    max_inflight_bytes: int = Field(
-        256 * 1024 * 1024, ge=1024, description="Bodies being read; beyond it, try again later."
-    )
-    max_inflight_requests: int = Field(
-        16_384, ge=1, description="Requests being read; beyond it, try again later."
-    )
-    max_connections: int = Field(
-        16_384, ge=1, description="Of each listener; beyond it the slowest client's is closed."
-    )
-    head_seconds: float = Field(
-        10, gt=0, description="A client has so long for the headers of a request."
-    )
-    body_seconds: float = Field(60, gt=0, description="And so long for its body.")
-    tls: Tls = Field(Tls(), description="Certificates.")
-    auth: Auth = Field(Auth(), description="Who may send.")
-    cors: Cors = Field(Cors(), description="Which browsers may send.")
-    keepalive: Keepalive = Field(Keepalive(), description="How long connections live.")
-    reflection: bool = Field(
-        default=False, description="gRPC clients may ask which services there are."
-    )
+    reflection: Annotated[
+        bool, Meta(description="gRPC clients may ask which services there are.")
+    ] = False
 
 
-class Sessions(_Section):
+class Sessions(_Section, frozen=True):
     """What a session is, and how long it lives."""
 
-    max: int = Field(
-        100_000, ge=1, description="Live sessions; beyond it the least recent is evicted."
-    )
-    idle_seconds: float = Field(
-        1800, gt=0, description="A session without calls for so long has ended."
-    )
-    window_seconds: float = Field(
-        10, ge=0, description="A verdict is final this long after its call was received."
-    )
-    hold_seconds: float = Field(
-        300, ge=0, description="A finished session counts in the gauges for so long."
-    )
-    id_attributes: Names = Field(
-        SESSION_KEYS, description="Where a session's id may be, best first; else the trace id."
-    )
-    agent_attributes: Names = Field(
-        AGENT_KEYS, description="Where an agent's name may be, best first; else service.name."
-    )
-    requested: Literal["auto", "always", "never"] = Field(
-        "auto",
-        description="Judge calls that models ask for: auto, where an agent's tools leave no spans.",
-    )
-    namespace_attributes: Names = Field(
-        NAMESPACE_KEYS, description="Resource attributes that keep tenants' sessions apart."
-    )
+    max: Annotated[
+        int, Meta(ge=1, description="Live sessions; beyond it the least recent is evicted.")
+    ] = 100_000
+    idle_seconds: Annotated[
+        float, Meta(gt=0, description="A session without calls for so long has ended.")
+    ] = 1800.0
+    window_seconds: Annotated[
+        float,
+        Meta(ge=0, description="A verdict is final this long after its call was received."),
+    ] = 10.0
+    hold_seconds: Annotated[
+        float, Meta(ge=0, description="A finished session counts in the gauges for so long.")
+    ] = 300.0
+    id_attributes: Annotated[
+        Names, Meta(description="Where a session's id may be, best first; else the trace id.")
+    ] = SESSION_KEYS
+    agent_attributes: Annotated[
+        Names, Meta(description="Where an agent's name may be, best first; else service.name.")
+    ] = AGENT_KEYS
+    requested: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(
+            description="Judge calls that models ask for: auto, where an agent's tools leave no spans."
+        ),
+    ] = "auto"
+    namespace_attributes: Annotated[
+        Names, Meta(description="Resource attributes that keep tenants' sessions apart.")
+    ] = NAMESPACE_KEYS
 
 
-class Reload(_Section):
+class Reload(_Section, frozen=True):
     """Specs that change while the service runs."""
 
-    watch: bool = Field(default=True, description="Read specs anew when their files change.")
+    watch: Annotated[bool, Meta(description="Read specs anew when their files change.")] = True
 
 
-class Webhook(_Section):
+class Webhook(_Section, frozen=True):
     """A receiver of pages, in the form of Alertmanager's webhook."""
 
-    url: Url = Field("", description="Where pages of specs in `mode: page` are posted.")
-    secret: str = Field(
-        "", description="Signs the body: header x-offrails-signature-256, HMAC-SHA256."
-    )
+    url: Annotated[
+        Url, Meta(description="Where pages of specs in `mode: page` are posted.")
+    ] = ""
+    secret: Annotated[
+        str, Meta(description="Signs the body: header x-offrails-signature-256, HMAC-SHA256.")
+    ] = ""
 
 
-class Alerts(_Section):
+class Alerts(_Section, frozen=True):
     """What leaves at once when a call is harmful. Only specs in `mode: page` page."""
 
-    alertmanager: Annotated[tuple[Url, ...], BeforeValidator(_several)] = Field(
-        (), description="Base URLs of Alertmanagers; each is told of every page."
-    )
+    alertmanager: Annotated[
+        Annotated[tuple[Url, ...], Meta(extra={BEFORE: _several})],
+        Meta(description="Base URLs of Alertmanagers; each is told of every page."),
+    ] = ()
     webhook: Webhook = Webhook()
-    jsonl: Path | None = Field(
-        None, description="File to which harmful verdicts are appended, as JSON lines."
-    )
-    otlp_endpoint: Url = Field(
-        "",
-        description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`); needs `offrails[otlp]`.",
-    )
-    settle_seconds: float = Field(
-        0.5, ge=0, description="A page waits so long where an earlier call may still revise it."
-    )
-    repeat_seconds: float = Field(
-        60, gt=0, description="Alertmanager is told again so often while a page fires."
-    )
-    pages_per_minute: int = Field(
-        60, ge=1, description="New pages in a minute; more are withheld, and counted."
-    )
-    queue: int = Field(
-        1000,
-        ge=1,
-        description="Messages that wait for a sink; beyond it the oldest are dropped.",
-    )
-    timeout_seconds: float = Field(5, gt=0, description="For one whole request to a sink.")
-    session_url: Link = Field(
-        "", description="Where a session is shown: a link with {session} and {namespace}."
-    )
-    runbook_url: Link = Field("", description="Where a runbook is: a link with {alert}.")
+    jsonl: Annotated[
+        Path | None,
+        Meta(description="File to which harmful verdicts are appended, as JSON lines."),
+    ] = None
+    otlp_endpoint: Annotated[
+        Url,
+        Meta(
+            description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`); needs `offrails[otlp]`."
+        ),
+    ] = ""
+    settle_seconds: Annotated[
+        float,
+        Meta(
+            ge=0, description="A page waits so long where an earlier call may still revise it."
+        ),
+    ] = 0.5
+    repeat_seconds: Annotated[
+        float, Meta(gt=0, description="Alertmanager is told again so often while a page fires.")
+    ] = 60.0
+    pages_per_minute: Annotated[
+        int, Meta(ge=1, description="New pages in a minute; more are withheld, and counted.")
+    ] = 60
+    queue: Annotated[
+        int,
+        Meta(
+            ge=1, description="Messages that wait for a sink; beyond it the oldest are dropped."
+        ),
+    ] = 1000
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, description="For one whole request to a sink.")
+    ] = 5.0
+    session_url: Annotated[
+        Link,
+        Meta(description="Where a session is shown: a link with {session} and {namespace}."),
+    ] = ""
+    runbook_url: Annotated[
+        Link, Meta(description="Where a runbook is: a link with {alert}.")
+    ] = ""
 
 
-def _expressions(value: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in value:
+def _expressions(value: Any) -> Any:
+    value = _several(value)
+    for pattern in value if isinstance(value, list) else ():
+        import re2  # only who has something to hide pays for it
+
         try:
-            re2.compile(pattern)
+            if isinstance(pattern, str):
+                re2.compile(pattern)
         except re2.error:
             raise ValueError(f"{pattern!r} is no RE2 expression") from None
     return value
 
 
-class Record(_Section):
+Expressions = Annotated[tuple[str, ...], Meta(extra={BEFORE: _expressions})]
+
+
+class Record(_Section, frozen=True):
     """Accepted trace requests kept as OTLP/JSON lines, for `learn` and `replay`."""
 
-    folder: Path | None = Field(None, description="Where to; empty: nothing is recorded.")
-    file_bytes: int = Field(
-        64 * 1024 * 1024, ge=1, description="A file is closed at this size, uncompressed."
-    )
-    age_seconds: float = Field(3600, gt=0, description="Or when it is so old.")
-    total_bytes: int = Field(
-        1024 * 1024 * 1024, ge=1, description="Of all files; beyond it the oldest go."
-    )
-    redact: Annotated[Names, AfterValidator(_expressions)] = Field(
-        (), description="RE2 expressions: what they match in a text or a number is replaced."
-    )
+    folder: Annotated[
+        Path | None, Meta(description="Where to; empty: nothing is recorded.")
+    ] = None
+    file_bytes: Annotated[
+        int, Meta(ge=1, description="A file is closed at this size, uncompressed.")
+    ] = 64 * 1024 * 1024
+    age_seconds: Annotated[float, Meta(gt=0, description="Or when it is so old.")] = 3600.0
+    total_bytes: Annotated[
+        int, Meta(ge=1, description="Of all files; beyond it the oldest go.")
+    ] = 1024 * 1024 * 1024
+    redact: Annotated[
+        Expressions,
+        Meta(description="RE2 expressions: what they match in a text or a number is replaced."),
+    ] = ()
 
 
-Expressions = Annotated[Names, AfterValidator(_expressions)]
-
-
-class Redact(_Section):
+class Redact(_Section, frozen=True):
     """What is taken out of all that is shown, sent, logged or recorded; RE2 expressions."""
 
-    replace: Expressions = Field(
-        (), description="What they match becomes `[redacted]`; in names, a digest."
-    )
-    hash: Expressions = Field(
-        (), description="What they match becomes a digest: equal texts stay equal."
-    )
-    key_file: Path | None = Field(
-        None, description="Key of the digests, to be the same after a restart; else by chance."
-    )
+    replace: Annotated[
+        Expressions,
+        Meta(description="What they match becomes `[redacted]`; in names, a digest."),
+    ] = ()
+    hash: Annotated[
+        Expressions,
+        Meta(description="What they match becomes a digest: equal texts stay equal."),
+    ] = ()
+    key_file: Annotated[
+        Path | None,
+        Meta(description="Key of the digests, to be the same after a restart; else by chance."),
+    ] = None
 
 
-class Settings(_Section):
+class Settings(_Section, frozen=True):
     """Everything a user can set."""
 
-    specs: Annotated[tuple[Path, ...], BeforeValidator(_several)] = Field(
-        (), description="Spec files and folders (read recursively)."
-    )
+    specs: Annotated[
+        Annotated[tuple[Path, ...], Meta(extra={BEFORE: _several})],
+        Meta(description="Spec files and folders (read recursively)."),
+    ] = ()
     reload: Reload = Reload()
     receiver: Receiver = Receiver()
-    metrics: Address = Field(
-        "127.0.0.1:9464", description="/metrics and health: HOST:PORT or off."
+    metrics: Annotated[Address, Meta(description="/metrics and health: HOST:PORT or off.")] = (
+        "127.0.0.1:9464"
     )
-    metrics_pairs_max: int = Field(
-        2_000,
-        ge=1,
-        description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`.",
+    metrics_pairs_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`.",
+        ),
+    ] = 2_000
+    admin: Annotated[
+        Address, Meta(description="The API: HOST:PORT or off; keep it on loopback.")
+    ] = "127.0.0.1:4319"
+    metrics_tls: Annotated[Tls, Meta(description="Certificates of the metrics listener.")] = (
+        Tls()
     )
-    admin: Address = Field(
-        "127.0.0.1:4319", description="The API: HOST:PORT or off; keep it on loopback."
-    )
-    metrics_tls: Tls = Field(Tls(), description="Certificates of the metrics listener.")
-    admin_tls: Tls = Field(Tls(), description="Certificates of the admin listener.")
+    admin_tls: Annotated[Tls, Meta(description="Certificates of the admin listener.")] = Tls()
     sessions: Sessions = Sessions()
-    history: Literal["auto", "complete"] = Field(
-        "auto",
-        description="complete: every session is seen from its first call, whatever its spans' times.",
-    )
-    admin_names: Names = Field(
-        (),
-        description="Names the API answers to beside those of loopback; empty: any, unless it is on loopback.",
-    )
-    trace_url: Link = Field(
-        "",
-        description="Where a trace is shown: a link with {trace_id}, and {span_id} or {session}.",
-    )
+    history: Annotated[
+        Literal["auto", "complete"],
+        Meta(
+            description="complete: every session is seen from its first call, whatever its spans' times."
+        ),
+    ] = "auto"
+    admin_names: Annotated[
+        Names,
+        Meta(
+            description="Names the API answers to beside those of loopback; empty: any, unless it is on loopback."
+        ),
+    ] = ()
+    trace_url: Annotated[
+        Link,
+        Meta(
+            description="Where a trace is shown: a link with {trace_id}, and {span_id} or {session}."
+        ),
+    ] = ""
     alerts: Alerts = Alerts()
-    record: Record = Field(Record(), description="Accepted trace requests, kept.")
-    redact: Redact = Field(Redact(), description="What nobody is to see.")
-    show_arguments: bool = Field(
-        default=False, description="Keep calls' arguments and show them in the API."
-    )
-    drain_seconds: float = Field(5, ge=0, description="Time for open requests when stopping.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Lowest level that is logged."
-    )
-
-
-def _leaves(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _leaves(inner, (*path, name))
-        else:
-            yield (*path, name)
+    record: Annotated[Record, Meta(description="Accepted trace requests, kept.")] = Record()
+    redact: Annotated[Redact, Meta(description="What nobody is to see.")] = Redact()
+    show_arguments: Annotated[
+        bool, Meta(description="Keep calls' arguments and show them in the API.")
+    ] = False
+    drain_seconds: Annotated[
+        float, Meta(ge=0, description="Time for open requests when stopping.")
+    ] = 5.0
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="Lowest level that is logged."),
+    ] = "info"
 
 
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
-    **{PREFIX + "_".join(path).upper(): path for path in _leaves(Settings)},
+    **{PREFIX + "_".join(leaf.path).upper(): leaf.path for leaf in leaves(Settings)},
     f"{PREFIX}GRPC": ("receiver", "grpc"),
     f"{PREFIX}HTTP": ("receiver", "http"),
 }
@@ -412,10 +451,10 @@ def load(
     for path, value in options.items():
         _put(data, path, value)
         origin[path] = "--" + path[-1].replace("_", "-")
-    try:
-        return Settings.model_validate(data)
-    except ValidationError as problem:
-        raise SettingsError(_told(problem, document, file, origin)) from None
+    settings, faults = shaped(Settings, data, lenient=True)
+    if settings is None:
+        raise SettingsError(_told(faults, document, file, origin))
+    return settings
 
 
 def _read(file: Path) -> Document:
@@ -440,15 +479,15 @@ def _put(data: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _told(
-    problem: ValidationError,
+    faults: Iterable[Fault],
     document: Document,
     file: Path | None,
     origin: Mapping[tuple[str, ...], str],
 ) -> str:
-    """A line for each error: where, which key, what is wrong."""
+    """A line for each fault: where, which key, what is wrong."""
     lines = []
-    for error in problem.errors():
-        path = tuple(part for part in error["loc"] if isinstance(part, str))
+    for fault in faults:
+        path = tuple(part for part in fault.path if isinstance(part, str))
         where = next(
             (origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None
         )
@@ -457,13 +496,11 @@ def _told(
                 (origin[given] for given in origin if given[: len(path)] == path), None
             )
         if where is None:
-            line, column = document.place(tuple(error["loc"]))
+            line, column = document.place(fault.path)
             where = f"{file}:{line}:{column}"
-        lines.append(f"{where}: {'.'.join(path)}: {_wrong(error)}")
+        lines.append(f"{where}: {'.'.join(path)}: {_wrong(fault)}")
     return "\n".join(lines)
 
 
-def _wrong(error: ErrorDetails) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such setting"
-    return error["msg"].removeprefix("Value error, ")
+def _wrong(fault: Fault) -> str:
+    return "there is no such setting" if fault.kind == "unknown" else fault.said

@@ -17,10 +17,12 @@ Transport = str
 
 TRANSPORTS: Final = ("grpc", "http_proto", "http_json")
 # fmt: off
-VERDICT_LATENCY_SECONDS: Final = (
+VERDICT_LATENCY_SECONDS: Final[tuple[float, ...]] = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
 )
-SPAN_LAG_SECONDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+SPAN_LAG_SECONDS: Final[tuple[float, ...]] = (
+    0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)
 # fmt: on
 
 

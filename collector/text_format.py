@@ -12,9 +12,27 @@ from math import inf, isinf, isnan
 from monitor.exposition import Family, Marked
 from monitor.totals import Exemplar
 
-__all__ = ["lines"]
+__all__ = ["OPEN_METRICS", "PLAIN", "is_open_metrics", "lines"]
 
 OPEN_METRICS_END = "# EOF\n"
+OPEN_METRICS = (
+    b"application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores"
+)
+PLAIN = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+def is_open_metrics(accept: str) -> bool:
+    """Whether a scraper takes OpenMetrics 1.0.
+
+    Args:
+        accept: the header of its request.
+    """
+    for each in accept.split(","):
+        kind, *parameters = (part.strip() for part in each.split(";"))
+        versions = [part[8:] for part in parameters if part.startswith("version=")]
+        if kind == "application/openmetrics-text" and versions in ([], ["1.0.0"]):
+            return True
+    return False
 
 
 def lines(families: Iterable[Family], *, open_metrics: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ tree), because spans arrive in any order: children before parents, and pieces of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from monitor.records import SessionKey
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 __all__ = ["DEPTH_MAX", "FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
 
-TRACES_MAX = 200_000
+TRACES_MAX: Final = 200_000
 """Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
 
-PERIOD_NS = 120 * 1_000_000_000
+PERIOD_NS: Final = 120 * 1_000_000_000
 """A tree is forgotten one to two periods after its last span."""
 
-SPANS_MAX = 50_000
+SPANS_MAX: Final = 50_000
 """Spans in trees before a period ends early: about 20 MB with what hangs on them."""
 
-TREE_MAX = 4_096
+TREE_MAX: Final = 4_096
 """Spans in one tree; beyond it the older half is forgotten."""
 
-DEPTH_MAX = 64
+DEPTH_MAX: Final = 64
 """Ancestors looked at; agents nest less."""
 
-WAITING_MAX = 1_024
+WAITING_MAX: Final = 1_024
 """Calls that wait for one ancestor; more stay as they are."""
 
-RESOURCES_MAX = 64
+RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
 
-FROM_TRACE = "trace"
+FROM_TRACE: Final = "trace"
 
 
 class Named(NamedTuple):
@@ -72,6 +72,7 @@ class Tree:
         "apart",
         "by_id",
         "calls",
+        "early",
         "hints",
         "loose",
         "loosened",
@@ -94,6 +95,8 @@ class Tree:
         self.calls: dict[bytes, Call] = {}
         self.by_id: dict[tuple[str, str], list[bytes]] = {}
         """(call id, tool) -> spans of calls."""
+        self.early: dict[str, int] = {}
+        """Tool -> executions that no model has been seen to ask for."""
         self.apart: set[bytes] = set()
         """Spans of calls for which it is settled what they are part of."""
         self.waiting: dict[bytes, list[bytes]] = {}

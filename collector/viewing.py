@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from collector.asgi import Receive, Scope, Send, send_json
+from collector import __version__
+from collector.asgi import Application, Receive, Scope, Send, send_json
 from collector.drawn import drawn, head
 from collector.events import Events
 from collector.guard import Guard
@@ -22,7 +22,6 @@ from monitor.session.summary import agent_of, trail
 
 __all__ = ["Viewing"]
 
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
@@ -55,7 +54,7 @@ class Viewing:
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
         self._lists = Lists(monitor)
-        self._about = {"version": version("offrails"), "trace_url": trace_url}
+        self._about = {"version": __version__, "trace_url": trace_url}
         self._answers: dict[bytes, Answer] = {
             b"about": self._send_about,
             b"specs": self._send_specs,

@@ -25,10 +25,13 @@ from monitor.totals import NO_SHARE, Share
 
 __all__ = ["Alarms"]
 
-_FIRST_TWO, _RISK, _MISSING = 2, 4, 8
+_FIRST_TWO: Final = 2
+_RISK: Final = 4
+_MISSING: Final = 8
 """What of a session has been told, and holds; the first is the bit of `Watched.flags`."""
 
-_COUNTED_DIVERGENCE, _COUNTED_FIRST_TWO = 16, 32
+_COUNTED_DIVERGENCE: Final = 16
+_COUNTED_FIRST_TWO: Final = 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
 _FIRST_SHIFT: Final = 8
 """Above the flags of `Judgement.told`: the first divergence that was told, packed, plus 1."""
@@ -141,7 +144,7 @@ class Alarms:
         if pair is not None and pair.drift is not None:
             judgement.share = self._share(risk) if risk else NO_SHARE
             if risk:
-                pair.drift.riskiest.push((risk,), judgement)
+                pair.drift.riskiest.push(judgement)
 
     def _share(self, risk: float) -> Share:
         """One object for each risk: there are few, and what stands for it is still true."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
 __all__ = ["SPEC_ATTRIBUTE", "Binder"]
 
-SPEC_ATTRIBUTE = "offrails.spec"
+SPEC_ATTRIBUTE: Final = "offrails.spec"
 """A span or resource attribute of this name names a task outright."""
 
-AGENT_ATTRIBUTE = "gen_ai.agent.name"
-_CACHE_MAX = 4_096
+AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
+_CACHE_MAX: Final = 4_096
 
 
 class _Found(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from monitor.binder import Binder
 from monitor.ledger import Ledger
@@ -18,16 +18,16 @@ from monitor.spec.spec import Spec
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
 
-HELD_MAX = 256
+HELD_MAX: Final = 256
 """Calls of a session that another spec may match, kept with their arguments for a late binding."""
 
-AHEAD_MAX_NS = 60 * SECOND
+AHEAD_MAX_NS: Final = 60 * SECOND
 """Clocks of two hosts differ by less, or one of them is wrong."""
 
-FOREVER = 2**64
+FOREVER: Final = 2**64
 """Calls may be missing whenever one began."""
 
-HELD_ALL_MAX = 50_000
+HELD_ALL_MAX: Final = 50_000
 """The same, over all sessions."""
 
 
@@ -195,7 +195,7 @@ class Court:
             judgement = self._open(session, judge, part)
         tool = self._names.number(call.tool)
         at = _at(judge, call, now)
-        if self._limits.keep_arguments or call.call_id or judgement.sampled:
+        if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
         before = judgement.head.position
         code = judgement.append(call, tool, token, at, now)
@@ -267,12 +267,12 @@ class Court:
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:
-        """Keeps what of a call is text: its id, and its arguments where they are shown."""
+        """Keeps a call's arguments where they are shown, and hashes of them in the sample."""
         shown = call.arguments if self._limits.keep_arguments else None
         if judgement.sampled and len(judgement.log) >= CALLS_MAX:
             self._ledger.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
-        if shown is not None or found is not None or call.call_id:
+        if shown is not None or found is not None:
             judgement.log.keep(call.span_id, Texts(call.call_id, shown, found))
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:

@@ -14,8 +14,8 @@ __all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way"]
 WINDOW: Final = 100
 """So many of the last finished sessions are behind the drift gauges."""
 
-_STEPS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
-_RISKS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_STEPS: Final[tuple[float, ...]] = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
+_RISKS: Final[tuple[float, ...]] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 _KINDS: Final = tuple(kind.name.lower() for kind in Departure)
 
@@ -37,6 +37,10 @@ class Seen(NamedTuple):
     """Definition 3 of its tools and the medoid's; None where it was too long to tell."""
     new_tools: bool
     new_arguments: bool
+
+
+def _risk(share: Any) -> tuple[float]:
+    return (share.risk,)
 
 
 class Drift:
@@ -70,7 +74,7 @@ class Drift:
         """Numbers of the calls that first diverged."""
         self.risks = Spread(_RISKS)
         """Of finished sessions."""
-        self.riskiest: Worst[Any] = Worst()
+        self.riskiest: Worst[Any] = Worst(_risk)
         """Live judgements by their risk."""
         self._last: deque[Seen] = deque()
         self.ways: Counter[Way] = Counter()

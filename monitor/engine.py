@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from monitor.binder import Binder
 from monitor.court import Court
@@ -24,12 +24,12 @@ from monitor.totals import SessionFinished, Totals
 
 __all__ = ["Monitor", "Named"]
 
-NEVER = 2**63
+NEVER: Final = 2**63
 
-QUIET_MAX = 10_000
+QUIET_MAX: Final = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
 
-EVICTED_MAX = 100_000
+EVICTED_MAX: Final = 100_000
 """Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
 
 Named = tuple[int, bytes, str]
@@ -245,24 +245,26 @@ class Monitor:
         Returns:
             Verdicts of calls that had to wait for a spec.
         """
-        heard = _Heard(now, start_ns, named, (attributes,))
         session = self._table.live(key)
         if session is None:
-            self._hear(key, heard)
-            return self._with_news([])
+            self._hear(key, _Heard(now, start_ns, named, (attributes,)))
+            return self._with_news([]) if self._news else []
         session.told_by(session_from)
-        verdicts = self._tell(session, heard, now)
+        self._learn(session, start_ns, named)
+        verdicts = self._court.bind(session, attributes, now)
         if not session.queued:
             self._queue(session, now)
-        return self._with_news(verdicts)
+        return self._with_news(verdicts) if self._news else verdicts
+
+    def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
+        if start_ns < self.started_ns:
+            self._court.join(session)
+        if named is not None and session.name(named[2], named[0], named[1]):
+            self._ledger.relabel(session)
 
     def _tell(self, session: Session, heard: _Heard, now: int) -> list[Verdict]:
         """A session is told what was heard of it."""
-        if heard.start_ns < self.started_ns:
-            self._court.join(session)
-        named = heard.named
-        if named is not None and session.name(named[2], named[0], named[1]):
-            self._ledger.relabel(session)
+        self._learn(session, heard.start_ns, heard.named)
         verdicts: list[Verdict] = []
         for attributes in heard.attributes:
             verdicts += self._court.bind(session, attributes, now)
@@ -376,7 +378,11 @@ class Monitor:
     def is_compared(self, key: SessionKey) -> bool:
         """True for a live session that is in the sample of those compared with each other."""
         session = self._table.live(key)
-        return session is not None and any(each.sampled for each in session.judgements)
+        if session is not None:
+            for judgement in session.judgements:
+                if judgement.sampled:
+                    return True
+        return False
 
     def answered(self, key: SessionKey, answer: tuple[bool, int, int, int]) -> None:
         """What the agent of a session said last: whether a model did, its end and start, a hash.

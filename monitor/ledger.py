@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
-from monitor.repeats import SAMPLED_MAX
+from monitor.repeats import LIVE_MAX, SAMPLED_MAX
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
 from monitor.session.log import Names, Row
@@ -21,6 +22,7 @@ from monitor.totals import (
     UNMATCHED,
     Exemplar,
     Finished,
+    Pair,
     SessionFinished,
     Share,
     Totals,
@@ -29,7 +31,10 @@ from monitor.totals import (
 
 __all__ = ["Ledger"]
 
-EXEMPLAR_EACH = 64
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
+EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
 
 
@@ -65,7 +70,15 @@ class Ledger:
         if judge.watch is not None:
             self.alarms.enter(judgement)
         if judgement.sampled:
+            self._sample_still(judgement, judgement.pair)
+
+    def _sample_still(self, judgement: Judgement, pair: Pair) -> None:
+        """A judgement of the sample is another pair's now, which may have enough of them."""
+        if pair.repeats.live < LIVE_MAX:
             self._count_sampled(judgement, 1)
+        else:
+            judgement.sampled = False
+            judgement.log.release()
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
@@ -293,6 +306,8 @@ class Ledger:
                 change = Change(
                     place, step.code, SELF_LOOP, False, final, step.before, step.before
                 )
+                if judgement.pair is not None:
+                    judgement.pair.revisions[Kind.HARMFUL, Kind.SELF_LOOP] += 1
                 return [self.verdict(session, judgement, change)]
         return []
 
@@ -374,8 +389,8 @@ class Ledger:
 
 def _exemplar(judgement: Judgement, place: int) -> Exemplar:
     """A step of the log as what stands for a count."""
-    row = judgement.log.row(place)
-    return Exemplar(row.trace_id, row.span_id, row.receipt)
+    exemplar: Exemplar = _new(Exemplar, judgement.log.origin(place))
+    return exemplar
 
 
 def _said(missed: Missed) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["SECOND", "Limits"]
 
-SECOND = 1_000_000_000
+SECOND: Final = 1_000_000_000
 """In nanoseconds, as all times of the monitor."""
 
 

@@ -133,7 +133,7 @@ class Conventions:
     lambda_: float = 0.5
 
 
-PROFILES: Mapping[str, Conventions] = {
+PROFILES: Final[Mapping[str, Conventions]] = {
     "live": Conventions(),
     "core": Conventions(profile="core", failed_calls="harmful"),
 }

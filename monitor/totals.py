@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from monitor.drift import Drift
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
@@ -37,42 +37,42 @@ __all__ = [
     "mean",
 ]
 
-PAIRS_MAX = 2_000
+PAIRS_MAX: Final = 2_000
 """Label pairs beyond this fold into one, visibly: series are the scraper's memory.
 
 A pair has 100 to 153 series, and 250,000 of them are what one scrape may well bring. A user may set
 more: 5,000 pairs are rendered in a quarter of a second.
 """
 
-AGENTS_MAX = 256
+AGENTS_MAX: Final = 256
 """Different agents; who comes later is `OVERFLOW`."""
 
-AGENT_CHARACTERS_MAX = 128
+AGENT_CHARACTERS_MAX: Final = 128
 """Longer names are cut: the name is the sender's, the memory ours."""
 
-FORGET_NS = 24 * 3_600 * 1_000_000_000
+FORGET_NS: Final = 24 * 3_600 * 1_000_000_000
 """A pair without sessions for so long is dropped, and its series with it."""
 
-_SWEEP_NS = 60 * 1_000_000_000
-_CLEARED_AT_ONCE = 16
+_SWEEP_NS: Final = 60 * 1_000_000_000
+_CLEARED_AT_ONCE: Final = 16
 """Pairs whose worst sessions are cleared up in one go, in turn."""
 
-OVERFLOW = "__overflow__"
+OVERFLOW: Final = "__overflow__"
 
-UNMATCHED = "__unmatched__"
+UNMATCHED: Final = "__unmatched__"
 """Spec label of sessions no spec matches."""
 
-UNKNOWN_TOOL = "__unknown__"
+UNKNOWN_TOOL: Final = "__unknown__"
 """Tool label of a tool the spec does not name: such names are the agent's, and without end."""
 
-OUTCOMES = ("accepted", "not_accepted", "empty", "evicted")
+OUTCOMES: Final = ("accepted", "not_accepted", "empty", "evicted")
 """How a session can end, as a label."""
 
-_LENGTHS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0)
-_TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_LENGTHS: Final[tuple[float, ...]] = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0)
+_TENTHS: Final[tuple[float, ...]] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 # fmt: off
-BOUNDS: Mapping[str, tuple[float, ...]] = {
+BOUNDS: Final[Mapping[str, tuple[float, ...]]] = {
     "harm_rate": (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0),
     "prefix_crit": (0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.9999, 1.0),
     "efficiency": _TENTHS,
@@ -82,7 +82,7 @@ BOUNDS: Mapping[str, tuple[float, ...]] = {
 """Upper bounds of the histograms over finished sessions, by field of `Finished`."""
 # fmt: on
 
-_ONE = 1 << 60
+_ONE: Final = 1 << 60
 
 
 def fixed(score: float) -> int:
@@ -106,8 +106,8 @@ class Share(NamedTuple):
     """Against a learnt reference, which has no score beside it."""
 
 
-NO_SHARE = Share(0, 0, 0, 0)
-CLEAN_SHARE = Share(1, 0, fixed(1.0), 0)
+NO_SHARE: Final = Share(0, 0, 0, 0)
+CLEAN_SHARE: Final = Share(1, 0, fixed(1.0), 0)
 """Of a session without harm: one object for all of them."""
 
 
@@ -229,9 +229,9 @@ class Pair:
         self.repeats = Repeats()
         self.drift: Drift | None = None
         """Where the spec is a learnt reference."""
-        self.worst: Worst[_Holder] = Worst()
+        self.worst: Worst[_Holder] = Worst(_harm)
         """Live judgements that did harm, by HarmRate, then H."""
-        self.worst_prefix_crit: Worst[_Holder] = Worst()
+        self.worst_prefix_crit: Worst[_Holder] = Worst(_crit)
 
     def move(self, old: Share, new: Share) -> None:
         """Replaces what a judgement added by what it adds now."""
@@ -243,9 +243,8 @@ class Pair:
 
     def rank(self, holder: _Holder) -> None:
         """The share of a live judgement that did harm is another now."""
-        share = holder.share
-        self.worst.push((share.harm_rate, share.harmful), holder)
-        self.worst_prefix_crit.push((-share.prefix_crit,), holder)
+        self.worst.push(holder)
+        self.worst_prefix_crit.push(holder)
 
     def spread(self, scores: Finished, exemplar: Exemplar | None) -> None:
         """Counts a finished session in the histograms."""
@@ -261,6 +260,14 @@ class Pair:
             if value is not None:
                 total, count = self.scores.get(name, (0, 0))
                 self.scores[name] = (total + sign * fixed(value), count + sign)
+
+
+def _harm(share: Share) -> tuple[int, int]:
+    return share.harm_rate, share.harmful
+
+
+def _crit(share: Share) -> tuple[int]:
+    return (-share.prefix_crit,)
 
 
 def _is_clean(share: Share) -> bool:

@@ -1,7 +1,8 @@
 """The worst of many, as of now, without looking at all of them.
 
 A heap whose entries go stale when what they stand for changes; stale ones are dropped when they
-are met. It is bounded: beyond `ROOM` entries that still hold, the least bad are forgotten until
+are met. What has changed is only noted, and gets its place when somebody asks, or when many have
+changed: a session that does harm changes with each of its calls. It is bounded: beyond `ROOM` entries that still hold, the least bad are forgotten until
 they change again, which for a session is its next call. So the worst is exact as long as no more
 than `ROOM` sessions of one pair do harm at the same time, and nearly so beyond.
 """
@@ -9,13 +10,14 @@ than `ROOM` sessions of one pair do harm at the same time, and nearly so beyond.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from itertools import count
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 __all__ = ["ROOM", "Worst"]
 
-ROOM = 128
-"""Entries kept at least; four times as many are held before the heap is cleared up."""
+ROOM: Final = 128
+"""Entries kept at least; five times as many are held before the heap is cleared up."""
 
 
 class _Holder(Protocol):
@@ -29,32 +31,52 @@ Held = TypeVar("Held", bound=_Holder)
 
 
 class Worst(Generic[Held]):
-    """Holders by badness."""
+    """Holders by badness.
 
-    __slots__ = ("_heap", "_numbers")
+    Args:
+        badness: of a share; more is worse.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_badness", "_changed", "_heap", "_numbers")
+
+    def __init__(self, badness: Callable[[Any], tuple[float, ...]]) -> None:
+        self._badness = badness
+        self._changed: dict[Held, object] = {}
+        """Holders that have no place yet, each with its share."""
         self._heap: list[tuple[tuple[float, ...], int, object, Held]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) + len(self._changed)
 
-    def push(self, badness: tuple[float, ...], holder: Held) -> None:
-        """The holder has changed and is this bad now (more is worse)."""
-        lowest = tuple(-part for part in badness)
-        heapq.heappush(self._heap, (lowest, next(self._numbers), holder.share, holder))
+    def push(self, holder: Held) -> None:
+        """The holder has changed."""
+        self._changed[holder] = holder.share
+        if len(self._changed) > ROOM:
+            self._place()
+
+    def _place(self) -> None:
+        """What has changed gets its place."""
+        changed, self._changed = self._changed, {}
+        for holder, share in changed.items():
+            if holder.share is share:
+                lowest = tuple([-part for part in self._badness(share)])
+                heapq.heappush(self._heap, (lowest, next(self._numbers), share, holder))
         if len(self._heap) > 4 * ROOM:
             self.clear_up()
 
     def clear_up(self) -> None:
         """Lets go of what does not hold any more; called now and then, so that it is not kept."""
+        if self._changed:
+            self._place()
         held = (entry for entry in self._heap if entry[3].share is entry[2])
         # A sorted list is a heap.
         self._heap = heapq.nsmallest(ROOM, held)
 
     def first(self) -> Held | None:
         """The worst; None where none is bad."""
+        if self._changed:
+            self._place()
         heap = self._heap
         while heap and heap[0][3].share is not heap[0][2]:
             heapq.heappop(heap)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from collector.decode.messages import KeyValue
 from collector.decode.sizes import Sizes
 
 __all__ = ["attributes_of", "python_value", "reader", "value_of"]
@@ -79,7 +79,7 @@ value_of: Final = reader(Sizes())
 """With the usual bound, and nobody to tell."""
 
 
-def python_value(value: AnyValue) -> Any:
+def python_value(value: Any) -> Any:
     """Turn a parsed AnyValue into Python; unknown kinds are None."""
     kind = value.WhichOneof("value")
     if kind is None:
@@ -96,6 +96,6 @@ _SCALARS: Final = frozenset(
 )
 
 
-def attributes_of(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+def attributes_of(pairs: Iterable[Any]) -> dict[str, Any]:
     """Turn parsed KeyValues into a dict; of duplicate keys the last wins."""
     return {pair.key: python_value(pair.value) for pair in pairs}

@@ -21,13 +21,10 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError, EncodeError
-from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from collector.decode.anyvalue import attributes_of, reader
+from collector.decode import scan
 from collector.decode.memo import Memo
-from collector.decode.sizes import Sizes, kept
+from collector.decode.recurring import ProtoCodec, resource_of, scope_name, shared_shape
 from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
     ATTRIBUTES_MAX,
@@ -41,16 +38,16 @@ from collector.decode.span import (
     Rejects,
     Resource,
     Span,
-    SpanEvent,
     id_fault,
     is_sampled,
     key_fault,
     name_fault,
 )
 
-__all__ = ["ProtoCodec", "decode"]
+__all__ = ["ProtoCodec", "decode", "decode_any"]
 
-ONE, MANY = False, True
+ONE: Final = False
+MANY: Final = True
 
 _VIEWS: Final = build(
     "offrails.otlp",
@@ -116,49 +113,8 @@ class _Form(NamedTuple):
     has_events: bool
 
 
-class ProtoCodec:
-    """Reads KeyValue and Event messages, up to a size."""
-
-    __slots__ = ("sizes", "value")
-
-    def __init__(self, sizes: Sizes | None = None) -> None:
-        self.sizes = sizes or Sizes()
-        self.value = reader(self.sizes)
-
-    def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
-        return shape
-
-    def is_large(self, raw: bytes) -> bool:
-        return len(raw) > self.sizes.bytes_max
-
-    def name(self, raw: bytes) -> Any:
-        known = _NAMES.entries.get(raw)
-        return known if known is not None else _NAMES.put(raw, self.value(raw))
-
-    def events(self, raw: Iterable[bytes]) -> list[SpanEvent]:
-        found = []
-        for blob in raw:
-            if self.is_large(blob):
-                self.sizes.note()
-            elif (event := _event(blob)) is not None:
-                found.append(event)
-        return found
-
-
-def _event(blob: bytes) -> SpanEvent | None:
-    try:
-        event = SpanMessage.Event.FromString(blob)
-    except DecodeError:
-        return None
-    return event.name, attributes_of(event.attributes), event.time_unix_nano
-
-
 _CODEC: Final = ProtoCodec()
 _FORMS: Final[Memo[_Form]] = Memo()
-_NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
-_SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
-_RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
-_SCOPES: Final[Memo[str]] = Memo()
 
 
 def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
@@ -170,6 +126,16 @@ def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
     Raises:
         Malformed: not an ExportTraceServiceRequest.
     """
+    batch = scan.decode(body, codec) if scan.COMPILED else None
+    return batch if batch is not None else decode_any(body, codec)
+
+
+def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
+    """The same by the protobuf runtime, whatever the body looks like: the reference.
+
+    Raises:
+        Malformed: not an ExportTraceServiceRequest.
+    """
     try:
         groups = zip(_parse_body(body).resources, _forms(body), strict=True)
     except (DecodeError, EncodeError) as error:
@@ -177,9 +143,9 @@ def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
     spans: list[Span] = []
     rejects = Rejects()
     for group, forms in groups:
-        resource = _resource(b"".join(group.resource), codec.sizes)
+        resource = resource_of(b"".join(group.resource), codec.sizes)
         for scope, scope_forms in zip(group.scopes, forms.scopes, strict=True):
-            name = _scope_name(b"".join(scope.scope))
+            name = scope_name(b"".join(scope.scope))
             forms_of = scope_forms.spans[:]
             _read_spans(scope.spans, forms_of, resource, name, spans, rejects, codec)
     return Batch(spans, rejects)
@@ -263,34 +229,7 @@ def _learn(cut: bytes) -> _Form:
         status=message.status.code,
         dropped=message.dropped,
         flags=message.flags,
-        shape=_shared("\0".join(keys).encode("utf-8"), keys),
+        shape=shared_shape(keys),
         has_events=bool(message.events),
     )
     return _FORMS.put(cut, form)
-
-
-def _shared(name: bytes, keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the one object for equal keys, so that comparing shapes is comparing pointers."""
-    known = _SHAPES.entries.get(name)
-    return known if known == keys else _SHAPES.put(name, keys)
-
-
-def _resource(blob: bytes, sizes: Sizes) -> Resource:
-    known = _RESOURCES.entries.get(blob)
-    if known is not None:
-        return known
-    try:
-        message = ResourceMessage.FromString(blob)
-    except DecodeError as error:
-        raise Malformed(f"resource: {error}") from error
-    return _RESOURCES.put(blob, Resource(kept(attributes_of(message.attributes), sizes.note)))
-
-
-def _scope_name(blob: bytes) -> str:
-    known = _SCOPES.entries.get(blob)
-    if known is not None:
-        return known
-    try:
-        return _SCOPES.put(blob, InstrumentationScope.FromString(blob).name)
-    except DecodeError as error:
-        raise Malformed(f"scope: {error}") from error

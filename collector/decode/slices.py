@@ -12,6 +12,7 @@ the slices together are at most a quarter larger than the whole.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -39,6 +40,10 @@ TAG_BYTES_MAX: Final = 5
 TAG_MAX: Final = 2**32 - 1
 FIRST: Final = (1 << 3) | BYTES
 SECOND: Final = (2 << 3) | BYTES
+TURN: Final = 0
+"""No tag: nothing but numbers and groups for a while."""
+LENGTH_BYTES: Final = 3
+"""Of a length that is read without looking further: below 2 MiB."""
 GROUP_DEPTH_MAX: Final = 100
 CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
 """A span with one attribute too many, and nothing else."""
@@ -51,7 +56,9 @@ def proto_slices(body: bytes) -> Iterator[bytes | None]:
         Malformed: the envelopes are cut off or no protobuf.
     """
     for tag, start, end in _fields(body, 0, len(body)):
-        if tag == FIRST:
+        if tag == TURN:
+            yield None
+        elif tag == FIRST:
             yield from _resource_slices(body, start, end)
 
 
@@ -59,14 +66,16 @@ def _resource_slices(body: bytes, start: int, end: int) -> Iterator[bytes | None
     """Requests with parts of one ResourceSpans."""
     head = yield from _head(body, start, end)
     most = max(SLICE_BYTES, REPEATED_SHARE * len(head))
-    run = _Run()
+    run = _Run(most)
     for tag, at, to in _fields(body, start, end):
+        if tag == TURN:
+            yield None
         for scope in _scope_slices(body, at, to, most) if tag == SECOND else ():
             if scope is None:
                 yield None
                 continue
             run.add(*scope)
-            if run.is_full(most):
+            if run.is_full:
                 yield _field(FIRST, head + run.take())
     # Where there is no scope at all, the resource is still to be checked.
     yield _field(FIRST, head + run.take())
@@ -77,14 +86,20 @@ def _scope_slices(
 ) -> Iterator[tuple[bytes, int] | None]:
     """One ScopeSpans as several, with their tags and the number of their spans."""
     head = yield from _head(body, start, end)
-    most = max(most, REPEATED_SHARE * len(head))
-    run = _Run()
-    for tag, at, to in _fields(body, start, end):
-        if tag == SECOND:
-            run.add(_field(SECOND, _item(body, at, to)))
-            if run.is_full(most):
-                count = run.count
-                yield _field(SECOND, head + run.take()), count
+    run = _Run(max(most, REPEATED_SHARE * len(head)))
+    at = start
+    while at < end:
+        to, count = _hop(body, at, end, run.room, run.parts)
+        if count:
+            run.add(body[at:to], count)
+        else:
+            tag, begin, to = yield from _next(body, at, end)
+            if tag == SECOND:
+                run.add(_field(SECOND, _item(body, begin, to)))
+        at = to
+        if run.is_full:
+            count = run.count
+            yield _field(SECOND, head + run.take()), count
     count = run.count
     yield _field(SECOND, head + run.take()), count
 
@@ -92,39 +107,103 @@ def _scope_slices(
 def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
     """The resource or the scope, wherever it stands: what occurs twice is merged, so joined."""
     found: list[bytes] = []
-    for count, (tag, at, to) in enumerate(_fields(body, start, end)):
-        if tag == FIRST:
-            found.append(body[at:to])
-        if count % TURN_FIELDS == TURN_FIELDS - 1:
+    seen = 0
+    at = start
+    while at < end:
+        to, count = _hop(body, at, end, end - at, TURN_FIELDS)
+        if not count:
+            tag, begin, to = yield from _next(body, at, end)
+            if tag == FIRST:
+                found.append(body[begin:to])
+        at = to
+        seen += count or 1
+        if seen >= TURN_FIELDS:
+            seen = 0
             yield None
     return _field(FIRST, b"".join(found))
+
+
+def _hop(body: bytes, at: int, end: int, room: int, most: int) -> tuple[int, int]:
+    """Go over spans as they usually follow each other; stop before anything else.
+
+    Args:
+        body: the request.
+        at: where a field begins.
+        end: of the scope.
+        room: bytes; the last span may go beyond it.
+        most: spans.
+
+    Returns:
+        Where the next field begins, and how many spans there were. They need not be looked at one
+        by one: each has a tag of one byte, ends within the scope, and is not large.
+    """
+    count = 0
+    stop = min(at + room, end - LENGTH_BYTES)
+    while at < stop and count < most and body[at] == SECOND:
+        length = body[at + 1]
+        to = at + 2
+        if length >= 0x80:
+            length += (body[to] << 7) - 0x80
+            if body[to] >= 0x80:
+                length += (body[to + 1] << 14) - 0x4000
+                if body[to + 1] >= 0x80:
+                    break
+                to += 1
+            to += 1
+        to += length
+        if to > end or length > LARGE_BYTES:
+            break
+        at = to
+        count += 1
+    return at, count
+
+
+def _next(body: bytes, at: int, end: int) -> Generator[None, None, tuple[int, int, int]]:
+    """The next field of bytes, whatever it is; where there is none, `TURN` and the end."""
+    for tag, begin, to in _fields(body, at, end):
+        if tag != TURN:
+            return tag, begin, to
+        yield None
+    return TURN, end, end
 
 
 def _item(body: bytes, start: int, end: int) -> bytes:
     """A span; in place of one with too many fields to be read, one that is refused for the same."""
     if end - start > LARGE_BYTES:
-        for count, _ in enumerate(_fields(body, start, end)):
-            if count > FIELDS_MAX:
-                return CROWDED
+        fields = (tag for tag, _, _ in _fields(body, start, end) if tag != TURN)
+        if next(islice(fields, FIELDS_MAX + 1, None), None) is not None:
+            return CROWDED
     return body[start:end]
 
 
 class _Run:
-    """What goes into the next slice."""
+    """What goes into the next slice, of about `most` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.count = 0
         """Spans in it; a scope without any counts as one."""
+        self._most = most
+        self._count_max = PARTS_MAX * most // SLICE_BYTES
         self._parts: list[bytes] = []
         self._size = 0
+
+    @property
+    def room(self) -> int:
+        return self._most - self._size
+
+    @property
+    def parts(self) -> int:
+        """How many more there may be."""
+        return self._count_max - self.count
+
+    @property
+    def is_full(self) -> bool:
+        return self._size >= self._most or self.count >= self._count_max
 
     def add(self, part: bytes, count: int = 1) -> None:
         self._parts.append(part)
         self._size += len(part)
         self.count += count or 1
-
-    def is_full(self, most: int) -> bool:
-        return self._size >= most or self.count >= PARTS_MAX * most // SLICE_BYTES
 
     def take(self) -> bytes:
         """All of it; the next slice begins."""
@@ -144,11 +223,13 @@ def _field(tag: int, content: bytes) -> bytes:
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Each field of a message: its tag (number and wire type), where its content begins and ends.
+    """Each field of bytes: its tag (number and wire type), where its content begins and ends.
 
-    Groups, which proto3 no longer has but parsers still skip, are left out.
+    Groups, which proto3 no longer has but parsers still skip, are left out, as are numbers; where
+    there are many of these, `TURN` says so now and then.
     """
     groups: list[int] = []
+    skipped = 0
     while at < end:
         tag, at = _varint(body, at, end, TAG_BYTES_MAX)
         kind = tag & 7
@@ -172,6 +253,10 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             raise _wrong("it is cut off")
         if kind == BYTES and not groups:
             yield tag, start, at
+            continue
+        skipped += 1
+        if skipped % TURN_FIELDS == 0:
+            yield TURN, at, at
     if groups:
         raise _wrong("a group does not end")
 

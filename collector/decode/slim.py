@@ -7,13 +7,15 @@ libraries register in the default pool.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
 
 __all__ = [
+    "BOOL",
     "BYTES",
+    "DOUBLE",
     "FIXED32",
     "FIXED64",
     "INT32",
@@ -21,54 +23,111 @@ __all__ = [
     "STRING",
     "UINT32",
     "Field",
+    "Messages",
     "build",
+    "file_descriptor",
 ]
 
-_Proto = descriptor_pb2.FieldDescriptorProto
+# FieldDescriptorProto.Type and Label, of descriptor.proto.
+DOUBLE: Final = 1
+INT64: Final = 3
+INT32: Final = 5
+FIXED64: Final = 6
+FIXED32: Final = 7
+BOOL: Final = 8
+STRING: Final = 9
+_MESSAGE: Final = 11
+BYTES: Final = 12
+UINT32: Final = 13
+_OPTIONAL: Final = 1
+_REPEATED: Final = 3
 
-BYTES: Final = _Proto.TYPE_BYTES
-FIXED32: Final = _Proto.TYPE_FIXED32
-FIXED64: Final = _Proto.TYPE_FIXED64
-INT32: Final = _Proto.TYPE_INT32
-INT64: Final = _Proto.TYPE_INT64
-STRING: Final = _Proto.TYPE_STRING
-UINT32: Final = _Proto.TYPE_UINT32
-
-Field = tuple[str, int, "_Proto.Type.ValueType | str", bool]
+Field = tuple[str, int, int | str, bool]
 """Name, number, type (a constant above, or the name of a message of the table), repeated."""
 
 
-def build(package: str, messages: Mapping[str, Sequence[Field]]) -> dict[str, Any]:
-    """Return message name -> class for a proto3 file holding `messages`."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name=f"{package}.proto", package=package, syntax="proto3"
-    )
+Messages = Mapping[str, Sequence[Field]]
+
+
+def build(
+    package: str, messages: Messages, choices: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return message name -> class for a proto3 file holding `messages`.
+
+    Args:
+        package: of the file.
+        messages: their fields by name.
+        choices: messages of which one field is set at most (`oneof`), and what that is called.
+    """
+    pool, class_of = _runtime()
+    pool.AddSerializedFile(file_descriptor(package, messages, choices or {}))
+    return {
+        name: class_of(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages
+    }
+
+
+def _runtime() -> tuple[Any, Callable[[Any], Any]]:
+    """A pool of descriptors, and what makes classes of them.
+
+    The public modules load the runtime's second implementation, in pure Python, beside the one
+    in C that does the work: 1.5 MB. So the latter is asked itself, where it can be.
+    """
+    try:
+        from google._upb._message import DescriptorPool, MessageMeta
+    except ImportError:
+        from google.protobuf import descriptor_pool, message_factory
+
+        return descriptor_pool.DescriptorPool(), message_factory.GetMessageClass
+
+    def class_of(descriptor: Any) -> Any:
+        return MessageMeta(
+            descriptor.name, (Message,), {"DESCRIPTOR": descriptor, "__module__": __name__}
+        )
+
+    return DescriptorPool(), class_of
+
+
+# --- descriptor.proto, written by hand: its own classes cost more memory than all we build ----------
+
+
+def file_descriptor(package: str, messages: Messages, choices: Mapping[str, str]) -> bytes:
+    """Return the serialised FileDescriptorProto of a proto3 file holding `messages`."""
+    parts = [_text(1, f"{package}.proto"), _text(2, package)]
     for name, fields in messages.items():
-        message = file.message_type.add(name=name)
-        for field in fields:
-            _add_field(message, package, *field)
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {name: _message_class(pool, f"{package}.{name}") for name in messages}
+        end = _number(9, 0) if name in choices else b""  # oneof_index
+        own = [_text(1, name), *(_bytes(2, _field(package, *field) + end) for field in fields)]
+        if name in choices:
+            own.append(_bytes(8, _text(1, choices[name])))
+        parts.append(_bytes(4, b"".join(own)))
+    return b"".join([*parts, _text(12, "proto3")])
 
 
-def _add_field(
-    message: descriptor_pb2.DescriptorProto,
-    package: str,
-    name: str,
-    number: int,
-    kind: _Proto.Type.ValueType | str,
-    repeated: bool,
-) -> None:
-    field = message.field.add(name=name, number=number)
-    field.label = _Proto.LABEL_REPEATED if repeated else _Proto.LABEL_OPTIONAL
+def _field(package: str, name: str, number: int, kind: int | str, repeated: bool) -> bytes:
+    """A FieldDescriptorProto."""
+    found = [_text(1, name), _number(3, number)]
+    found.append(_number(4, _REPEATED if repeated else _OPTIONAL))
     if isinstance(kind, str):
-        field.type = _Proto.TYPE_MESSAGE
-        field.type_name = f".{package}.{kind}"
+        found += [_number(5, _MESSAGE), _text(6, f".{package}.{kind}")]
     else:
-        field.type = kind
+        found.append(_number(5, kind))
+    return b"".join(found)
 
 
-def _message_class(pool: descriptor_pool.DescriptorPool, name: str) -> Any:
-    descriptor = pool.FindMessageTypeByName(name)  # type: ignore[no-untyped-call,unused-ignore]
-    return message_factory.GetMessageClass(descriptor)
+def _text(number: int, value: str) -> bytes:
+    return _bytes(number, value.encode())
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])

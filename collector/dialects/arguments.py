@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -38,7 +38,7 @@ class _Unreadable:
         return "UNREADABLE"
 
 
-UNREADABLE = _Unreadable()
+UNREADABLE: Final = _Unreadable()
 
 
 class Bare(NamedTuple):
@@ -57,18 +57,20 @@ class Carried(NamedTuple):
 Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
 Unwrap = Callable[[Any], Arguments]
 
-REDACTED = "__REDACTED__"
+REDACTED: Final = "__REDACTED__"
 """What OpenInference writes in place of content that is switched off."""
 
-_CALL_FORM = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_decode: Final = msgspec.json.decode
+
+_CALL_FORM: Final = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def parsed(value: Any) -> Any:
     """A JSON text as its value; anything else as it is; UNREADABLE where the JSON is broken."""
-    if not isinstance(value, str | bytes):
+    if not isinstance(value, (str, bytes)):
         return value
     try:
-        return msgspec.json.decode(value)
+        return _decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _parsed_leniently(value)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from collector.dialects.arguments import Unwrap, mapping
 
 __all__ = ["NOT_A_TOOL", "Dialect", "Source"]
 
-NOT_A_TOOL = frozenset(
+NOT_A_TOOL: Final = frozenset(
     {
         "chat",
         "create_agent",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.agno import AGNO
@@ -62,7 +62,7 @@ from collector.dialects.wrappers import WRAPPERS
 
 __all__ = ["AGENT_KEYS", "DIALECTS", "SESSION_KEYS", "Fields", "Guard", "Plan", "Plans", "fits"]
 
-DIALECTS: tuple[Dialect, ...] = (
+DIALECTS: Final[tuple[Dialect, ...]] = (
     # Frameworks, known by their scope.
     PYDANTIC_AI,
     OPENAI_AGENTS_TRACELOOP,
@@ -101,23 +101,26 @@ DIALECTS: tuple[Dialect, ...] = (
 )
 """In order of preference, for spans that speak several: the more specific first."""
 
-_SCOPES = tuple(sorted({scope for dialect in DIALECTS for scope in dialect.scopes}))
+_SCOPES: Final = tuple(sorted({scope for dialect in DIALECTS for scope in dialect.scopes}))
 
-PENDING = "pending_span"
-PENDING_KEY = "logfire.span_type"
-PENDING_PARENT_KEY = "logfire.pending_parent_id"
-ERROR_KEY = "error.type"
+PENDING: Final = "pending_span"
+PENDING_KEY: Final = "logfire.span_type"
+PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
+ERROR_KEY: Final = "error.type"
 
-SHAPES_MAX = 4_096
+SHAPES_MAX: Final = 1_024
 """A handful of shapes make up an agent's traffic; hostile ones may only empty the cache."""
 
-VARIANTS_MAX = 64
+SCOPES_MAX: Final = 16
+"""Scopes and kinds of one shape; more are read anew."""
+
+VARIANTS_MAX: Final = 64
 """Plans of one shape; spans with other guarded values are settled each time anew."""
 
-MARK_MAX = 512
+MARK_MAX: Final = 512
 """Longer guarded values are an attack, or a mistake: they are not remembered."""
 
-KEYS_MAX = 4_096
+KEYS_MAX: Final = 4_096
 """Spans with more attributes than this are not looked at: no agent writes so many."""
 
 
@@ -205,6 +208,8 @@ class _Sieve(NamedTuple):
 
     shape: tuple[str, ...]
     """Kept, so that no other shape can have its identity."""
+    scope: str
+    kind: int
     guarded: tuple[int, ...]
     mark: Callable[[Sequence[Any]], Any]
     """Takes the guarded values out of a span's."""
@@ -238,7 +243,7 @@ class Plans:
         self._session_keys = tuple(session_keys)
         self._agent_keys = tuple(agent_keys)
         self._extra_keys = frozenset(extra_keys)
-        self._sieves: dict[tuple[int, str, int], _Sieve] = {}
+        self._sieves: dict[int, list[_Sieve]] = {}
         """By the identity of the shape, which spans of equal keys share while it is remembered."""
 
     def of(self, span: Span) -> Plan:
@@ -246,12 +251,7 @@ class Plans:
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
-        shape = (id(span.shape), span.scope, span.kind)
-        sieve = self._sieves.get(shape)
-        if sieve is None:
-            if len(self._sieves) >= SHAPES_MAX:
-                self._sieves.clear()
-            sieve = self._sieves[shape] = self._make(span)
+        sieve = self._sieve(span)
         mark = sieve.mark(span.values)
         try:
             found = sieve.plans.get(mark)
@@ -263,6 +263,21 @@ class Plans:
             if len(sieve.plans) < VARIANTS_MAX and _is_short(mark):
                 sieve.plans[mark] = found
         return found
+
+    def _sieve(self, span: Span) -> _Sieve:
+        """The one for a span's shape, scope and kind; of one shape there are few."""
+        shape, scope, kind = span.shape, span.scope, span.kind
+        known = self._sieves.get(id(shape))
+        for sieve in known or ():
+            if sieve.kind == kind and sieve.scope == scope:
+                return sieve
+        if known is None or len(known) >= SCOPES_MAX:
+            if len(self._sieves) >= SHAPES_MAX:
+                self._sieves.clear()
+            known = self._sieves[id(shape)] = []
+        sieve = self._make(span)
+        known.append(sieve)
+        return sieve
 
     def bind_on(self, extra_keys: Iterable[str]) -> None:
         """Other specs are loaded: their match rules ask for these keys."""
@@ -300,9 +315,8 @@ class Plans:
         )
         parts = _Open(plan, stops, place.get(PENDING_KEY))
         guarded = _guarded(parts)
-        return _Sieve(
-            span.shape, guarded, itemgetter(*guarded) if guarded else _unmarked, parts, {}
-        )
+        mark = itemgetter(*guarded) if guarded else _unmarked
+        return _Sieve(span.shape, span.scope, span.kind, guarded, mark, parts, {})
 
 
 def _speaks(keys: Iterable[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 __all__ = [
     "AGENT_KEYS",
@@ -16,7 +17,7 @@ __all__ = [
     "AgentSpan",
 ]
 
-SESSION_KEYS = (
+SESSION_KEYS: Final = (
     "gen_ai.conversation.id",
     "session.id",
     "traceloop.association.properties.session_id",
@@ -47,7 +48,7 @@ SESSION_KEYS = (
 Not here: `langsmith.trace.session_name` is a project, `mcp.session.id` differs per request.
 """
 
-AGENT_KEYS = (
+AGENT_KEYS: Final = (
     "gen_ai.agent.name",
     "agent.name",
     "traceloop.association.properties.lc_agent_name",
@@ -55,10 +56,10 @@ AGENT_KEYS = (
     "ai.telemetry.functionId",
 )
 
-NO_AGENT = frozenset({"", "OpenAI Agent"})
+NO_AGENT: Final = frozenset({"", "OpenAI Agent"})
 """Names that name nobody: OpenTelemetry's instrumentation writes this one on every tool span."""
 
-METADATA_SCOPES = ("openinference.instrumentation.langchain",)
+METADATA_SCOPES: Final = ("openinference.instrumentation.langchain",)
 """Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
 
 
@@ -71,9 +72,9 @@ class AgentSpan:
     values: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-_AGENT = {"openinference.span.kind": frozenset({"AGENT"})}
+_AGENT: Final = {"openinference.span.kind": frozenset({"AGENT"})}
 
-AGENT_SPANS = (
+AGENT_SPANS: Final = (
     AgentSpan(
         "(?:invoke_agent|create_agent) (?P<agent>.+)",
         values={"gen_ai.operation.name": frozenset({"invoke_agent", "create_agent"})},
@@ -100,7 +101,7 @@ AGENT_SPANS = (
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
 
-CONVENTIONS = (
+CONVENTIONS: Final = (
     "ai.",
     "gcp.vertex.agent.",
     "gen_ai.",
@@ -113,7 +114,7 @@ CONVENTIONS = (
 )
 """How keys begin that only spans of agents have: one that has none speaks no dialect."""
 
-STOPS: Mapping[str, frozenset[str]] = {
+STOPS: Final[Mapping[str, frozenset[str]]] = {
     "gen_ai.operation.name": frozenset(
         {"chat", "generate_content", "text_completion", "invoke_agent", "invoke_workflow"}
     ),

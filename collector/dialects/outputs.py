@@ -6,15 +6,22 @@ The whole history is repeated in each input, so only outputs tell what is new.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from collector.decode.span import Span
+from collector.dialects import brief
 from collector.dialects.arguments import Bare, Carried, mapping, parsed
 from collector.dialects.base import NOT_A_TOOL
 
 __all__ = ["Outputs", "Requested", "outputs_of", "requested"]
+
+
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
 
 
 class Requested(NamedTuple):
@@ -40,22 +47,27 @@ class Outputs:
     inputs: tuple[int, ...]
     """Where ids of answered requests may be."""
 
+    @property
+    def alone(self) -> bool:
+        """True where `listed` is the only place, if there is one."""
+        return not self.flat and self.plain is None
 
-_FLAT = re.compile(
+
+_FLAT: Final = re.compile(
     r"(llm\.output_messages\.\d+\.message\.tool_calls\.\d+\.tool_call\."
     r"|gen_ai\.completion\.\d+\.tool_calls\.\d+\.)(id|name|arguments|function\.name|function\.arguments)"
 )
-_INPUT = re.compile(
+_INPUT: Final = re.compile(
     r"llm\.input_messages\.\d+\.message\.tool_call_id|gen_ai\.prompt\.\d+\.tool_call_id"
     r"|gen_ai\.input\.messages|input\.value|ai\.prompt\.messages"
 )
-_GUARDS: Mapping[str, frozenset[str]] = {
+_GUARDS: Final[Mapping[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
     "traceloop.span.kind": frozenset({"llm"}),
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
 }
-_MANY = 256
+_MANY: Final = 256
 """More requests in one output are not read: no model makes so many."""
 
 
@@ -82,30 +94,47 @@ def _flat(place: Mapping[str, int]) -> Iterator[tuple[int | None, int, int | Non
             yield parts.get("id"), parts["name"], parts.get("arguments")
 
 
-def requested(span: Span, outputs: Outputs) -> list[Requested]:
-    """The tool calls that the model asked for in this span."""
-    found = [
-        _request(
-            span.attribute(name),
-            None if arguments is None else span.attribute(arguments),
-            None if call_id is None else span.attribute(call_id),
-            absent={},
-        )
-        for call_id, name, arguments in outputs.flat
-    ]
-    if outputs.listed is not None and not found and _may_ask(span.values[outputs.listed]):
-        found += _parts(span.attribute(outputs.listed))
+def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list[Requested]:
+    """The tool calls that the model asked for in this span.
+
+    Args:
+        span: of a model.
+        outputs: where they are in it.
+        names_only: leaves out the arguments.
+    """
+    listed = outputs.listed
+    if listed is not None and outputs.alone and not _may_ask(span.values[listed]):
+        return []  # most turns of a model ask for nothing
+    found = _flattened(span, outputs, names_only=names_only)
+    if listed is not None and not found and _may_ask(span.values[listed]):
+        found += _parts(span.codec.value(span.values[listed]), names_only=names_only)
     if outputs.plain is not None and not found:
-        found += _items(span.attribute(outputs.plain))
+        found += _items(span.codec.value(span.values[outputs.plain]))
     return [each for each in found if each is not None][:_MANY]
+
+
+def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
+    """Requests that have attributes of their own."""
+    value, values = span.codec.value, span.values
+    found: list[Requested | None] = []
+    for call_id, name, arguments in outputs.flat:
+        given = None if arguments is None or names_only else value(values[arguments])
+        id_ = None if call_id is None else value(values[call_id])
+        found.append(_request(span.codec.name(values[name]), given, id_, absent={}))
+    return found
 
 
 def _may_ask(raw: Any) -> bool:
     """False where a value as it came on the wire cannot hold a request, which has a name."""
-    return b"name" in raw if type(raw) is bytes else True
+    return raw.find(b"name") >= 0 if type(raw) is bytes else True
 
 
-def _parts(value: Any) -> list[Requested | None]:
+def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
+    if names_only and type(value) is str:
+        try:
+            return _named(brief.messages(value))
+        except (msgspec.DecodeError, RecursionError):
+            pass  # it is written otherwise, and may be read all the same
     messages = parsed(value)
     if not isinstance(messages, list):
         return []
@@ -115,6 +144,15 @@ def _parts(value: Any) -> list[Requested | None]:
         if isinstance(message, dict) and isinstance(message.get("parts"), list)
         for part in message["parts"]
         if isinstance(part, dict) and part.get("type") == "tool_call"
+    ]
+
+
+def _named(messages: Iterable[brief.Message]) -> list[Requested | None]:
+    return [
+        _request(part.name, None, part.id)
+        for message in messages
+        for part in message.parts
+        if part.type == "tool_call"
     ]
 
 
@@ -138,4 +176,6 @@ def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Req
     found = absent if arguments is None else mapping(arguments)
     if isinstance(found, Carried | Bare) or not isinstance(found, dict):
         found = None
-    return Requested(name, found, call_id if isinstance(call_id, str) else "")
+    id_ = call_id if isinstance(call_id, str) else ""
+    request: Requested = _new(Requested, (name, found, id_))
+    return request

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from collector.decode.span import Span
+from collector.dialects import brief
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.choose import Fields, Plan, fits
 from collector.dialects.names import NO_AGENT
@@ -22,42 +25,65 @@ __all__ = [
     "wrapped_by",
 ]
 
-_new: Any = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
+STATUS_ERROR: Final = 2
 
-STATUS_ERROR = 2
-
-NAME_MAX = 1_024
+NAME_MAX: Final = 1_024
 """Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
 is the agent's, so it is hostile."""
 
-RESULT_MAX = 256 * 1024
+RESULT_MAX: Final = 256 * 1024
 """Longer results are not searched for `is_error`."""
 
-_IS_ERROR = '"is_error"'
+_IS_ERROR: Final = '"is_error"'
 
 
-class Reading(NamedTuple):
+class Reading:
     """A span read as a tool call."""
 
-    dialect: str
-    tool: str
-    arguments: Mapping[str, Any] | None
-    """None where they are not on the wire or cannot be read."""
-    bare: Bare | None
-    """Arguments that have lost their names."""
-    unreadable: str
-    """Why they cannot be read, as the coverage's reason; "" where they can, or are not there."""
-    call_id: str
-    """The id the model gave the call."""
-    request_id: str
-    """An id of transport."""
-    error: bool
-    control: bool
-    switch: str
+    __slots__ = (
+        "arguments",
+        "bare",
+        "call_id",
+        "control",
+        "dialect",
+        "error",
+        "request_id",
+        "switch",
+        "tool",
+        "unreadable",
+    )
+
+    def __init__(
+        self,
+        dialect: str,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        bare: Bare | None,
+        unreadable: str,
+        call_id: str,
+        request_id: str,
+        error: bool,
+        control: bool,
+        switch: str,
+    ) -> None:
+        self.dialect = dialect
+        self.tool = tool
+        self.arguments = arguments
+        """None where they are not on the wire or cannot be read."""
+        self.bare = bare
+        """Arguments that have lost their names."""
+        self.unreadable = unreadable
+        """Why they cannot be read, as the coverage's reason; "" where they can, or are not there."""
+        self.call_id = call_id
+        """The id the model gave the call."""
+        self.request_id = request_id
+        """An id of transport."""
+        self.error = error
+        self.control = control
+        self.switch = switch
 
 
-TOO_LONG = Reading("", "", None, None, "", "", "", False, False, "")
+TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
 """Stands for a call whose tool's name is over the bound. Cut, it could be another tool's."""
 
 
@@ -97,24 +123,20 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if not fields.plain:
         error = error or _failed(span, fields)
         control = control or _is_marked(span, fields)
-    reading: Reading = _new(
-        Reading,
-        (
-            dialect.name,
-            tool,
-            arguments if type(arguments) is dict else None,
-            arguments if type(arguments) is Bare else None,
-            _why_unread(span, fields, arguments)
-            if arguments is None or arguments is UNREADABLE
-            else "",
-            call_id,
-            _id(span, fields.request_id) if fields.request_id is not None else "",
-            error,
-            control,
-            dialect.switch,
-        ),
+    return Reading(
+        dialect.name,
+        tool,
+        arguments if type(arguments) is dict else None,
+        arguments if type(arguments) is Bare else None,
+        _why_unread(span, fields, arguments)
+        if arguments is None or arguments is UNREADABLE
+        else "",
+        call_id,
+        _id(span, fields.request_id) if fields.request_id is not None else "",
+        error,
+        control,
+        dialect.switch,
     )
-    return reading
 
 
 def _named(span: Span, fields: Fields) -> str | None:
@@ -225,7 +247,10 @@ def _name(span: Span, index: int | None) -> str:
 def _metadata_agent(value: Any) -> str:
     if not isinstance(value, str) or "lc_agent_name" not in value:
         return ""
-    found = parsed(value)
+    try:
+        return brief.metadata(value).lc_agent_name
+    except (msgspec.DecodeError, RecursionError):
+        found = parsed(value)  # it is written otherwise, and may be read all the same
     name = found.get("lc_agent_name") if isinstance(found, dict) else ""
     return name if isinstance(name, str) else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from collector.dialects.arguments import parsed
 
@@ -37,7 +37,7 @@ class Wrapper:
     source: str = ""
 
 
-WRAPPERS = (
+WRAPPERS: Final = (
     Wrapper(
         scopes=("openinference.instrumentation.langchain",),
         span_name=".*",
@@ -55,7 +55,7 @@ WRAPPERS = (
     ),
 )
 
-TEXT_MAX = 256 * 1024
+TEXT_MAX: Final = 256 * 1024
 """Longer lists are not read: they hold a conversation, not a call."""
 
 

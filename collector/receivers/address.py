@@ -85,7 +85,9 @@ def _bind_tcp(address: Address) -> socket.socket:
     if not host and socket.has_dualstack_ipv6():
         family = socket.AF_INET6
     elif host:
-        found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
+        # As bytes where it can be: for a text Python loads the tables of international names.
+        name = host.encode() if host.isascii() else host
+        found = socket.getaddrinfo(name, address.port, type=socket.SOCK_STREAM)
         # "localhost" is often both; senders try 127.0.0.1 if not both.
         family = min((entry[0] for entry in found), key=lambda item: item != socket.AF_INET)
     bound = socket.socket(family, socket.SOCK_STREAM)

@@ -7,7 +7,6 @@ away unread; what is let in is answered, so a sender never loses what it was tol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from collector.receivers.shares import Account, Shares
@@ -64,9 +63,8 @@ class Door:
         """
         return None if self._tokens is None else self._tokens.sender(authorization)
 
-    @contextmanager
-    def enter(self, sender: str | None = None) -> Iterator[Ticket]:
-        """Take part in what is in flight until the block ends.
+    def enter(self, sender: str | None = None) -> Ticket:
+        """Take part in what is in flight, until the ticket is given back.
 
         Args:
             sender: the name of the token; None where no token is asked for.
@@ -82,12 +80,7 @@ class Door:
             account = self._shares.of(sender)
             account.enter()
         self.requests += 1
-        ticket = Ticket(self, account)
-        try:
-            yield ticket
-        finally:
-            self.requests -= 1
-            ticket.release()
+        return Ticket(self, account)
 
     def families(self) -> Iterator[Family]:
         """How full it is, as metrics."""
@@ -101,7 +94,7 @@ class Door:
 
 
 class Ticket:
-    """One request that was let in, and the bytes it holds."""
+    """One request that was let in, and the bytes it holds. Left once, by `leave` or as a context."""
 
     __slots__ = ("_account", "_door", "bytes")
 
@@ -109,6 +102,17 @@ class Ticket:
         self._door = door
         self._account = account
         self.bytes = 0
+
+    def __enter__(self) -> Ticket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """It is answered."""
+        self._door.requests -= 1
+        self.release()
 
     def grow(self, count: int) -> None:
         """Hold so many bytes more.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Final
-
-import zstandard
+from typing import Any, Final
 
 from collector.receivers.status import Outcome, Refusal
 
@@ -38,11 +36,11 @@ def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
     if len(names) > 1 or names[0] not in _CODINGS:
         message = f"Content-Encoding {coding[:80]!r} is not supported; use {ACCEPTED}"
         raise Refusal(Outcome.UNSUPPORTED_MEDIA, message)
+    if names[0] == "zstd":
+        return _inflate_zstd(body, bytes_max)
     try:
-        if names[0] == "zstd":
-            return _inflate_zstd(body, bytes_max)
         return _inflate(body, names[0], bytes_max)
-    except (zlib.error, zstandard.ZstdError) as error:
+    except zlib.error as error:
         raise Refusal(Outcome.MALFORMED, f"the body is not {names[0]}: {error}") from error
 
 
@@ -76,6 +74,15 @@ def _inflate(body: bytes, name: str, bytes_max: int) -> bytes:
 
 
 def _inflate_zstd(body: bytes, bytes_max: int) -> bytes:
+    import zstandard  # loaded with the first such body: most senders know gzip alone
+
+    try:
+        return _inflate_frames(zstandard, body, bytes_max)
+    except zstandard.ZstdError as error:
+        raise Refusal(Outcome.MALFORMED, f"the body is not zstd: {error}") from error
+
+
+def _inflate_frames(zstandard: Any, body: bytes, bytes_max: int) -> bytes:
     """Inflate frame after frame (RFC 8878 3.1: they may follow each other)."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     pieces: list[bytes] = []

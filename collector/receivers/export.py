@@ -10,28 +10,27 @@ others are served.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
-import structlog
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceResponse,
-)
 
 from collector.decode import otlp_json, otlp_proto
+from collector.decode.messages import PartialSuccess, TraceResponse
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
 from collector.decode.span import Batch, Malformed, Rejects, Span
+from collector.logs import log
 from collector.receivers.gate import Gate
 from collector.receivers.senders import Stamps
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
 
 __all__ = [
+    "TAKEN",
     "Answer",
     "Consume",
     "Encoding",
@@ -52,8 +51,10 @@ not take. It may raise `Refusal` before it has judged any."""
 Record = Callable[[bytes, Encoding], None]
 
 SECOND_NS: Final = 1_000_000_000
+TURN_SECONDS: Final = 0.001
+"""Of work on a large request, before others get their turn."""
 TURN_SPANS: Final = 32
-"""Of a large request, judged before others get their turn: a millisecond."""
+"""Of a large request, judged before looking at the clock: a part of a turn."""
 KEPT_SPANS: Final = 20_000
 """Of a large request, kept from the first reading to the second; the rest is decoded again, so
 that memory stays within a few times the request."""
@@ -76,6 +77,21 @@ class Answer(NamedTuple):
 
     rejected: int = 0
     message: str = ""
+
+
+class _Turn:
+    """Says when it is the others' turn; the loop goes round once for each, which costs more."""
+
+    def __init__(self) -> None:
+        self._ends = time.perf_counter() + TURN_SECONDS
+
+    def is_over(self) -> bool:
+        """True once a turn."""
+        now = time.perf_counter()
+        if now < self._ends:
+            return False
+        self._ends = now + TURN_SECONDS
+        return True
 
 
 class Export:
@@ -104,7 +120,7 @@ class Export:
         self._consume = consume
         self._record = record
         self._clock = clock
-        self._log = structlog.get_logger("collector.receivers.export")
+        self._log = log
         self._logged_ns: dict[str, int] = {}
         sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
         self._decoders: dict[Encoding, Callable[[bytes], Batch]] = {
@@ -130,6 +146,21 @@ class Export:
         """
         if len(body) > LARGE_BYTES:
             return await self._take_slices(signal, body, encoding, transport, sender)
+        return self.take_now(signal, body, encoding, transport, sender)
+
+    def take_now(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None = None,
+    ) -> Answer:
+        """Take a body that is not large; see `traces`, `metrics` and `logs`.
+
+        Raises:
+            Refusal: as they do.
+        """
         if signal == "traces":
             return self.traces(body, encoding, transport, sender)
         return self._accept(signal, body, encoding, transport)
@@ -174,17 +205,24 @@ class Export:
         if signal != "traces":
             return await self._accept_slices(signal, body, encoding)
         kept: list[Batch] = []
-        held = 0
+        held = count = 0
+        turn = _Turn()
         for place, piece in _slices(body, encoding):
             if piece is not None:
+                count += 1
                 batch = self._decoded(piece, encoding, place)
                 if held <= KEPT_SPANS:
                     kept.append(batch)
                     held += len(batch.spans)
-            await asyncio.sleep(0)
+            if turn.is_over():
+                await asyncio.sleep(0)
+        again = _slices(body, encoding)
+        if len(kept) == count and self._record is None:
+            again = iter([("", b"")] * count)
+        await asyncio.sleep(0)  # others, before the work begins that must come to its end
         # A sender that goes away in the middle does not leave half of its request judged.
         task = asyncio.create_task(
-            self._judge_slices(body, kept, now_ns, encoding, transport, sender)
+            self._judge_slices(again, kept, now_ns, encoding, transport, sender)
         )
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
@@ -194,39 +232,52 @@ class Export:
 
     async def _judge_slices(
         self,
-        body: bytes,
+        slices: Iterator[tuple[str, bytes | None]],
         kept: list[Batch],
         now_ns: int,
         encoding: Encoding,
         transport: str,
         sender: str | None,
     ) -> Rejects:
-        """The second reading: nothing of the request is faulty, and all of it is judged."""
+        """The second reading: nothing of the request is faulty, and all of it is judged.
+
+        Args:
+            slices: of the body; empty ones where all of them are kept.
+            kept: the first of them, decoded.
+            now_ns: receipt.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the token.
+        """
         rejects = Rejects()
         kept.reverse()
-        for place, piece in _slices(body, encoding):
-            if piece is None:
+        turn = _Turn()
+        for place, piece in slices:
+            if piece is not None:
+                batch = kept.pop() if kept else self._decoded(piece, encoding, place)
+                rejects.join(batch.rejects)
+                for at in range(0, len(batch.spans), TURN_SPANS):
+                    part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                    rejects.join(self._judge(part, now_ns, transport, sender))
+                    if turn.is_over():
+                        await asyncio.sleep(0)
+                if self._record is not None and batch.spans:
+                    self._record(piece, encoding)
+            if turn.is_over():
                 await asyncio.sleep(0)
-                continue
-            batch = kept.pop() if kept else self._decoded(piece, encoding, place)
-            rejects.join(batch.rejects)
-            for at in range(0, len(batch.spans), TURN_SPANS):
-                turn = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
-                rejects.join(self._judge(turn, now_ns, transport, sender))
-                await asyncio.sleep(0)
-            if self._record is not None and batch.spans:
-                self._record(piece, encoding)
         return rejects
 
     async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
         if encoding == "json":
             _check_json(signal, body, otlp_json.check_object)
-            return Answer()
+            return TAKEN
+        turn = _Turn()
         for _, piece in _slices(body, encoding):
             if piece is not None:
                 _check_proto(signal, piece)
-            await asyncio.sleep(0)
-        return Answer()
+            if turn.is_over():
+                await asyncio.sleep(0)
+        return TAKEN
 
     # --- what both have in common ---------------------------------------------------------------
 
@@ -254,7 +305,7 @@ class Export:
 
     def _answer(self, rejects: Rejects, transport: str) -> Answer:
         if not rejects.reasons:
-            return _TAKEN
+            return TAKEN
         for reason, count in rejects.reasons.items():
             self.stats.count("spans_rejected", reason, by=count)
         self.stats.span(transport, "rejected", rejects.count)
@@ -286,7 +337,7 @@ class Export:
             _check_json(signal, body, otlp_json.json_object)
         else:
             _check_proto(signal, body)
-        return Answer()
+        return TAKEN
 
     def _admit(self, body: bytes, transport: str) -> None:
         self.stats.received(transport, len(body))
@@ -302,19 +353,22 @@ class Export:
             raise
         except Exception as error:
             self.stats.drop("internal_error", len(spans))
-            self._report(error, now_ns)
-            raise Refusal(Outcome.INTERNAL, "internal error; see the receiver's log") from error
+            raise self.fault(error) from error
 
-    def _report(self, error: Exception, now_ns: int) -> None:
+    def fault(self, error: Exception) -> Refusal:
+        """An error of ours: counted, logged, and what the sender is told."""
         name = type(error).__name__
+        now_ns = self._clock()
         self.stats.count("internal_errors", name)
         logged_ns = self._logged_ns.get(name)
         if logged_ns is None or now_ns - logged_ns >= ERROR_LOG_NS:
             self._logged_ns[name] = now_ns
             self._log.error("spans could not be processed", error=name, exc_info=error)
+        return Refusal(Outcome.INTERNAL, "internal error; see the receiver's log")
 
 
-_TAKEN: Final = Answer()
+TAKEN: Final = Answer()
+"""In full."""
 
 
 def _slices(body: bytes, encoding: Encoding) -> Iterator[tuple[str, bytes | None]]:
@@ -337,10 +391,9 @@ def proto_answer(answer: Answer) -> bytes:
     """
     if not answer.rejected and not answer.message:
         return b""
-    partial = ExportTracePartialSuccess(
-        rejected_spans=answer.rejected, error_message=answer.message
-    )
-    return ExportTraceServiceResponse(partial_success=partial).SerializeToString()
+    partial = PartialSuccess(rejected_spans=answer.rejected, error_message=answer.message)
+    found: bytes = TraceResponse(partial_success=partial).SerializeToString()
+    return found
 
 
 def _check_json(signal: Signal, body: bytes, check: Callable[[bytes], object]) -> None:

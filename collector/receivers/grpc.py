@@ -1,49 +1,50 @@
-"""OTLP/gRPC: the three collector services on one grpc.aio server, and the health service.
+"""OTLP/gRPC: the three collector services and the health service, on HTTP/2 connections of ours.
 
-Requests arrive as raw bytes: faster than generated deserialisers, and malformed ones can be
-answered as the specification wants. Compression, size limits and unknown methods are grpcio's.
-A call is served before its message is read (as a stream of one, which is the same on the wire), so
-that who may not send, or comes while there is no room, is refused without holding its bytes.
+A message is taken where its last byte arrives and answered with one write. Who may not send, or
+comes while there is no room, is refused by the head of the call, without its bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+import base64
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 
+from collector.decode.slices import LARGE_BYTES
 from collector.decode.slim import INT32, STRING, build
-from collector.receivers.address import Address, bind, claim_path, parse_address
-from collector.receivers.door import HEAD_SECONDS, Door
-from collector.receivers.export import Answer, Export, Signal, proto_answer
+from collector.receivers.crowd import Bounds, Crowd
+from collector.receivers.door import Door, Ticket
+from collector.receivers.encodings import inflate
+from collector.receivers.export import Export, Signal, proto_answer
+from collector.receivers.hpack import Header, literal
+from collector.receivers.http2 import Http2, Keeping, Stream
+from collector.receivers.listener import Listener
 from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
-from collector.receivers.tls import Certificates, Material
+from collector.receivers.tls import Certificates
 
-__all__ = ["Connections", "GrpcReceiver"]
-
-if TYPE_CHECKING:
-    _Handler = grpc.GenericRpcHandler[Any, Any]
-else:
-    _Handler = grpc.GenericRpcHandler
+__all__ = ["GrpcReceiver"]
 
 _PACKAGE: Final = "opentelemetry.proto.collector"
-SERVICES: Final[dict[str, Signal]] = {
+SERVICES: Final[Mapping[str, Signal]] = {
     f"{_PACKAGE}.trace.v1.TraceService": "traces",
     f"{_PACKAGE}.metrics.v1.MetricsService": "metrics",
     f"{_PACKAGE}.logs.v1.LogsService": "logs",
 }
-HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
+EXPORTS: Final[Mapping[bytes, Signal]] = {
+    f"/{service}/Export".encode(): signal for service, signal in SERVICES.items()
+}
+HEALTH_CHECK: Final = b"/grpc.health.v1.Health/Check"
 TRANSPORT: Final = "grpc"
-DETAILS_KEY: Final = "grpc-status-details-bin"
-CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+CANCELLED: Final = "CANCELLED"
+PREFIX_BYTES: Final = 5
+"""Of a message: whether it is compressed, and its length."""
+INLINE_BYTES_MAX: Final = 8 << 10
+"""Compressed messages up to this are inflated at once: a thread would take longer."""
+CODINGS: Final = frozenset((b"", b"identity", b"gzip", b"deflate", b"zstd"))
 
 _HEALTH: Final = build(
     "offrails.health",
@@ -55,55 +56,54 @@ _HEALTH: Final = build(
 SERVING: Final = 1
 NOT_SERVING: Final = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """How connections are kept; times in seconds, None: as gRPC does it by itself."""
-
-    most: int = 16_384
-    """Open at once."""
-    handshake: float = HEAD_SECONDS
-    """Until a connection has shown that it speaks gRPC."""
-    ping_interval: float | None = None
-    """We ask a silent client so often whether it is there."""
-    ping_timeout: float | None = None
-    """It has so long to answer."""
-    ping_interval_min: float | None = None
-    """A client that asks more often is sent away."""
-    idle_max: float | None = None
-    age_max: float | None = None
-    """After it a client is asked to connect anew, so that load spreads over new replicas."""
-    age_grace: float | None = None
-
-    def options(self) -> list[tuple[str, int]]:
-        """As options of a gRPC server."""
-        found = [("grpc.max_allowed_incoming_connections", self.most)]
-        times = {
-            "grpc.server_handshake_timeout_ms": self.handshake,
-            "grpc.keepalive_time_ms": self.ping_interval,
-            "grpc.keepalive_timeout_ms": self.ping_timeout,
-            "grpc.http2.min_recv_ping_interval_without_data_ms": self.ping_interval_min,
-            "grpc.max_connection_idle_ms": self.idle_max,
-            "grpc.max_connection_age_ms": self.age_max,
-            "grpc.max_connection_age_grace_ms": self.age_grace,
-        }
-        set_ones = ((name, seconds) for name, seconds in times.items() if seconds is not None)
-        found += [(name, int(seconds * 1000)) for name, seconds in set_ones]
-        return found
+# Names by their index in HPACK's static table: :status 200, and content-type as a literal.
+OK_HEAD: Final = b"\x88" + b"\x0f\x10\x10application/grpc"
+GRPC_HEAD: Final = (
+    OK_HEAD
+    + literal(b"grpc-encoding", b"identity")
+    + literal(b"grpc-accept-encoding", b"identity,deflate,gzip,zstd")
+)
+OK_TRAILERS: Final = literal(b"grpc-status", b"0")
+WRONG_TYPE: Final = b"\x08\x03415"
+"""The status that RFC 9110 has for it: what came is no gRPC at all."""
 
 
-class GrpcReceiver:
+class _Head(NamedTuple):
+    """The headers we look at."""
+
+    path: bytes
+    is_grpc: bool
+    coding: bytes
+    authorization: str
+
+
+def _read_head(headers: list[Header]) -> _Head:
+    found = dict(reversed(headers))
+    content_type = found.get(b"content-type", b"")
+    return _Head(
+        path=found.get(b":path", b""),
+        is_grpc=content_type.startswith(b"application/grpc")
+        and found.get(b":method") == b"POST",
+        coding=found.get(b"grpc-encoding", b""),
+        authorization=found.get(b"authorization", b"").decode("latin-1"),
+    )
+
+
+class GrpcReceiver(Listener):
     """The gRPC listener.
 
     Args:
         export: takes the bodies.
         address: HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH.
-        max_message_bytes: after decompression; larger ones get RESOURCE_EXHAUSTED.
+        max_message_bytes: before and after decompression; larger ones get RESOURCE_EXHAUSTED.
         door: who is let in.
         certificates: with them TLS is spoken, and nothing else.
-        connections: how they are kept.
+        bounds: on connections; their `body` and `age` are the door's and those of `keeping`.
+        keeping: how connections are kept.
         reflection: whether clients may ask which services there are.
     """
+
+    protocols = ("h2",)
 
     def __init__(
         self,
@@ -113,196 +113,293 @@ class GrpcReceiver:
         *,
         door: Door | None = None,
         certificates: Certificates | None = None,
-        connections: Connections | None = None,
+        bounds: Bounds | None = None,
+        keeping: Keeping | None = None,
         reflection: bool = False,
     ) -> None:
-        self._export = export
-        self._address = parse_address(address)
-        self._max_message_bytes = max_message_bytes
-        self._door = door or Door()
-        self._certificates = certificates
-        self._connections = connections or Connections()
-        self._reflection = reflection
-        self._server: grpc.aio.Server | None = None
-        self._health = _Health()
+        super().__init__(
+            self.connect,
+            address,
+            certificates=certificates,
+            bounds=bounds,
+            stats=export.stats,
+        )
+        self.export = export
+        self.max_message_bytes = max_message_bytes
+        self.door = door or Door()
+        self.beside = ThreadPoolExecutor(1, "inflate")
+        self.health = NOT_SERVING
+        self.reflect: Callable[[bytes], bytes] | None = None
+        self._keeping = keeping or Keeping()
+        if reflection:
+            from collector.receivers.reflection import answer
+
+            self.reflect = answer
+
+    def connect(self, crowd: Crowd) -> Http2:
+        """The protocol of a new connection."""
+        return Http2(self._start_call, _read_head, crowd, self._keeping)
+
+    def _start_call(self, connection: Http2, number: int) -> Stream:
+        return _Call(connection, number, self)
 
     async def start(self) -> str:
         """Bind, serve, and return the bound address.
 
         Raises:
             AddressInUse: another process listens there.
-            OSError: the address cannot be bound.
+            OSError: the address cannot be bound, or the certificates cannot be used.
         """
-        if self._address.path:
-            claim_path(self._address)  # grpcio would take the socket of a live process
-        logging.getLogger("grpc._cython.cygrpc").addFilter(_is_our_fault)
-        handlers: list[Any] = [_Services(self._export, self._door), self._health]
-        if self._reflection:
-            from collector.receivers.reflection import Reflection
-
-            handlers.append(Reflection())
-        server = grpc.aio.server(
-            handlers=handlers,
-            options=[
-                ("grpc.max_receive_message_length", self._max_message_bytes),
-                *self._connections.options(),
-                # With it a second process would start without complaint, and each would see
-                # half of the spans.
-                ("grpc.so_reuseport", 0),
-            ],
-        )
-        self._address = self._add_port(server)
-        await server.start()
-        self._server = server
-        self._health.status = SERVING
-        return str(self._address)
-
-    def _add_port(self, server: grpc.aio.Server) -> Address:
-        address = self._address
-        target = str(address if address.host or address.path else address._replace(host="::"))
-        credentials = _credentials(self._certificates) if self._certificates else None
-        try:
-            if credentials is None:
-                port = server.add_insecure_port(target)
-            else:
-                port = server.add_secure_port(target, credentials)
-        except RuntimeError as error:
-            bind(address).close()  # says in the system's words what is wrong
-            _remove_socket(address)
-            raise OSError(f"cannot listen on {address}: {error}") from error
-        return address if address.path else address._replace(port=port)
+        address = await super().start()
+        self.health = SERVING
+        return address
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, let calls in flight end for at most `grace_seconds`, and return."""
-        server, self._server = self._server, None
-        if server is None:
+        self.health = NOT_SERVING
+        await super().stop(grace_seconds)
+
+
+class _Call(Stream):
+    """One call of any method."""
+
+    _signal: Signal | None = None
+    _sender: str | None = None
+    _ticket: Ticket | None = None
+    _path = b""
+    _coding = b""
+    _size = 0
+    """Bytes of the message that have come, with what stands before it."""
+    _length = -1
+    """Of the message, with what stands before it; -1 while it is not known."""
+    _is_packed = False
+
+    def __init__(self, connection: Http2, number: int, receiver: GrpcReceiver) -> None:
+        super().__init__(connection, number)
+        self._receiver = receiver
+        self._pieces: list[bytes] = []
+
+    # --- what comes in --------------------------------------------------------------------------
+
+    def begin(self, head: _Head) -> None:
+        self._path, is_grpc, self._coding, authorization = head
+        if not is_grpc:
+            self.refuse(WRONG_TYPE)
             return
-        self._health.status = NOT_SERVING
-        await server.stop(grace_seconds)
-        _remove_socket(self._address)
-
-
-def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
-    """TLS whose every new connection asks whether the files have changed.
-
-    Raises:
-        OSError: the files cannot be used.
-    """
-
-    def renewed() -> grpc.ServerCertificateConfiguration | None:
-        material = certificates.renewed()
-        return None if material is None else _configuration(material)
-
-    return grpc.dynamic_ssl_server_credentials(
-        _configuration(certificates.read()),
-        renewed,  # type: ignore[arg-type]  # None: no change, says its documentation
-        require_client_authentication=certificates.mutual,
-    )
-
-
-def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration(
-        [(material.key, material.cert)], root_certificates=material.client_ca
-    )
-
-
-def _remove_socket(address: Address) -> None:
-    if address.path:
-        with contextlib.suppress(FileNotFoundError):
-            Path(address.path).unlink()
-
-
-def _is_our_fault(record: logging.LogRecord) -> bool:
-    """False for what grpcio logs of a client that left before its answer: anyone could do that."""
-    return not record.getMessage().startswith("ExecuteBatchError")
-
-
-class _Services(_Handler):
-    """Routes the Export methods to the one Export, without deserialisers."""
-
-    def __init__(self, export: Export, door: Door) -> None:
-        self._handlers = {
-            f"/{service}/Export": grpc.stream_unary_rpc_method_handler(
-                _Method(export, door, signal).serve
-            )
-            for service, signal in SERVICES.items()
-        }
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handlers.get(handler_call_details.method)
-
-
-class _Unread(Exception):  # noqa: N818 - nobody is there to hear of an error
-    """The call ended before its message could be read."""
-
-
-class _Method:
-    """One Export method."""
-
-    def __init__(self, export: Export, door: Door, signal: Signal) -> None:
-        self._export = export
-        self._door = door
-        self._signal: Signal = signal
-
-    async def serve(self, _messages: Any, context: Any) -> bytes:
-        """Answer one call."""
-        count = self._export.stats.request
+        self.deadline = self.connection.now() + self._receiver.door.body_seconds
+        self._signal = EXPORTS.get(self._path)
         try:
-            answer = await self._answer(context)
+            self._enter(authorization)
         except Refusal as refusal:
-            code = refusal.outcome.value
-            count(TRANSPORT, self._signal, GRPC_NAMES[code.grpc])
-            await context.abort(CODES[code.grpc], refusal.message, _trailers(refusal))
-        except _Unread:
-            # grpcio has refused it (too large, corrupt compression), or the client has left.
-            count(TRANSPORT, self._signal, grpc.StatusCode.CANCELLED.name)
-            self._export.stats.count("unread_messages", TRANSPORT)
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "expected one message")
-        count(TRANSPORT, self._signal, GRPC_NAMES[Outcome.OK.value.grpc])
-        return proto_answer(answer)
+            self._refuse(refusal)
 
-    async def _answer(self, context: Any) -> Answer:
-        sender = self._door.sender(_authorization(context))
-        with self._door.enter(sender) as ticket:
-            try:
-                async with asyncio.timeout(self._door.body_seconds):
-                    body = await context.read()
-            except TimeoutError:
-                raise Refusal(Outcome.TIMEOUT, "the message did not arrive in time") from None
-            if not isinstance(body, bytes):  # the end of the stream
-                raise _Unread
-            ticket.grow(len(body))
-            return await self._export.take(self._signal, body, "proto", TRANSPORT, sender)
+    def _enter(self, authorization: str) -> None:
+        """Checks all that the head says; afterwards an export has a ticket."""
+        if self._signal is None and self._path != HEALTH_CHECK and not self._reflects():
+            raise Refusal(Outcome.METHOD_NOT_ALLOWED, "no such method")
+        if self._coding not in CODINGS:
+            raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
+        if self._signal is not None:
+            self._sender = self._receiver.door.sender(authorization)
+            self._ticket = self._receiver.door.enter(self._sender)
 
+    def _reflects(self) -> bool:
+        from collector.receivers.reflection import METHODS
 
-def _authorization(context: Any) -> str:
-    for name, value in context.invocation_metadata() or ():
-        if name == "authorization" and isinstance(value, str):
-            return value
-    return ""
+        return self._receiver.reflect is not None and self._path in METHODS
 
-
-def _trailers(refusal: Refusal) -> Sequence[tuple[str, bytes]]:
-    """Spell out the status; without the RetryInfo in it, senders give up (OTLP Throttling)."""
-    return ((DETAILS_KEY, status_bytes(refusal)),)
-
-
-class _Health(_Handler):
-    """grpc.health.v1 Check, as load balancers and Kubernetes probes call it."""
-
-    def __init__(self) -> None:
-        self.status = NOT_SERVING
-        self._handler = grpc.unary_unary_rpc_method_handler(self._check)
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handler if handler_call_details.method == HEALTH_CHECK else None
-
-    async def _check(self, body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+    def piece(self, data: bytes) -> None:
         try:
-            name = _HEALTH["Request"].FromString(body).service
-        except DecodeError:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a HealthCheckRequest")
+            if self._ticket is None:
+                self._converse(data)
+            else:
+                self._ticket.grow(len(data))
+                self._keep(data)
+        except Refusal as refusal:
+            self._refuse(refusal)
+
+    def _keep(self, data: bytes) -> None:
+        self._size += len(data)
+        self._pieces.append(data)
+        if self._length < 0 and self._size >= PREFIX_BYTES:
+            self._begin_message()
+        if 0 <= self._length < self._size:
+            raise Refusal(Outcome.MALFORMED, "expected one message")
+
+    def _begin_message(self) -> None:
+        """Reads what stands before the message, and takes it off."""
+        first = b"".join(self._pieces)
+        self._pieces[:] = [first[PREFIX_BYTES:]]
+        self._is_packed = first[0] == 1
+        self._length = PREFIX_BYTES + int.from_bytes(first[1:PREFIX_BYTES], "big")
+        most = self._receiver.max_message_bytes
+        if first[0] > 1:
+            raise Refusal(Outcome.MALFORMED, "not a gRPC message")
+        if self._length - PREFIX_BYTES > most:
+            self._receiver.export.stats.count("unread_messages", TRANSPORT)
+            raise Refusal(Outcome.TOO_LARGE, f"the message has more than {most} bytes")
+
+    def complete(self) -> None:
+        if self._signal is None:
+            if self._path == HEALTH_CHECK or self._pieces:
+                self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
+            else:
+                self._finish(b"")
+            return
+        try:
+            self._take(self._signal)
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except Exception as error:  # noqa: BLE001 - whatever it was, others are served
+            self._refuse(self._receiver.export.fault(error))
+
+    def lost(self) -> None:
+        self._leave()
+        if self._signal is not None and not self.is_whole:
+            stats = self._receiver.export.stats
+            stats.request(TRANSPORT, self._signal, CANCELLED)
+            stats.count("unread_messages", TRANSPORT)
+
+    def late(self) -> None:
+        if not self.is_ended:
+            self._refuse(Refusal(Outcome.TIMEOUT, "the message did not arrive in time"))
+
+    # --- taking it ------------------------------------------------------------------------------
+
+    def _take(self, signal: Signal) -> None:
+        """Takes the message now, or where that takes long, in a task."""
+        receiver = self._receiver
+        if self._length != self._size:
+            receiver.export.stats.count("unread_messages", TRANSPORT)
+            raise Refusal(Outcome.MALFORMED, "expected one message")
+        body = self._message()
+        is_packed = self._is_packed and bool(self._coding)
+        if self._is_packed and self._coding in (b"", b"identity"):
+            raise Refusal(Outcome.MALFORMED, "a compressed message without grpc-encoding")
+        if is_packed and len(body) <= INLINE_BYTES_MAX:
+            body, is_packed = self._inflate(body), False
+        if is_packed or len(body) > LARGE_BYTES:
+            self._beside(self._take_long(signal, body, is_packed))
+            return
+        answer = receiver.export.take_now(signal, body, "proto", TRANSPORT, self._sender)
+        self._finish(proto_answer(answer))
+
+    def _message(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _inflate(self, body: bytes) -> bytes:
+        return inflate(body, self._coding.decode("latin-1"), self._receiver.max_message_bytes)
+
+    async def _take_long(self, signal: Signal, body: bytes, is_packed: bool) -> None:
+        """The same in slices; what is compressed is inflated beside the loop."""
+        receiver = self._receiver
+        try:
+            if is_packed:
+                loop = asyncio.get_running_loop()
+                body = await loop.run_in_executor(receiver.beside, self._inflate, body)
+            answer = await receiver.export.take(signal, body, "proto", TRANSPORT, self._sender)
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refuse(receiver.export.fault(error))
+        else:
+            self._finish(proto_answer(answer))
+        finally:
+            self._leave()
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks = self.connection.crowd.tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    # --- the other services ---------------------------------------------------------------------
+
+    def _converse(self, data: bytes) -> None:
+        """Answers each message as it comes: one of the health service, or several."""
+        rest = b"".join((*self._pieces, data))
+        if len(rest) > LARGE_BYTES:
+            raise Refusal(Outcome.TOO_LARGE, "too large a message for this method")
+        while len(rest) >= PREFIX_BYTES and not self.is_ended:
+            end = PREFIX_BYTES + int.from_bytes(rest[1:PREFIX_BYTES], "big")
+            if len(rest) < end:
+                break
+            message = rest[PREFIX_BYTES:end]
+            self._answer_message(self._inflate(message) if rest[0] else message)
+            rest = rest[end:]
+        self._pieces[:] = [rest] if rest else []
+
+    def _answer_message(self, body: bytes) -> None:
+        try:
+            if self._path == HEALTH_CHECK:
+                self._finish(self._health(body))
+                return
+            assert self._receiver.reflect is not None
+            answer = self._receiver.reflect(body)
+        except DecodeError as error:
+            raise Refusal(Outcome.MALFORMED, "not a request of this method") from error
+        self.send(b"" if self.is_begun else GRPC_HEAD, _framed(answer))
+
+    def _health(self, body: bytes) -> bytes:
+        """grpc.health.v1 Check, as load balancers and Kubernetes probes call it."""
+        name = _HEALTH["Request"].FromString(body).service
         if name and name not in SERVICES:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
-        response: bytes = _HEALTH["Response"](status=self.status).SerializeToString()
-        return response
+            raise Refusal(Outcome.NOT_FOUND, "unknown service")
+        answer: bytes = _HEALTH["Response"](status=self._receiver.health).SerializeToString()
+        return answer
+
+    # --- what goes out --------------------------------------------------------------------------
+
+    def _finish(self, answer: bytes) -> None:
+        if self._is_over(Outcome.OK):
+            return
+        if self._signal is None and self.is_begun:
+            self.send(b"", b"", OK_TRAILERS)
+        elif self._signal is None and self._path != HEALTH_CHECK:
+            self.send(GRPC_HEAD, b"", OK_TRAILERS)
+        else:
+            self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if self._is_over(refusal.outcome):
+            return
+        code = refusal.outcome.value
+        trailers = literal(b"grpc-status", str(code.grpc).encode())
+        trailers += literal(b"grpc-message", _escaped(refusal.message))
+        if refusal.outcome is not Outcome.TOO_LARGE:  # no details: never to be tried again
+            details = base64.b64encode(status_bytes(refusal)).rstrip(b"=")
+            trailers += literal(b"grpc-status-details-bin", details)
+        if self.is_begun:
+            self.send(b"", b"", trailers)
+        else:
+            self.refuse(OK_HEAD + trailers)
+
+    def _is_over(self, outcome: Outcome) -> bool:
+        """Counts the call, unless it is over."""
+        self._leave()
+        if self.is_ended:
+            return True
+        if self._signal is not None:
+            name = GRPC_NAMES[outcome.value.grpc]
+            self._receiver.export.stats.request(TRANSPORT, self._signal, name)
+        return False
+
+    def _leave(self) -> None:
+        self._pieces.clear()
+        if self._ticket is not None:
+            self._ticket.leave()
+            self._ticket = None
+
+
+def _framed(message: bytes) -> bytes:
+    """A message that is not compressed, with what stands before it."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def _escaped(text: str) -> bytes:
+    """A text as gRPC writes it in a header: percent-encoded."""
+    return b"".join(
+        bytes((byte,)) if 0x20 <= byte < 0x7F and byte != 0x25 else b"%%%02X" % byte
+        for byte in text.encode("utf-8", "replace")
+    )

@@ -1,34 +1,41 @@
-"""OTLP/HTTP as a bare ASGI application: POST /v1/{traces,metrics,logs}, protobuf or JSON.
+"""OTLP/HTTP: POST /v1/{traces,metrics,logs}, protobuf or JSON.
 
 Every answer, errors too, is in the request's own media type; where that is neither of the two
 (a wrong method, path or type), it is JSON, which people can read.
+
+A request is taken where its last byte arrives. Only what would hold up others, a large or a large
+compressed body, gets a task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
+import httptools
+
+from collector.decode.slices import LARGE_BYTES
+from collector.receivers.connection import Connection, Exchange, head_of
+from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import ACCEPTED, inflate
-from collector.receivers.export import Answer, Encoding, Export, Signal, proto_answer
+from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
 from collector.receivers.status import Outcome, Refusal, status_bytes
 
 __all__ = ["HttpApp"]
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-PATHS: Final[Mapping[str, Signal]] = {
-    "/v1/traces": "traces",
-    "/v1/metrics": "metrics",
-    "/v1/logs": "logs",
+PATHS: Final[Mapping[bytes, Signal]] = {
+    b"/v1/traces": "traces",
+    b"/v1/metrics": "metrics",
+    b"/v1/logs": "logs",
 }
+
 MEDIA_TYPES: Final[Mapping[bytes, Encoding]] = {
     b"application/x-protobuf": "proto",
     b"application/json": "json",
@@ -45,39 +52,42 @@ PREFLIGHT: Final = (
 INLINE_BYTES_MAX: Final = 8 << 10
 """Compressed bodies up to this are inflated at once: a thread would take longer. Larger ones would
 hold up everyone else, a bomb for a tenth of a second."""
+SMALL_BYTES: Final = 4 << 10
+"""Pieces of a body up to this are joined as they come: an object for each would cost more than it."""
 DRAIN_FACTOR: Final = 4
 """Of a body over the limit, this many limits are read and thrown away before the answer: most
 clients send all of it before they listen."""
 
 
-class _Disconnected(Exception):  # noqa: N818 - nobody is there to hear of an error
-    """The client left in the middle of its body."""
-
-
-class _Headers(NamedTuple):
-    """The headers this application looks at."""
-
-    encoding: Encoding | None
-    """None: no media type, or one that is not ours."""
-    media_type: str
-    coding: str
-    length: int
-    """-1 if the body is chunked."""
-    expects_continue: bool
-    authorization: str
-    origin: str
-    preflight: bool
-    """A browser asks whether a page of the origin may send."""
-
-
 class _Reply(NamedTuple):
     status: int
     body: bytes
-    headers: list[tuple[bytes, bytes]]
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    whole: bytes = b""
+    """All of it, where nothing about the request or the connection changes it."""
+
+
+def _about(body: bytes, encoding: Encoding) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", CONTENT_TYPES[encoding]),
+        (b"content-length", b"%d" % len(body)),
+    ]
+
+
+def _full(body: bytes, encoding: Encoding) -> _Reply:
+    whole = head_of(200, _about(body, encoding)) + b"\r\n" + body
+    return _Reply(200, body, whole=whole)
+
+
+_FULL: Final[Mapping[Encoding, _Reply]] = {
+    "proto": _full(b"", "proto"),
+    "json": _full(b"{}", "json"),
+}
+CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 
 
 class HttpApp:
-    """The ASGI application.
+    """Serves OTLP/HTTP.
 
     Args:
         export: takes the bodies.
@@ -95,114 +105,226 @@ class HttpApp:
         door: Door | None = None,
         origins: Sequence[str] = (),
     ) -> None:
-        self._export = export
-        self._max_body = max_body
-        self._door = door or Door()
-        self._beside = ThreadPoolExecutor(1, "inflate")
-        self._origins = tuple(origin.lower() for origin in origins)
+        self.export = export
+        self.max_body = max_body
+        self.door = door or Door()
+        self.beside = ThreadPoolExecutor(1, "inflate")
+        self.origins = tuple(origin.lower() for origin in origins)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI 3)."""
-        if scope["type"] != "http":
-            return
-        headers = _read_headers(scope)
-        encoding: Encoding = headers.encoding or "json"
-        signal = PATHS.get(scope["path"])
+    def __call__(self, crowd: Crowd) -> Connection:
+        return Connection(self._start, crowd)
+
+    def _start(self, connection: Connection) -> Exchange:
+        return _Exchange(connection, self)
+
+
+class _Exchange(Exchange):
+    """One request."""
+
+    _signal: Signal | None = None
+    _encoding: Encoding = "json"
+    """Of the answer, too."""
+    _sender: str | None = None
+    _ticket: Ticket | None = None
+    _size = 0
+
+    def __init__(self, connection: Connection, app: HttpApp) -> None:
+        super().__init__(connection)
+        self._app = app
+        self._found: dict[bytes, bytes] = {}
+        """Headers by name; of several, the first."""
+        self._pieces: list[bytes | bytearray] = []
+
+    def route(self) -> None:
+        self._signal = PATHS.get(self.url)
+        if self._signal is None:
+            path = httptools.parse_url(self.url).path or b""
+            self._signal = PATHS.get(unquote(path.decode("ascii")).encode())
+
+    # --- what comes in --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._found = dict(reversed(self.headers))
+        media_type = self._found.get(b"content-type", b"")
+        encoding = MEDIA_TYPES.get(media_type) or _encoding(media_type)
+        self._encoding = encoding or "json"
         try:
-            reply = await self._reply(scope["method"], signal, headers, receive)
+            self._enter(encoding)
         except Refusal as refusal:
-            reply = _refuse(refusal, encoding)
-        except _Disconnected:
-            self._export.stats.count("client_disconnects", TRANSPORTS[encoding])
+            self._answer(_refuse(refusal, self._encoding))
+
+    def _enter(self, encoding: Encoding | None) -> None:
+        """Checks all that the head says; afterwards there is a ticket, or an answer."""
+        if self._signal is None:
+            paths = ", ".join(path.decode() for path in PATHS)
+            raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
+        if self.method != b"POST":
+            if self.method == b"OPTIONS" and self._app.origins and self._is_preflight():
+                self._answer(_Reply(204, b""))
+                return
+            method = self.method.decode("latin-1")[:20]
+            raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use POST")
+        if encoding is None:
+            raise Refusal(
+                Outcome.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
+            )
+        self._sender = self._app.door.sender(self._text(b"authorization"))
+        self._ticket = self._app.door.enter(self._sender)
+        expected = self._found.get(b"expect")
+        if expected is not None:
+            length = self._found.get(b"content-length", b"")
+            if length.isdigit() and int(length) > self._app.max_body:
+                raise self._too_large()  # it has not been sent yet, and need not be
+            self.go_on(expected)
+
+    def piece(self, data: bytes) -> None:
+        """Keeps some of the body; one over the limit is drained, not kept."""
+        assert self._ticket is not None
+        self._size += len(data)
+        if self._size > self._app.max_body:
+            self._pieces.clear()
+            self._ticket.release()
+            if self._size > self._app.max_body * DRAIN_FACTOR:
+                self._answer(_refuse(self._too_large(), self._encoding))
             return
-        if self._origins:
-            reply.headers.extend(self._grant(headers))
-        code = str(reply.status)
-        self._export.stats.request(TRANSPORTS[encoding], signal or "other", code)
-        await _send(send, reply, CONTENT_TYPES[encoding])
+        try:
+            self._ticket.grow(len(data))
+        except Refusal as refusal:
+            self._answer(_refuse(refusal, self._encoding))
+            return
+        pieces = self._pieces
+        if len(data) > SMALL_BYTES or not pieces:
+            pieces.append(data)
+        elif isinstance(pieces[-1], bytearray):
+            pieces[-1] += data
+        else:
+            pieces.append(bytearray(data))
 
-    async def _reply(
-        self, method: str, signal: Signal | None, headers: _Headers, receive: Receive
-    ) -> _Reply:
-        if signal is None:
-            raise Refusal(Outcome.NOT_FOUND, "no such path; there are " + ", ".join(PATHS))
-        if method == "OPTIONS" and headers.preflight and self._origins:
-            return _Reply(204, b"", [])
-        if method != "POST":
-            raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method[:20]} is not allowed; use POST")
-        if headers.encoding is None:
-            raise Refusal(Outcome.UNSUPPORTED_MEDIA, _media_type_message(headers.media_type))
-        sender = self._door.sender(headers.authorization)
-        with self._door.enter(sender) as ticket:
-            raw = await self._body(headers, receive, ticket)
-            body = await self._inflated(raw, headers.coding)
-            transport = TRANSPORTS[headers.encoding]
-            answer = await self._export.take(signal, body, headers.encoding, transport, sender)
-        if headers.encoding == "json":
-            return _Reply(200, _json_answer(answer), [])
-        return _Reply(200, proto_answer(answer), [])
+    def complete(self) -> None:
+        if self._size > self._app.max_body:
+            self._answer(_refuse(self._too_large(), self._encoding))
+            return
+        try:
+            self._take()
+        except Refusal as refusal:
+            self._answer(_refuse(refusal, self._encoding))
+        except Exception as error:  # noqa: BLE001 - whatever it was, others are served
+            self._answer(_refuse(self._app.export.fault(error), self._encoding))
 
-    async def _inflated(self, raw: bytes, coding: str) -> bytes:
-        """Undo the coding; of what may become large, beside the loop, and one after another."""
-        if not coding or len(raw) <= INLINE_BYTES_MAX:
-            return inflate(raw, coding, self._max_body)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._beside, inflate, raw, coding, self._max_body)
+    def lost(self) -> None:
+        self._leave()
+        if not self.is_whole:
+            self._app.export.stats.count("client_disconnects", TRANSPORTS[self._encoding])
 
-    def _grant(self, headers: _Headers) -> list[tuple[bytes, bytes]]:
+    # --- taking it ------------------------------------------------------------------------------
+
+    def _take(self) -> None:
+        """Takes it now, or where that takes long, in a task."""
+        assert self._signal is not None
+        body = self._body()
+        coding = self._text(b"content-encoding")
+        if coding and len(body) <= INLINE_BYTES_MAX:
+            body, coding = inflate(body, coding, self._app.max_body), ""
+        if coding or len(body) > LARGE_BYTES:
+            task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
+            self.connection.crowd.tasks.add(task)
+            task.add_done_callback(self.connection.crowd.tasks.discard)
+            return
+        transport = TRANSPORTS[self._encoding]
+        export = self._app.export
+        answer = export.take_now(self._signal, body, self._encoding, transport, self._sender)
+        self._answer(self._reply(answer))
+
+    def _body(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return whole if isinstance(whole, bytes) else bytes(whole)
+
+    async def _take_long(self, body: bytes, coding: str) -> None:
+        """The same in slices; a large coded body is inflated beside the loop, one at a time."""
+        assert self._signal is not None
+        app, transport = self._app, TRANSPORTS[self._encoding]
+        try:
+            if coding:
+                loop = asyncio.get_running_loop()
+                body = await loop.run_in_executor(
+                    app.beside, inflate, body, coding, app.max_body
+                )
+            answer = await app.export.take(
+                self._signal, body, self._encoding, transport, self._sender
+            )
+        except Refusal as refusal:
+            reply = _refuse(refusal, self._encoding)
+        except Exception as error:  # noqa: BLE001 - as above
+            reply = _refuse(app.export.fault(error), self._encoding)
+        else:
+            reply = self._reply(answer)
+        finally:
+            self._leave()
+        self._answer(reply)
+
+    def _leave(self) -> None:
+        self._pieces.clear()
+        if self._ticket is not None:
+            self._ticket.leave()
+            self._ticket = None
+
+    # --- what goes out --------------------------------------------------------------------------
+
+    def _reply(self, answer: Answer) -> _Reply:
+        if answer is TAKEN:
+            return _FULL[self._encoding]
+        if self._encoding == "json":
+            return _Reply(200, _json_answer(answer))
+        return _Reply(200, proto_answer(answer))
+
+    def _answer(self, reply: _Reply) -> None:
+        """Writes all of the answer at once."""
+        self._leave()
+        signal = self._signal or "other"
+        self._app.export.stats.request(TRANSPORTS[self._encoding], signal, CODES[reply.status])
+        if reply.status == Outcome.TOO_LARGE.value.http:  # some of the body may be unread
+            self.keep_alive = False
+        if reply.whole and self.keep_alive and not self._app.origins:
+            self.write(reply.whole)
+        else:
+            self.write(self._worded(reply))
+        self.connection.answered(self)
+
+    def _worded(self, reply: _Reply) -> bytes:
+        headers = list(reply.headers)
+        if reply.status != 204:  # RFC 9110 8.6: MUST NOT have a length
+            headers += _about(reply.body, self._encoding)
+        if self._app.origins:
+            headers += self._grant()
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        body = b"" if self.method == b"HEAD" else reply.body
+        return head_of(reply.status, headers) + b"\r\n" + body
+
+    def _grant(self) -> list[tuple[bytes, bytes]]:
         """What tells a browser that its page may send; nothing for other origins."""
         vary = [(b"vary", b"origin")]
-        origin = headers.origin.lower()
-        if not origin or not any(fnmatchcase(origin, allowed) for allowed in self._origins):
+        origin = self._text(b"origin").lower()
+        if not origin or not any(fnmatchcase(origin, allowed) for allowed in self._app.origins):
             return vary
-        granted = [(b"access-control-allow-origin", headers.origin.encode("latin-1")), *vary]
-        return [*granted, *PREFLIGHT] if headers.preflight else granted
+        granted = [(b"access-control-allow-origin", self._found[b"origin"]), *vary]
+        return [*granted, *PREFLIGHT] if self._is_preflight() else granted
 
-    async def _body(self, headers: _Headers, receive: Receive, ticket: Ticket) -> bytes:
-        """Read the body; one over the limit is drained, not kept."""
-        limit = self._max_body
-        too_large = Refusal(Outcome.TOO_LARGE, f"the body has more than {limit} bytes")
-        if headers.length > limit and headers.expects_continue:
-            raise too_large  # it has not been sent yet, and need not be
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Disconnected
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size <= limit:
-                ticket.grow(len(piece))
-                pieces.append(piece)
-            else:
-                ticket.release()
-                pieces.clear()
-            if not message.get("more_body", False):
-                break
-            if size > limit * DRAIN_FACTOR:
-                break
-        if size > limit:
-            raise too_large
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    def _is_preflight(self) -> bool:
+        """A browser asks whether a page of the origin may send."""
+        return b"origin" in self._found and b"access-control-request-method" in self._found
+
+    def _text(self, name: bytes) -> str:
+        return self._found.get(name, b"").decode("latin-1")
+
+    def _too_large(self) -> Refusal:
+        limit = self._app.max_body
+        return Refusal(Outcome.TOO_LARGE, f"the body has more than {limit} bytes")
 
 
-def _read_headers(scope: Scope) -> _Headers:
-    found: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name, value)
-    media_type = found.get(b"content-type", b"")
-    length = found.get(b"content-length", b"")
-    return _Headers(
-        encoding=MEDIA_TYPES.get(media_type.split(b";", 1)[0].strip().lower()),
-        media_type=media_type.decode("latin-1"),
-        coding=found.get(b"content-encoding", b"").decode("latin-1"),
-        length=int(length) if length.isdigit() else -1,
-        expects_continue=b"expect" in found,
-        authorization=found.get(b"authorization", b"").decode("latin-1"),
-        origin=found.get(b"origin", b"").decode("latin-1"),
-        preflight=b"origin" in found and b"access-control-request-method" in found,
-    )
+def _encoding(media_type: bytes) -> Encoding | None:
+    return MEDIA_TYPES.get(media_type.split(b";", 1)[0].strip().lower())
 
 
 def _media_type_message(media_type: str) -> str:
@@ -229,18 +351,7 @@ def _refuse(refusal: Refusal, encoding: Encoding) -> _Reply:
         headers.append((b"www-authenticate", b"Bearer"))  # RFC 9110 11.6.1: MUST
     if code.retryable:
         headers.append((b"retry-after", str(refusal.retry_seconds).encode()))
-    if refusal.outcome is Outcome.TOO_LARGE:  # some of the body may be unread
-        headers.append((b"connection", b"close"))
     if encoding == "proto":
         return _Reply(code.http, status_bytes(refusal), headers)
     body = json.dumps({"code": code.grpc, "message": refusal.message}).encode()
     return _Reply(code.http, body, headers)
-
-
-async def _send(send: Send, reply: _Reply, content_type: bytes) -> None:
-    headers = reply.headers
-    if reply.status != 204:  # RFC 9110 8.6: MUST NOT have a length
-        length = str(len(reply.body)).encode()
-        headers = [(b"content-type", content_type), (b"content-length", length), *headers]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})

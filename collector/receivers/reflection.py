@@ -6,27 +6,20 @@ grpc.reflection.v1 and v1alpha, which are the same on the wire; off unless it is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-import grpc
-import grpc.aio
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from collector.decode.slim import BYTES, INT32, STRING, build
+from collector.receivers.status import Outcome
 
-__all__ = ["Reflection"]
-
-if TYPE_CHECKING:
-    _Handler = grpc.GenericRpcHandler[Any, Any]
-else:
-    _Handler = grpc.GenericRpcHandler
+__all__ = ["METHODS", "answer"]
 
 METHODS: Final = frozenset(
-    f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo".encode()
     for version in ("v1", "v1alpha")
 )
 FILES: Final = (
@@ -34,7 +27,7 @@ FILES: Final = (
     metrics_service_pb2.DESCRIPTOR,
     logs_service_pb2.DESCRIPTOR,
 )
-NOT_FOUND: Final = grpc.StatusCode.NOT_FOUND.value[0]
+NOT_FOUND: Final = Outcome.NOT_FOUND.value.grpc
 
 _MESSAGES: Final = build(
     "offrails.reflection",
@@ -54,25 +47,12 @@ _MESSAGES: Final = build(
 )
 
 
-class Reflection(_Handler):
-    """Lists the services, and gives the descriptors of their files."""
+def answer(raw: bytes) -> bytes:
+    """Answer a ServerReflectionRequest.
 
-    def __init__(self) -> None:
-        self._handler = grpc.stream_stream_rpc_method_handler(_serve)
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        return self._handler if handler_call_details.method in METHODS else None
-
-
-async def _serve(requests: Any, context: Any) -> Any:
-    async for raw in requests:
-        try:
-            yield _answer(raw)
-        except DecodeError:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a reflection request")
-
-
-def _answer(raw: bytes) -> bytes:
+    Raises:
+        DecodeError: it is none.
+    """
     request = _MESSAGES["Request"].FromString(raw)
     response = _MESSAGES["Response"](request=raw)
     wanted = request.file or request.symbol

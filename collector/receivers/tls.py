@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import errno
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import structlog
-
+from collector.logs import log
 from collector.receivers.files import Watched, read_file
 
 __all__ = ["Certificates", "Material"]
@@ -48,7 +48,8 @@ class Certificates:
         self._client_ca = client_ca
         self._watched = Watched(*(file for file in (cert, key, client_ca) if file))
         self._current: ssl.SSLContext | None = None
-        self._log = structlog.get_logger("collector.receivers.tls")
+        self._protocols: list[str] = []
+        self._log = log
 
     @property
     def mutual(self) -> bool:
@@ -79,12 +80,16 @@ class Certificates:
         self._log.info("certificate_reloaded", cert=str(self._cert))
         return material
 
-    def context(self) -> ssl.SSLContext:
+    def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
         """Return a context for asyncio that hands each new connection over to the newest files.
+
+        Args:
+            protocols: what is agreed on (ALPN).
 
         Raises:
             OSError: as `read`.
         """
+        self._protocols = list(protocols)
         first = self._current = self._context()
         first.sni_callback = self._hand_over  # OpenSSL calls it without a name, too
         return first
@@ -108,7 +113,7 @@ class Certificates:
                 read_file(file, self._setting)  # its errors name the file; those of ssl do not
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(self._protocols)
         # A session resumed by a ticket would skip the check of a client's certificate, whose
         # authority may have been replaced meanwhile.
         context.options |= ssl.OP_NO_TICKET

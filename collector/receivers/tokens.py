@@ -14,8 +14,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
+from collector.logs import log
 from collector.receivers.files import Watched, read_file
 from collector.receivers.status import Outcome, Refusal
 
@@ -48,7 +47,7 @@ class Tokens:
         self._file = file
         self._watched = Watched(file)
         self._known = self._read()
-        self._log = structlog.get_logger("collector.receivers.tokens")
+        self._log = log
 
     def sender(self, authorization: str) -> str:
         """Return the name of who sends this Authorization header; "" where no token has a name.

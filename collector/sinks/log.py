@@ -22,7 +22,7 @@ _EVENTS: Final[Mapping[Kind | None, str]] = {
 
 
 class LogSink:
-    """Writes harmful verdicts, and verdicts on sessions, to a structlog logger."""
+    """Writes harmful verdicts, and verdicts on sessions, to the log."""
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from monitor.alphabet.pattern import Matcher, Pattern
 from monitor.records import Reason
@@ -21,7 +21,7 @@ FailedCalls = Literal["no_effect", "harmful", "ordinary"]
 SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
 
-_ABSENT = object()
+_ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def _outside(unwanted: list[Any]) -> Matcher:
     return lambda value: not among(value)
 
 
-def _between(low: float, high: float) -> Matcher:
+def _between(low: Any, high: Any) -> Matcher:  # not float: integers may be too large for one
     return lambda value: (
         isinstance(value, _NUMBER) and not isinstance(value, bool) and low <= value <= high
     )
@@ -242,7 +242,8 @@ def _parse_range(operand: dict[str, Any]) -> Pattern:
     for name, bound in operand.items():
         if not _is_number(bound) or _is_nan(bound):
             raise PatternError("invalid_pattern", f"{name} takes a number, not {_shown(bound)}")
-    low, high = operand.get("min", -math.inf), operand.get("max", math.inf)
+    low: Any = operand.get("min", -math.inf)
+    high: Any = operand.get("max", math.inf)
     if low > high:
         raise PatternError("pattern_matches_nothing", f"min {low} is above max {high}")
     return Pattern("range", (low, high), _between(low, high))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 __all__ = ["UNDEFINED", "Automaton", "Machine", "build"]
 
-UNDEFINED = -1
+UNDEFINED: Final = -1
 
 
 class Machine(Protocol):

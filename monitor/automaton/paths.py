@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
+from typing import Final
 
 from monitor.automaton.dfa import UNDEFINED, Machine
 
@@ -27,16 +28,16 @@ __all__ = [
     "walk_golden",
 ]
 
-STATES_MAX = 10_000
+STATES_MAX: Final = 10_000
 """States a search visits before it gives up: 10 ms at a few edges a state."""
 
-EDGES_MAX = 1_000_000
+EDGES_MAX: Final = 1_000_000
 """Edges the search for golden paths tries: about half a second."""
 
-COUNT_MAX = 10**15
+COUNT_MAX: Final = 10**15
 """Above this a count of golden paths is only "at least"."""
 
-_CACHE_MAX = 4_096
+_CACHE_MAX: Final = 4_096
 
 Word = tuple[int, ...]
 

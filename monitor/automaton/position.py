@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import UNDEFINED, Machine
 
@@ -27,16 +27,16 @@ __all__ = [
 
 Position = int | tuple[tuple[int, int], ...]
 
-STATES_MAX = 16
+STATES_MAX: Final = 16
 """Beyond this a set says too little to be worth its memory: the position becomes ANYWHERE."""
 
-COST_MAX = 2
+COST_MAX: Final = 2
 """A reading three harms behind the best one is no longer believed."""
 
-CACHE_MAX = 16_384
+CACHE_MAX: Final = 16_384
 """Bound of one spec's step cache; reaching it empties the cache, so cost stays flat."""
 
-ANYWHERE: Position = ()
+ANYWHERE: Final[Position] = ()
 
 
 class Outcome(IntEnum):

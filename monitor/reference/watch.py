@@ -22,14 +22,21 @@ __all__ = ["PHASES", "Departure", "Divergence", "Watch", "Watched", "packed", "u
 PHASES: Final = ("first_two", "early", "late")
 """Where in a session a call is: among the first two, in the first half of the medoid, later."""
 
-_UNKNOWN, _UNKNOWN_WRITE, _FIRST = 0, 1, 2
+_UNKNOWN: Final = 0
+_UNKNOWN_WRITE: Final = 1
+_FIRST: Final = 2
 """Calls of tools no seen run called; behind them, three for each tool, then the seen calls."""
-_UNSEEN, _UNTOLD, _PER_TOOL = 0, 1, 2
+_UNSEEN: Final = 0
+_UNTOLD: Final = 1
+_PER_TOOL: Final = 2
 
 TOKENS_MAX: Final = 0xFFFE
 """Tokens are 16 bits wide, and the last is taken."""
 
-_PENDING, _FIRST_TWO, _UNEXPECTED, _NEW_ARGUMENTS = 1, 2, 4, 8
+_PENDING: Final = 1
+_FIRST_TWO: Final = 2
+_UNEXPECTED: Final = 4
+_NEW_ARGUMENTS: Final = 8
 _NONE: Final = -1
 _NOWHERE: Final = -2
 _RISKS_MAX: Final = 4_096
@@ -75,8 +82,9 @@ class Watched:
 
     def copy(self) -> Watched:
         twin = Watched()
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin.node, twin.calls, twin.flags = self.node, self.calls, self.flags
+        twin.first, twin.departures = self.first, self.departures
+        twin.called, twin.wrote = self.called, self.wrote
         return twin
 
     @property

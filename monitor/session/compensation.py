@@ -7,16 +7,16 @@ not be, and a failure there would have left it so. Hence such pairs are told, wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.session.judge import PROGRESS, SELF_LOOP
 
 __all__ = ["LISTED_MAX", "OPEN_MAX", "Compensation", "Compensations", "compensations"]
 
-LISTED_MAX = 64
+LISTED_MAX: Final = 64
 """Pairs of one judgement that are listed; all are counted."""
 
-OPEN_MAX = 64
+OPEN_MAX: Final = 64
 """Steps waiting for their undo; beyond it the oldest is forgotten."""
 
 

@@ -8,14 +8,14 @@ PrefixCrit and what compares with golden paths are those of the current one.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.scores.running import HarmTally
 
 __all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped"]
 
-EPISODES_MAX = 64
+EPISODES_MAX: Final = 64
 """Finished episodes of one judgement that are listed, the latest; all are counted."""
 
 

@@ -5,6 +5,8 @@ A judge holds no session: everything here is shared by all sessions of one versi
 
 from __future__ import annotations
 
+from typing import Final
+
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import Position, Stepper, likely
@@ -31,7 +33,7 @@ __all__ = [
     "count_code",
 ]
 
-CODES: tuple[tuple[Kind, Reason | None], ...] = (
+CODES: Final[tuple[tuple[Kind, Reason | None], ...]] = (
     (Kind.PROGRESS, None),
     (Kind.SELF_LOOP, None),
     (Kind.SELF_LOOP, Reason.FAILED_CALL),
@@ -40,14 +42,18 @@ CODES: tuple[tuple[Kind, Reason | None], ...] = (
 )
 """What a call was, as one small integer: the index into this table."""
 
-PROGRESS, SELF_LOOP, FAILED, CONTROL, HARMFUL = range(5)
+PROGRESS: Final = 0
+SELF_LOOP: Final = 1
+FAILED: Final = 2
+CONTROL: Final = 3
+HARMFUL: Final = 4
 """Codes from HARMFUL on are harmful."""
 
-CONTROL_TOKEN = 0xFFFF
+CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
 
-_CODE_OF = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
-_CACHE_MAX = 4_096
+_CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
+_CACHE_MAX: Final = 4_096
 
 
 def code_of(reason: Reason) -> int:

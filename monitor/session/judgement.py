@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position
 from monitor.records import ToolCall
@@ -45,22 +45,26 @@ __all__ = [
     "Step",
 ]
 
-FOLD_AFTER = 64
+FOLD_AFTER: Final = 64
 """So many steps stay unfolded, whatever their age: they are what the API shows."""
 
-FOLD_LUMP = 16
+FOLD_LUMP: Final = 16
 """Folding in lumps: one deletion from the front of the log a lump, not one a call."""
 
-LOG_MAX = 1_024
+LOG_MAX: Final = 1_024
 """So many steps stay unfolded at most, whatever their age, so that a burst stays bounded."""
 
-CONDENSED_MAX = 512
+CONDENSED_MAX: Final = 512
 """PC+HLR needs the condensed path; beyond this many steps it is given up, all else stays exact."""
 
-_CODE = 0x0F
-_UNJUDGED = _CODE
-_RAISED = 0x40
-_FINAL = 0x80
+_CODE: Final = 0x0F
+_UNJUDGED: Final = _CODE
+_RAISED: Final = 0x40
+_FINAL: Final = 0x80
+
+
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
 
 
 class Change(NamedTuple):
@@ -104,7 +108,7 @@ def _singles(start: int, end: int) -> Iterator[_Stretch]:
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
     before = run.position
     code = run.step(judge, token)
-    steps.append(Step(place, code, before, run.position))
+    steps.append(_new(Step, (place, code, before, run.position)))
 
 
 class Checkpoint:
@@ -456,7 +460,7 @@ class Judgement:
             before = run.position
             code = run.step(judge, token)
             if not news or code != mark & _CODE:
-                steps.append(Step(place, code, before, run.position))
+                steps.append(_new(Step, (place, code, before, run.position)))
             if at < blind:
                 run.position = judge.anywhere
 
@@ -496,7 +500,8 @@ class Judgement:
             log.set_mark(place, mark & ~_CODE | code | (_RAISED if raised else 0))
             old = None if mark & _CODE == _UNJUDGED else mark & _CODE
             final = bool(mark & _FINAL)
-            changes.append(Change(place, old, code, raised, final, before, after))
+            change: Change = _new(Change, (place, old, code, raised, final, before, after))
+            changes.append(change)
         changes.sort(key=lambda change: (change.old is not None, change.place))
         return changes
 

@@ -10,41 +10,44 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from monitor.records import Evidence, ToolCall
 
 __all__ = ["Log", "Names", "Placed", "Row", "Texts"]
 
-_WIDTH = 4
-_AT, _TIMES, _SPAN, _META = range(_WIDTH)
+_WIDTH: Final = 4
+_AT: Final = 0
+_TIMES: Final = 1
+_SPAN: Final = 2
+_META: Final = 3
 
 # End and receipt are kept as distances from the place in the order: how long the call took, to the
 # nanosecond, and how much later it was received, in whole milliseconds of the clock. What does
 # not fit (calls of 18 minutes, receipts hours later, clocks that are wrong) is kept aside.
-_LENGTH_BITS = 40
-_LENGTH = (1 << _LENGTH_BITS) - 1
-_MILLISECOND = 1_000_000
-_FAR = (1 << 24) - 1
+_LENGTH_BITS: Final = 40
+_LENGTH: Final = (1 << _LENGTH_BITS) - 1
+_MILLISECOND: Final = 1_000_000
+_FAR: Final = (1 << 24) - 1
 
 # What the last integer of a row holds, from its lowest bit on.
-_CONTEXT = (1 << 20) - 1
-_SHORT = (1 << 16) - 1
-_TOOL_SHIFT = 20
-_ERROR_SHIFT = 36
-_EVIDENCE_SHIFT = 37
-_MOVED_SHIFT = 39
-_TOKEN_SHIFT = 40
-_MARK_SHIFT = 56
-_MARK = 0xFF
+_CONTEXT: Final = (1 << 20) - 1
+_SHORT: Final = (1 << 16) - 1
+_TOOL_SHIFT: Final = 20
+_ERROR_SHIFT: Final = 36
+_EVIDENCE_SHIFT: Final = 37
+_MOVED_SHIFT: Final = 39
+_TOKEN_SHIFT: Final = 40
+_MARK_SHIFT: Final = 56
+_MARK: Final = 0xFF
 
-_CONTEXT_BYTES = 24
+_CONTEXT_BYTES: Final = 24
 """A trace id and a parent's span id."""
-_NO_PARENT = bytes(8)
-_LOOK_BACK = 4
-_DEPTH_MAX = 8
+_NO_PARENT: Final = bytes(8)
+_LOOK_BACK: Final = 4
+_DEPTH_MAX: Final = 8
 """Calls within calls that are moved with the outermost; and spans may claim to be in a circle."""
-_EVIDENCE = tuple(Evidence)
+_EVIDENCE: Final = tuple(Evidence)
 
 
 class Names:
@@ -71,6 +74,10 @@ class Names:
 
     def text(self, number: int) -> str:
         return self._texts[number]
+
+
+_new: Any = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
 
 
 class Texts(NamedTuple):
@@ -135,7 +142,8 @@ class Log:
     def __init__(self) -> None:
         self._rows = array("Q")
         self._contexts = b""
-        self._texts: dict[int, Texts] | None = None
+        self._texts: dict[int, Texts | str] | None = None
+        """By span id; a call id alone where there is no more."""
         self._moved: dict[int, _Moved] | None = None
         """By span id."""
         self._far: dict[int, tuple[int, int]] | None = None
@@ -154,7 +162,7 @@ class Log:
         False, and nothing done, where it belongs earlier, overlaps a sibling, or may be what
         earlier steps are a part of.
         """
-        if call.span_id in self._contexts:
+        if self._contexts.find(call.span_id) >= 0:
             return False
         rows = self._rows
         if rows and at <= rows[-_WIDTH]:
@@ -165,6 +173,8 @@ class Log:
             return False
         self.tail_end = end
         rows.extend((at, self._times(at, end, receipt, span), span, meta))
+        if call.call_id:
+            self._keep_id(span, call.call_id)
         return True
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
@@ -176,6 +186,8 @@ class Log:
         span = int.from_bytes(call.span_id, "big")
         meta = self._meta(call, span, tool, token, at)
         step = _Step(at, call.end_ns, receipt, span, meta)
+        if call.call_id:
+            self._keep_id(span, call.call_id)
         begun = self._begun(call.trace_id, call.parent_span_id)
         behind = begun is not None and begun >= at
         if begun is not None and behind:
@@ -213,7 +225,8 @@ class Log:
     def _unpack(self, place: int) -> _Step:
         at, times, span, meta = self._rows[place * _WIDTH : (place + 1) * _WIDTH]
         end, receipt = self._end_and_receipt(at, times, span)
-        return _Step(at, end, receipt, span, meta)
+        step: _Step = _new(_Step, (at, end, receipt, span, meta))
+        return step
 
     def _end_and_receipt(self, at: int, times: int, span: int) -> tuple[int, int]:
         lag = times >> _LENGTH_BITS
@@ -260,21 +273,29 @@ class Log:
             self._moved[span] = other._moved[span]
 
     def keep(self, span_id: bytes, texts: Texts) -> None:
-        """Keeps what of a step is text until the step is folded."""
+        """Keeps what of a step is text until the step is folded; its call id is kept in any case."""
         if self._texts is None:
             self._texts = {}
         self._texts[int.from_bytes(span_id, "big")] = texts
 
+    def _keep_id(self, span: int, call_id: str) -> None:
+        if self._texts is None:
+            self._texts = {}
+        if span not in self._texts:
+            self._texts[span] = call_id
+
+    def _texts_of(self, span: int) -> Texts | None:
+        found = self._texts.get(span) if self._texts else None
+        return Texts(found, None) if isinstance(found, str) else found
+
     def release(self) -> None:
         """Lets go of the hashes of arguments: they have been compared."""
-        found = {
-            span: texts._replace(hashed=None) for span, texts in (self._texts or {}).items()
-        }
-        found = {
-            span: each
-            for span, each in found.items()
-            if each.call_id or each.arguments is not None
-        }
+        found: dict[int, Texts | str] = {}
+        for span, each in (self._texts or {}).items():
+            if isinstance(each, Texts) and each.arguments is not None:
+                found[span] = each._replace(hashed=None)
+            elif call_id := each.call_id if isinstance(each, Texts) else each:
+                found[span] = call_id
         self._texts = found or None
 
     def remove(self, place: int) -> None:
@@ -322,7 +343,7 @@ class Log:
         Returns:
             The places that steps were moved from or to.
         """
-        if span_id not in self._contexts:
+        if self._contexts.find(span_id) < 0:
             return []
         begun = self._begun(trace_id, span_id)
         moved: list[int] = []
@@ -443,6 +464,11 @@ class Log:
         except ValueError:
             return None
 
+    def origin(self, place: int) -> tuple[bytes, bytes, int]:
+        """Trace id, span id and receipt of the step at `place`."""
+        _, _, receipt, span, meta = self._unpack(place)
+        return self._context(meta)[:16], span.to_bytes(8, "big"), receipt
+
     def row(self, place: int) -> Row:
         """The step at `place`, unpacked."""
         at, end, receipt, span, meta = self._unpack(place)
@@ -459,7 +485,7 @@ class Log:
             tool=meta >> _TOOL_SHIFT & _SHORT,
             error=bool(meta >> _ERROR_SHIFT & 1),
             evidence=_EVIDENCE[meta >> _EVIDENCE_SHIFT & 3],
-            texts=self._texts.get(span) if self._texts else None,
+            texts=self._texts_of(span),
         )
 
     def span(self) -> tuple[int, int]:

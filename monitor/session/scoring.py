@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import Automaton
 from monitor.automaton.paths import golden_paths
@@ -29,7 +29,7 @@ class Scores(NamedTuple):
     efficiency: float | None = None
 
 
-NO_SCORES = Scores()
+NO_SCORES: Final = Scores()
 
 
 def score(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from monitor.records import SessionKey, ToolCall
 from monitor.session.judge import Judge
@@ -14,15 +14,15 @@ __all__ = ["ATTRIBUTES_MAX", "FROM_TRACE", "UNKNOWN_AGENT", "Binds", "Ended", "S
 
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
-UNKNOWN_AGENT = "unknown"
+UNKNOWN_AGENT: Final = "unknown"
 
-FROM_TRACE = "trace"
+FROM_TRACE: Final = "trace"
 """Where the id comes from while no attribute has told it."""
 
-ATTRIBUTES_MAX = 8
+ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""
 
-LOOKED_THROUGH_MAX = 4
+LOOKED_THROUGH_MAX: Final = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
 
 

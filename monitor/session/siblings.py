@@ -8,13 +8,13 @@ every state such an order can end in; a strict policy takes the order with the m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper, union
 
 __all__ = ["SIBLINGS_MAX", "Order", "order"]
 
-SIBLINGS_MAX = 6
+SIBLINGS_MAX: Final = 6
 """Of more overlapping calls than this the start order is taken: 720 orders are enough."""
 
 

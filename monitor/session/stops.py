@@ -8,13 +8,13 @@ what stands behind the last of these stops is stepped again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.session.run import Run
 
 __all__ = ["STOP_EVERY", "Stop", "Stops"]
 
-STOP_EVERY = 32
+STOP_EVERY: Final = 32
 """A stop is as large as four steps of the log, and so many steps take as long as one insertion."""
 
 

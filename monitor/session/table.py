@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Final
 
 from monitor.records import SessionKey
 from monitor.session.session import Session
 
 __all__ = ["Table"]
 
-TOMBSTONES_SHARE = 10
+TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for so many that may be live."""
 
 

@@ -7,13 +7,12 @@ first (schema.py); where the shape is wrong the meaning is not looked at.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+import msgspec
 
 from monitor.alphabet import match
 from monitor.automaton import paths
@@ -22,11 +21,13 @@ from monitor.records import PROFILES, Conventions
 from monitor.spec import document
 from monitor.spec.accept import read_accept
 from monitor.spec.acceptance import accepting
+from monitor.spec.closest import closest
 from monitor.spec.document import Document, Path
 from monitor.spec.findings import Finding
 from monitor.spec.graph import can_finish, check_graph, states_max
 from monitor.spec.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.notes import Notes
+from monitor.spec.parts import RegexDocument
 from monitor.spec.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.review import review
 from monitor.spec.schema import (
@@ -37,6 +38,7 @@ from monitor.spec.schema import (
     SpecDocument,
     SymbolDocument,
 )
+from monitor.spec.shape import Fault, shaped
 from monitor.spec.spec import (
     GOLDEN_LISTED_MAX,
     GOLDEN_MAX,
@@ -50,7 +52,7 @@ from monitor.spec.timing import NO_TIMING, Timing, read_timing
 
 __all__ = ["compile_text"]
 
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound=msgspec.Struct)
 
 
 def compile_text(
@@ -99,14 +101,10 @@ def _validate(read: Document, notes: Notes) -> SpecDocument | None:
 
 
 def _shaped(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
-    try:
-        return model.model_validate(data)
-    except ValidationError as problem:
-        errors = problem.errors(include_url=False, include_input=False)
-        for error in errors[: document.FINDINGS_MAX]:
-            path = _known_path(error["loc"], read)
-            notes.add("invalid_document", _say(error, problem.title), *path)
-        return None
+    found, faults = shaped(model, data)
+    for fault in faults[: document.FINDINGS_MAX]:
+        notes.add("invalid_document", _say(fault), *_known_path(fault.path, read))
+    return found
 
 
 def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
@@ -151,29 +149,23 @@ def _as_written(value: Any, path: Path, read: Document) -> Any:
     return read.texts.get(path, str(value))
 
 
-def _known_path(loc: Iterable[str | int], read: Document) -> Path:
-    """The place pydantic means: its own tags of a union's branch are left out."""
-    path: Path = ()
-    for part in loc:
-        if (*path, part) in read.places:
-            path = (*path, part)
-    return path
+def _known_path(path: Path, read: Document) -> Path:
+    """The path without a key that is missing: it stands nowhere."""
+    return path if path in read.places else path[:-1]
 
 
-def _say(error: Any, title: str) -> str:
-    """The fault in our words where pydantic's are about Python."""
-    key = error["loc"][-1] if error["loc"] else title
-    if error["type"] == "missing":
-        return f"the key {key!r} is missing"
-    if error["type"] == "extra_forbidden":
-        close = get_close_matches(str(key), _KEYS, n=1)
-        return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-    said: str = error["msg"].removeprefix("Value error, ")
-    return said[:1].lower() + said[1:]
+def _say(fault: Fault) -> str:
+    if fault.kind == "missing":
+        return f"the key {fault.path[-1]!r} is missing"
+    if fault.kind == "unknown":
+        key = fault.path[-1]
+        close = closest(str(key), _KEYS)
+        return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
+    return fault.said[:1].lower() + fault.said[1:]
 
 
 _KEYS: Final = sorted(
-    field.alias or name
+    field.encode_name
     for model in (
         SpecDocument,
         SeverityDocument,
@@ -183,7 +175,7 @@ _KEYS: Final = sorted(
         DeadlineDocument,
         ReferenceDocument,
     )
-    for name, field in model.model_fields.items()
+    for field in msgspec.structs.fields(model)
 )
 
 
@@ -315,8 +307,8 @@ def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:
         raw: Any = wanted
         if isinstance(wanted, list):
             raw = {"one_of": wanted}
-        elif isinstance(wanted, BaseModel):
-            raw = wanted.model_dump()
+        elif isinstance(wanted, RegexDocument):
+            raw = {"regex": wanted.regex}
         parsed = read_pattern(raw, notes, "match", name)
         if parsed is not None:
             rules.append((name, parsed.matches))

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.automaton.paths import reachable, reachable_symbols, shortest_way
 from monitor.errors import OffrailsError
 from monitor.records import Reason
+from monitor.spec.closest import closest
 
 __all__ = [
     "CONSTRAINTS_MAX",
@@ -290,8 +290,8 @@ def parse(raw: Any, symbols: Sequence[str]) -> tuple[Constraint, ...]:
         return (parser.single(operand),)
     if template in _PAIRS:
         return (parser.pair(operand),)
-    close = get_close_matches(template, TEMPLATES, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(TEMPLATES)}"
+    close = closest(template, TEMPLATES)
+    hint = f"did you mean {close!r}?" if close else f"there are {', '.join(TEMPLATES)}"
     raise ConstraintError("invalid_constraint", f"no template is called {name!r}; {hint}")
 
 

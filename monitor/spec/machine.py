@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from monitor.automaton import paths
 from monitor.automaton.dfa import Automaton, Machine, build
 from monitor.spec import constraints
+from monitor.spec.closest import closest
 from monitor.spec.constraints import Constraint, ConstraintError, SideBySide
 from monitor.spec.document import Path
 from monitor.spec.notes import Notes
@@ -38,8 +38,8 @@ def is_declared(name: str, model: SpecDocument, notes: Notes, *path: str | int) 
     """Whether the alphabet has the symbol; a finding at `path` where it has not."""
     if name in model.alphabet:
         return True
-    close = get_close_matches(name, model.alphabet, n=1) if len(model.alphabet) < 200 else []
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    close = closest(name, model.alphabet) if len(model.alphabet) < 200 else ""
+    hint = f"; did you mean {close!r}?" if close else ""
     notes.add("undeclared_symbol", f"{name!r} is not in the alphabet{hint}", *path)
     return False
 
@@ -76,7 +76,7 @@ def _from_transitions(
         for name in ("initial", "accepting"):
             if not getattr(model, name):
                 said = f"transitions need the key {name!r}"
-                notes.add("invalid_document", said, *[name] * (name in model.model_fields_set))
+                notes.add("invalid_document", said, *[name] * ((name,) in notes.read.places))
         return None
     edges = _edges(model, transitions, notes)
     if model.states is None:

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from msgspec import Meta, Struct
 
-__all__ = ["MatchDocument", "Name", "Part", "RegexDocument", "form"]
+__all__ = ["MatchDocument", "Name", "Part", "RegexDocument"]
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
 """A symbol, state or tool. Numbers are accepted as they are written."""
 
 
-def form(value: Any) -> str:
-    """Which of the forms of a value this is."""
-    return (
-        "mapping" if isinstance(value, dict) else "list" if isinstance(value, list) else "plain"
-    )
-
-
-class Part(BaseModel):
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """A mapping whose keys are known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-
-class RegexDocument(Part):
+class RegexDocument(Part, frozen=True):
     """An attribute that is searched for an expression."""
 
-    regex: str = Field(description="RE2, searched unless anchored")
+    regex: Annotated[str, Meta(description="RE2, searched unless anchored")]
 
 
 Plain = str | int | float | bool
 
-MatchDocument = Annotated[
-    Annotated[Plain, Tag("plain")]
-    | Annotated[list[Plain], Tag("list")]
-    | Annotated[RegexDocument, Tag("mapping")],
-    Discriminator(form),
-]
+MatchDocument = Plain | list[Plain] | RegexDocument

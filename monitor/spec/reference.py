@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints
+import msgspec
+from msgspec import Meta
 
 from monitor.spec.learnt import Alarm, Learnt, Node
 from monitor.spec.parts import MatchDocument, Name, Part
@@ -17,12 +18,12 @@ _NODE: Final = re.compile(
     rf"(-1|\d{{1,6}}) (-1|\d{{1,6}}) (\d{{1,9}}) (\d{{1,9}})(?: (\*|{DIGEST}(?:,{DIGEST})*))?"
 )
 
-Digest = Annotated[str, StringConstraints(pattern=rf"^{DIGEST}$")]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
+Digest = Annotated[str, Meta(pattern=rf"^{DIGEST}$")]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
 
 
-class FileDocument(Part):
+class FileDocument(Part, frozen=True):
     """A file of runs."""
 
     name: str
@@ -30,39 +31,42 @@ class FileDocument(Part):
     runs: Count
 
 
-class SourceDocument(Part):
+class SourceDocument(Part, frozen=True):
     """What a reference was learnt from, and with what."""
 
     files: list[FileDocument]
-    runs: Count = Field(description="seen runs: the successes, where outcomes were told")
-    failures: Count = Field(default=0, description="runs that failed: they serve the risk")
+    runs: Annotated[
+        Count, Meta(description="seen runs: the successes, where outcomes were told")
+    ]
+    failures: Annotated[Count, Meta(description="runs that failed: they serve the risk")] = 0
     labelled: bool = False
-    agents: list[str] = Field(default=[])
-    version: str = Field(default="", description="of offrails")
-    settings: str = Field(default="1", description="version of the learning settings")
+    agents: list[str] = []
+    version: Annotated[str, Meta(description="of offrails")] = ""
+    settings: Annotated[str, Meta(description="version of the learning settings")] = "1"
 
 
-class AlarmDocument(Part):
+class AlarmDocument(Part, frozen=True, kw_only=True):
     """How an alarm did on the runs it was learnt from, each judged by the others."""
 
     precision: Share | None = None
     recall: Share | None = None
-    false_per_1000: float = Field(ge=0, le=1000)
+    false_per_1000: Annotated[float, Meta(ge=0, le=1000)]
     raised: Count
     runs: Count
 
 
-class RiskDocument(Part):
+class RiskDocument(Part, frozen=True):
     """What the risk is computed from: runs by outcome, and by tool how many called it."""
 
     successes: Count
     failures: Count
-    tools: dict[str, Annotated[list[Count], Field(min_length=2, max_length=2)]] = Field(
-        default={}, description="tool: [successes, failures] that called it"
-    )
+    tools: Annotated[
+        dict[str, Annotated[list[Count], Meta(min_length=2, max_length=2)]],
+        Meta(description="tool: [successes, failures] that called it"),
+    ] = {}
 
 
-class ConsistencyDocument(Part):
+class ConsistencyDocument(Part, frozen=True, kw_only=True):
     """papers/002 section 3.2, of the seen runs."""
 
     runs: Count
@@ -74,35 +78,40 @@ class ConsistencyDocument(Part):
     first_two_agreement: Share
 
 
-class ReferenceDocument(Part):
+class ReferenceDocument(Part, frozen=True, kw_only=True):
     """A learnt reference: which sessions it watches, and what it was learnt from."""
 
-    id: Annotated[
-        str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
-    ]
-    version: Annotated[str, StringConstraints(min_length=1, max_length=100)] = "1"
+    id: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
     description: str = ""
     kind: Literal["reference"]
     mode: Literal["shadow", "page"] = "shadow"
-    match: dict[Name, MatchDocument] = Field(
-        default={}, description="resource and span attributes a session must have, all of them"
-    )
+    match: Annotated[
+        dict[Name, MatchDocument],
+        Meta(description="resource and span attributes a session must have, all of them"),
+    ] = {}
     learnt: SourceDocument
-    writes: list[str] = Field(default=[], description="tools that change something")
+    writes: Annotated[list[str], Meta(description="tools that change something")] = []
     writes_from: Literal["given", "inferred"] = "inferred"
     consistency: ConsistencyDocument | None = None
-    tools: list[str] = Field(max_length=10_000)
-    medoid: list[str] = Field(default=[], description="the run that is nearest to all others")
-    expected_writes: list[str] = Field(default=[], description="tools every seen run wrote by")
-    alarms: dict[str, AlarmDocument] = Field(default={})
+    tools: Annotated[list[str], Meta(max_length=10_000)]
+    medoid: Annotated[list[str], Meta(description="the run that is nearest to all others")] = []
+    expected_writes: Annotated[
+        list[str], Meta(description="tools every seen run wrote by")
+    ] = []
+    alarms: dict[str, AlarmDocument] = {}
     risk: RiskDocument | None = None
-    write_calls: dict[str, list[Digest]] = Field(
-        default={}, description="tool: digests of the arguments it was called with"
-    )
-    tree: list[str] = Field(
-        min_length=1,
-        description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
-    )
+    write_calls: Annotated[
+        dict[str, list[Digest]],
+        Meta(description="tool: digests of the arguments it was called with"),
+    ] = {}
+    tree: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
+        ),
+    ]
 
 
 def is_learnt(data: Any) -> bool:
@@ -134,15 +143,17 @@ def learnt_of(model: ReferenceDocument) -> Learnt:
         expected_writes=tuple(model.expected_writes),
         nodes=_nodes(model),
         write_calls={tool: frozenset(found) for tool, found in model.write_calls.items()},
-        alarms={name: Alarm(**alarm.model_dump()) for name, alarm in model.alarms.items()},
+        alarms={
+            name: Alarm(**msgspec.structs.asdict(alarm)) for name, alarm in model.alarms.items()
+        },
         successes=risk.successes if risk else model.learnt.runs,
         failures=risk.failures if risk else 0,
         called_by={
             tool: (each[0], each[1]) for tool, each in (risk.tools if risk else {}).items()
         },
         runs=model.learnt.runs,
-        source=model.learnt.model_dump(),
-        consistency=model.consistency.model_dump() if model.consistency else None,
+        source=msgspec.to_builtins(model.learnt),
+        consistency=msgspec.structs.asdict(model.consistency) if model.consistency else None,
         writes_from=model.writes_from,
     )
 

@@ -1,4 +1,4 @@
-"""The shape of a spec document (pydantic). Its meaning is compile.py's business.
+"""The shape of a spec document. Its meaning is compile.py's business.
 
 `python -m monitor.spec.schema` prints the JSON Schema that editors use.
 """
@@ -8,22 +8,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    WithJsonSchema,
-)
-from pydantic.json_schema import models_json_schema
+import msgspec
+from msgspec import Meta, field
 
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
-from monitor.spec.parts import MatchDocument, Name, Part, form
+from monitor.spec.parts import MatchDocument, Name, Part
 from monitor.spec.reference import ReferenceDocument
+from monitor.spec.shape import BEFORE
 
 __all__ = [
     "AcceptDocument",
@@ -76,13 +70,13 @@ _PATTERN_FORMS: list[dict[str, Any]] = [
      "minProperties": 1, "additionalProperties": False},
 ]  # fmt: skip
 
-PatternDocument = Annotated[Any, WithJsonSchema({"anyOf": _PATTERN_FORMS})]
+PatternDocument = Annotated[Any, Meta(extra_json_schema={"anyOf": _PATTERN_FORMS})]
 """Parsed by `monitor.alphabet.pattern`, which says more about what is wrong than a schema can."""
 
 ConstraintDocument = Annotated[
     Any,
-    WithJsonSchema(
-        {
+    Meta(
+        extra_json_schema={
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
@@ -97,56 +91,55 @@ ConstraintDocument = Annotated[
 """Parsed by `monitor.spec.constraints`."""
 
 
-class SeverityDocument(Part):
+class SeverityDocument(Part, frozen=True):
     """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
 
     default: Level = "warning"
-    tools: dict[Name, Level] = Field(default={}, description="by tool")
-    states: dict[Name, Level] = Field(default={}, description="by state the call was made in")
-    reasons: dict[ReasonName, Level] = Field(default={}, description="by reason of the verdict")
+    tools: Annotated[dict[Name, Level], Meta(description="by tool")] = {}
+    states: Annotated[dict[Name, Level], Meta(description="by state the call was made in")] = {}
+    reasons: Annotated[
+        dict[ReasonName, Level],
+        Meta(
+            description="by reason of the verdict",
+            extra_json_schema={"propertyNames": {"enum": list(get_args(ReasonName))}},
+        ),
+    ] = {}
 
 
-class SymbolDocument(Part):
+class SymbolDocument(Part, frozen=True):
     """A symbol of the alphabet: calls of one tool, with these arguments."""
 
     tool: Name
-    arguments: Annotated[dict[str, PatternDocument] | None, BeforeValidator(_given)] = Field(
-        default=None, description="left out: any arguments; {}: no arguments at all"
-    )
+    arguments: Annotated[
+        dict[str, PatternDocument] | None,
+        Meta(
+            extra={BEFORE: _given},
+            description="left out: any arguments; {}: no arguments at all",
+        ),
+    ] = None
 
 
-class ConventionsDocument(Part):
+class ConventionsDocument(Part, frozen=True):
     """A profile and what differs from it."""
 
     profile: Literal["live", "core"] = "live"
-    failed_calls: Literal["no_effect", "harmful", "ordinary"] | None = Field(
-        default=None, description="live: no_effect; core: harmful"
-    )
-    tau_below_two: float = Field(default=0.5, ge=0, le=1)
-    undefined_efficiency: float | None = Field(default=None, ge=0, le=1)
-    beta: float = Field(default=0.5, gt=0, lt=1)
-    lambda_: float = Field(default=0.5, ge=0, le=1, alias="lambda")
+    failed_calls: Annotated[
+        Literal["no_effect", "harmful", "ordinary"] | None,
+        Meta(description="live: no_effect; core: harmful"),
+    ] = None
+    tau_below_two: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    undefined_efficiency: Annotated[float, Meta(ge=0, le=1)] | None = None
+    beta: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    lambda_: Annotated[float, Meta(ge=0, le=1)] = field(name="lambda", default=0.5)
 
 
-Target = Annotated[
-    Annotated[Name, Tag("plain")] | Annotated[list[Name], Tag("list")],
-    Discriminator(form),
-]
+Target = Name | list[Name]
 """A state; a list is read so that it can be called nondeterministic."""
 
-Reads = Annotated[
-    Annotated[list[Name], Tag("list")] | Annotated[dict[Name, list[Name]], Tag("mapping")],
-    Discriminator(form),
-]
+Reads = list[Name] | dict[Name, list[Name]]
+ConventionsChoice = Literal["live", "core"] | ConventionsDocument
 
-ConventionsChoice = Annotated[
-    Annotated[Literal["live", "core"], Tag("plain")]
-    | Annotated[ConventionsDocument, Tag("mapping")],
-    Discriminator(form),
-]
-
-
-Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 def _seconds(value: Any) -> Any:
@@ -167,125 +160,137 @@ _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 DURATION_SECONDS_MAX: Final = 366 * 86_400
 
 Duration = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    WithJsonSchema(
-        {
+    Any,
+    Meta(
+        extra={BEFORE: _seconds},
+        extra_json_schema={
             "anyOf": [
                 {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
                 {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
-            ]
-        }
+            ],
+        },
     ),
 ]
-"""Seconds."""
+"""Seconds, a float. (Said to be a number here, the schema would refuse the texts.)"""
 
-Symbols = Annotated[
-    Annotated[Name, Tag("plain")] | Annotated[list[Name], Tag("list")],
-    Discriminator(form),
-]
+Symbols = Name | list[Name]
 """A symbol, or any of several."""
 
 
-class DeadlineDocument(Part):
+class DeadlineDocument(Part, frozen=True):
     """After a call of one kind, a call of another must begin in time."""
 
-    from_: Symbols = Field(
-        alias="from", description="the clock runs from the start of this call"
-    )
-    to: Symbols = Field(description="and stops at the start of this one")
+    from_: Annotated[
+        Symbols, Meta(description="the clock runs from the start of this call")
+    ] = field(name="from")
+    to: Annotated[Symbols, Meta(description="and stops at the start of this one")]
     within: Duration
 
 
-Idle = Annotated[
-    Annotated[Duration, Tag("plain")] | Annotated[dict[Name, Duration], Tag("mapping")],
-    Discriminator(form),
-]
+Idle = Duration | dict[Name, Duration]
 
 
-class AcceptDocument(Part):
+class AcceptDocument(Part, frozen=True, kw_only=True):
     """A call that is not harmful for a time, because somebody says so and why."""
 
     symbol: Name
-    state: Name = Field(
-        description="where the call is made; beside `constraint`, that constraint's own state"
-    )
-    constraint: str | None = Field(
-        default=None, description="which constraint, as verdicts name it"
-    )
-    who: Annotated[str, StringConstraints(min_length=1)] = Field(description="who says so")
-    why: Annotated[str, StringConstraints(min_length=1)]
-    until: Day = Field(description="the last day, as 2026-12-31, in UTC")
+    state: Annotated[
+        Name,
+        Meta(
+            description="where the call is made; beside `constraint`, that constraint's own state"
+        ),
+    ]
+    constraint: Annotated[
+        str | None, Meta(description="which constraint, as verdicts name it")
+    ] = None
+    who: Annotated[Annotated[str, Meta(min_length=1)], Meta(description="who says so")]
+    why: Annotated[str, Meta(min_length=1)]
+    until: Annotated[Day, Meta(description="the last day, as 2026-12-31, in UTC")]
 
 
-class SpecDocument(Part):
+class SpecDocument(Part, frozen=True, kw_only=True):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
     id: Annotated[
-        str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
-    ] = Field(description="names the spec in verdicts and metrics")
-    version: Annotated[str, StringConstraints(min_length=1, max_length=100)] = "1"
+        Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
+        Meta(description="names the spec in verdicts and metrics"),
+    ]
+    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
     description: str = ""
-    kind: Literal["task", "policy", "reference"] = Field(
-        default="task",
-        description="task: whatever is not allowed is harmful; policy: only what it names is "
-        "judged; reference: nothing is harmful, runs are compared",
-    )
-    mode: Literal["shadow", "page"] = Field(
-        default="shadow", description="shadow: verdicts and metrics; page: alerts too"
-    )
+    kind: Annotated[
+        Literal["task", "policy", "reference"],
+        Meta(
+            description="task: whatever is not allowed is harmful; policy: only what it names is "
+            "judged; reference: nothing is harmful, runs are compared"
+        ),
+    ] = "task"
+    mode: Annotated[
+        Literal["shadow", "page"],
+        Meta(description="shadow: verdicts and metrics; page: alerts too"),
+    ] = "shadow"
     severity: SeverityDocument = SeverityDocument()
-    match: dict[Name, MatchDocument] = Field(
-        default={}, description="resource and span attributes a session must have, all of them"
-    )
+    match: Annotated[
+        dict[Name, MatchDocument],
+        Meta(description="resource and span attributes a session must have, all of them"),
+    ] = {}
     scope: Literal["session", "turn", "agent"] = "session"
-    again: bool = Field(
-        default=False, description="whether an accepting state may start a new episode"
-    )
-    alphabet: dict[Name, SymbolDocument] = Field(min_length=1)
+    again: Annotated[
+        bool, Meta(description="whether an accepting state may start a new episode")
+    ] = False
+    alphabet: Annotated[dict[Name, SymbolDocument], Meta(min_length=1)]
     initial: Name | None = None
     accepting: list[Name] | None = None
-    states: list[Name] | None = Field(
-        default=None, description="in order; left out: the order they appear in"
-    )
+    states: Annotated[
+        list[Name] | None, Meta(description="in order; left out: the order they appear in")
+    ] = None
     transitions: dict[Name, dict[Name, Target]] | None = None
-    reads: Reads = Field(
-        default=[],
-        description="symbols that change nothing: in every state without an edge for them, or "
-        "by state",
-    )
-    golden: list[list[Name]] | None = Field(
-        default=None, description="the short form: the right sequences of symbols"
-    )
+    reads: Annotated[
+        Reads,
+        Meta(
+            description="symbols that change nothing: in every state without an edge for them, or "
+            "by state"
+        ),
+    ] = []
+    golden: Annotated[
+        list[list[Name]] | None,
+        Meta(description="the short form: the right sequences of symbols"),
+    ] = None
     constraints: list[ConstraintDocument] | None = None
     conventions: ConventionsChoice = "live"
-    concurrent: Literal["any_order", "strict"] | None = Field(
-        default=None,
-        description="overlapping calls count in their best order (tasks) or worst (policies)",
-    )
-    order: dict[Name, Literal["start", "end"]] = Field(
-        default={}, description="by tool: whether its calls are placed by start or by end"
-    )
-    undo: dict[Name, Name] = Field(
-        default={}, description="symbol -> the symbol that undoes it"
-    )
-    deadlines: list[DeadlineDocument] = Field(
-        default=[], max_length=64, description="calls that must follow others in time"
-    )
-    idle: Idle | None = Field(
-        default=None,
-        description="how long a session may make no call: in every state that is not accepting, "
-        "or by state",
-    )
-    accept: list[AcceptDocument] = Field(
-        default=[], max_length=256, description="calls that are not harmful for a time"
-    )
+    concurrent: Annotated[
+        Literal["any_order", "strict"] | None,
+        Meta(
+            description="overlapping calls count in their best order (tasks) or worst (policies)"
+        ),
+    ] = None
+    order: Annotated[
+        dict[Name, Literal["start", "end"]],
+        Meta(description="by tool: whether its calls are placed by start or by end"),
+    ] = {}
+    undo: Annotated[
+        dict[Name, Name], Meta(description="symbol -> the symbol that undoes it")
+    ] = {}
+    deadlines: Annotated[
+        list[DeadlineDocument],
+        Meta(max_length=64, description="calls that must follow others in time"),
+    ] = []
+    idle: Annotated[
+        Idle | None,
+        Meta(
+            description="how long a session may make no call: in every state that is not accepting, "
+            "or by state"
+        ),
+    ] = None
+    accept: Annotated[
+        list[AcceptDocument],
+        Meta(max_length=256, description="calls that are not harmful for a time"),
+    ] = []
 
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a document: of a learnt reference where it is one, else of a spec."""
-    _, schema = models_json_schema(
-        [(SpecDocument, "validation"), (ReferenceDocument, "validation")]
+    _, parts = msgspec.json.schema_components(
+        (SpecDocument, ReferenceDocument), ref_template="#/$defs/{name}"
     )
     learnt = {"properties": {"kind": {"const": "reference"}}, "required": ["kind", "learnt"]}
     return {
@@ -294,7 +299,7 @@ def json_schema() -> dict[str, Any]:
         "if": learnt,
         "then": {"$ref": "#/$defs/ReferenceDocument"},
         "else": {"$ref": "#/$defs/SpecDocument"},
-        **schema,
+        "$defs": {name: parts[name] for name in sorted(parts)},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
@@ -26,11 +26,11 @@ __all__ = [
     "Spec",
 ]
 
-GOLDEN_LISTED_MAX = 64
+GOLDEN_LISTED_MAX: Final = 64
 """Up to this many golden paths running rows are kept; above, scores come when asked for."""
 
 
-GOLDEN_MAX = 10_000
+GOLDEN_MAX: Final = 10_000
 """A spec with more golden paths is refused."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from itertools import combinations
 from typing import Any, Final
 
 from monitor.alphabet import pattern
 from monitor.alphabet.match import SymbolPatterns, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
+from monitor.spec.closest import closest
 from monitor.spec.notes import Notes
 from monitor.spec.schema import SpecDocument, SymbolDocument
 
@@ -75,9 +75,9 @@ def check_tools(model: SpecDocument, notes: Notes) -> None:
     for key, tool in named[:NAMED_MAX]:
         if tool in tools:
             continue
-        close = get_close_matches(tool, tools, n=1, cutoff=0.8) if len(tools) < 200 else []
+        close = closest(tool, tools, 0.8) if len(tools) < 200 else ""
         if key == "order" or model.kind == "policy" or close:
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = f"; did you mean {close!r}?" if close else ""
             notes.add(
                 "undeclared_tool",
                 f"no symbol has the tool {tool!r}{hint}",

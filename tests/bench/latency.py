@@ -2,102 +2,133 @@
 
     python -m tests.bench.latency
 
-Requests are sent at their scheduled times, whatever the answers do; the time from the scheduled
-send to the answer is what a sender sees, the histogram of the service what a verdict takes.
+Requests are sent at their scheduled times, whatever the answers do (`tests/bench/load.py`); the
+time from the scheduled send to the answer is what a sender sees, the histogram of the service what
+a verdict takes from the receipt of its request. Each rate proves its calls and harmful verdicts.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
+import json
+import re
+import subprocess
+import sys
+import threading
+from typing import NamedTuple
 
-from tests.bench.service import service
-from tests.bench.traffic import SECOND, generate
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.load import Loaded
+from tests.bench.outcome import Outcome, of_metrics
+from tests.bench.service import ROOT, Server, service
 
-SECONDS = 8
+RATES: dict[int, int] = {1_000: 8, 10_000: 6}
+"""Spans a second -> seconds."""
+
+BATCH = 10
+SCRAPE_SECONDS = 1.0
+VERDICT_MS_MAX = 2.0
+"""p99 from receipt to verdict at the highest rate."""
+
+_BUCKET = re.compile(
+    r'offrails_verdict_latency_seconds_bucket\{transport="http_proto",le="([^"]+)"\} (\S+)'
+)
 
 
-async def _post(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
-) -> None:
-    head = (
-        "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\n"
-        f"Content-Type: application/x-protobuf\r\nContent-Length: {len(body)}\r\n\r\n"
+class Row(NamedTuple):
+    """Milliseconds at one rate, p50 and p99 of each."""
+
+    spans_a_second: int
+    sender: tuple[float, float]
+    """How late the load itself was."""
+    answer: tuple[float, float]
+    """From the scheduled send."""
+    verdict: tuple[float, float]
+    """From the receipt; upper ends of the buckets that hold them."""
+
+
+def _buckets(text: str) -> dict[float, int]:
+    """Upper bound in milliseconds -> requests with verdicts within it."""
+    return {float(upper) * 1e3: int(float(count)) for upper, count in _BUCKET.findall(text)}
+
+
+def _quantile(before: dict[float, int], after: dict[float, int], share: float) -> float:
+    """The upper end of the bucket that holds a quantile, in milliseconds."""
+    grown = {upper: count - before.get(upper, 0) for upper, count in sorted(after.items())}
+    wanted = share * max(grown.values())
+    return next(upper for upper, count in grown.items() if count >= wanted)
+
+
+def _scrape(server: Server, stop: threading.Event) -> None:
+    while not stop.wait(SCRAPE_SECONDS):
+        server.metrics()
+
+
+def _load(server: Server, rate: int) -> Loaded:
+    command = [sys.executable, "-m", "tests.bench.load", str(server.ports["http"])]
+    command += [str(number) for number in (rate, BATCH, RATES[rate], rate)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    return Loaded(**json.loads(done.stdout))
+
+
+def _measure(server: Server, rate: int) -> Row:
+    """One rate, its work checked."""
+    before = server.metrics()
+    loaded = _load(server, rate)
+    after = server.metrics()
+    found = of_metrics(after).since(of_metrics(before))
+    assert found == Outcome(loaded.calls, loaded.harmful), (found, loaded)
+    old, new = _buckets(before), _buckets(after)
+    assert max(new.values()) - max(old.values(), default=0) == loaded.requests
+    return Row(
+        rate,
+        (loaded.sender_p50, loaded.sender_p99),
+        (loaded.answer_p50, loaded.answer_p99),
+        (_quantile(old, new, 0.5), _quantile(old, new, 0.99)),
     )
-    writer.write(head.encode() + body)
-    status = await reader.readline()
-    assert b" 200 " in status, status
-    length = 0
-    while (line := await reader.readline()) != b"\r\n":
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            length = int(value)
-    await reader.readexactly(length)
 
 
-async def _get(port: int, path: str) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(
-        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-    )
-    text = (await reader.read()).decode()
-    writer.close()
-    return text
-
-
-async def _load(port: int, rate: int, batch: int) -> list[float]:
-    """Sends `rate` spans a second in requests of `batch`; returns seconds from schedule to answer."""
-    # All of it is over by now: a call from the future would be placed by its receipt.
-    begun = time.time_ns() - 10_000 * SECOND
-    traffic = generate(batch, rate * SECONDS // batch, start_ns=begun)
-    free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
-    for _ in range(16):
-        free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
-    took: list[float] = []
-    begin = time.perf_counter() + 0.1
-
-    async def send(number: int, body: bytes) -> None:
-        due = begin + number * batch / rate
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        connection = await free.get()
-        await _post(*connection, body)
-        took.append(time.perf_counter() - due)
-        free.put_nowait(connection)
-
-    await asyncio.gather(*(send(n, body) for n, body in enumerate(traffic.requests)))
-    return sorted(took)
-
-
-async def _scrape(port: int, text: list[str]) -> None:
-    while True:
-        text[:] = [await _get(port, "/metrics")]
-        await asyncio.sleep(1)
-
-
-async def _measure(ports: dict[str, int]) -> None:
-    seen: list[str] = []
-    scraper = asyncio.create_task(_scrape(ports["metrics"], seen))
-    for rate, batch in ((1_000, 10), (10_000, 10)):
-        took = await _load(ports["http"], rate, batch)
-        p50, p99 = (took[int(len(took) * share)] * 1e3 for share in (0.5, 0.99))
-        print(
-            f"{rate} spans/s in requests of {batch}: answered p50 {p50:.2f} ms, p99 {p99:.2f} ms"
-        )
-    scraper.cancel()
-    text = await _get(ports["metrics"], "/metrics")
-    print("receipt to verdict, all of the above:")
-    for line in text.splitlines():
-        if "verdict_latency_seconds_bucket" in line and "http_proto" in line:
-            print("  ", line)
-    calls = [float(line.split()[-1]) for line in text.splitlines() if "_calls_total{" in line]
-    assert sum(calls) > 0
-
-
-async def main() -> None:
-    """Starts the service, loads it, prints what it took."""
+def measure() -> list[Row]:
+    """All rates, one after the other, of one service that is scraped each second."""
+    stop = threading.Event()
     with service() as server:
-        await _measure(server.ports)
+        scraper = threading.Thread(target=_scrape, args=(server, stop))
+        scraper.start()
+        try:
+            return [_measure(server, rate) for rate in RATES]
+        finally:
+            stop.set()
+            scraper.join()
+
+
+def bounds_of(rows: list[Row]) -> list[Bound]:
+    """What has to be kept at the highest rate.
+
+    A verdict comes after its request was due and before its answer, so the time of the answer is a
+    bound on it as well as the bucket is.
+    """
+    row = max(rows)
+    found = min(row.verdict[1], row.answer[1])
+    what = f"p99 receipt to verdict, {row.spans_a_second:,} spans a second"
+    return [Bound(what, found, VERDICT_MS_MAX, "ms")]
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = [
+        "| ms, p50 / p99 | the load's own lateness | due to answered | receipt to verdict, at most |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        sender, answer = (f"{p50:.2f} / {p99:.2f}" for p50, p99 in (row.sender, row.answer))
+        verdict = f"{row.verdict[0]:g} / {row.verdict[1]:g}"
+        lines.append(
+            f"| {row.spans_a_second:,} spans a second | {sender} | {answer} | {verdict} |"
+        )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    measured = measure()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))

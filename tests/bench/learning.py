@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.learning import learn_files
+from tests.bench import bounds
+from tests.bench.bounds import Bound
 
 RUNS, CALLS, TOOLS = 10_000, 50, 40
 PROMISED_SECONDS = 60.0
@@ -94,12 +96,12 @@ def main() -> int:
                 pass
             took, busy = time.perf_counter() - start, time.process_time() - busy
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(
-                f"learn {RUNS:,} {form} of {CALLS} calls: {took:.1f} s, "
-                f"{busy:.1f} s of them busy (promise {PROMISED_SECONDS:.0f} s), peak {peak:,.0f} MiB"
-            )
+            what = f"learn {RUNS:,} {form} of {CALLS} calls"
+            print(f"{what}: {took:.1f} s, peak {peak:,.0f} MiB")
             # On a busy machine waiting for a core is not ours.
-            broken |= busy > PROMISED_SECONDS
+            bound = Bound(f"{what}, busy", busy, PROMISED_SECONDS, "s")
+            print(bounds.lines([bound]))
+            broken |= not bound.is_kept
     return broken
 
 

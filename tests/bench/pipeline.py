@@ -8,56 +8,76 @@ A row that skips work would win, so each one proves its number of calls and of h
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector import garbage
 from collector.decode import otlp_proto
+from collector.decode.scan import COMPILED
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.stats import Stats
 from monitor import Limits, Monitor, load_spec
-from monitor.records import Kind
-from tests.bench.traffic import Traffic, generate
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.outcome import of_monitor, sent
+from tests.bench.service import PLAIN_PATH
+from tests.bench.traffic import ROVER, SECOND, Traffic, generate
 
 ROUNDS = 5
-ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
+SIZES: dict[int, int] = {50: 160, 1: 4_000, 512: 16}
+"""Spans a request -> requests."""
+
+Run = Callable[[], None]
+"""The work that is timed, and its check."""
 
 
-def _parse(traffic: Traffic) -> None:
-    for body in traffic.requests:
-        ExportTraceServiceRequest.FromString(body)
+def _parse(traffic: Traffic) -> Run:
+    def run() -> None:
+        for body in traffic.requests:
+            ExportTraceServiceRequest.FromString(body)
+
+    return run
 
 
-def _decode(traffic: Traffic) -> None:
-    found = sum(len(otlp_proto.decode(body).spans) for body in traffic.requests)
-    assert found == traffic.spans
+def _decode(traffic: Traffic) -> Run:
+    def run() -> None:
+        found = sum(len(otlp_proto.decode(body).spans) for body in traffic.requests)
+        assert found == traffic.spans
+
+    return run
 
 
-def _judge(traffic: Traffic) -> None:
-    now = 1_800_000_000 * 1_000_000_000
+def _judge(traffic: Traffic) -> Run:
     monitor = Monitor([load_spec(ROVER)], Limits(history_complete=True))
     stats = Stats()
-    export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: now)
-    for body in traffic.requests:
-        export.traces(body, "proto", "grpc")
-    calls: dict[Kind, int] = dict.fromkeys(Kind, 0)
-    for pair in monitor.totals.pairs.values():
-        for kind, count in pair.calls.items():
-            calls[kind] += count
-    assert sum(calls.values()) == traffic.calls, (calls, traffic.calls)
-    assert calls[Kind.HARMFUL] == traffic.harmful, (calls, traffic.harmful)
+    consume = Pipeline(monitor, stats, lambda _: None).consume
+    export = Export(consume, stats, lambda: 1_800_000_000 * SECOND)
+
+    def run() -> None:
+        for body in traffic.requests:
+            export.traces(body, "proto", "grpc")
+        found = of_monitor(monitor)
+        assert found == sent(traffic), (found, sent(traffic))
+
+    return run
 
 
 PARSE = "upb FromString alone"
+JUDGE = "bytes -> verdict"
+RATIO_MAX = {50: 3.0}
+"""Spans a request -> what a verdict may cost, in times of the parse alone."""
 
-WAYS: dict[str, Callable[[Traffic], None]] = {
+WAYS: dict[str, Callable[[Traffic], Run]] = {
     PARSE: _parse,
     "bytes -> Span": _decode,
-    "bytes -> verdict": _judge,
+    JUDGE: _judge,
 }
 
 
@@ -71,18 +91,34 @@ class Row(NamedTuple):
 
 def measure() -> list[Row]:
     """CPU microseconds a span, the least of several rotating rounds."""
+    garbage.settle()
     rows = []
-    for size, requests in ((50, 200), (1, 4_000), (512, 24)):
+    for size, requests in SIZES.items():
         traffic = generate(size, requests)
         best = dict.fromkeys(WAYS, float("inf"))
         for _ in range(ROUNDS):
             for name, way in WAYS.items():
+                run = way(traffic)
                 gc.collect()
                 begin = time.process_time()
-                way(traffic)
+                run()
                 best[name] = min(best[name], time.process_time() - begin)
         rows += [Row(name, size, took / traffic.spans * 1e6) for name, took in best.items()]
     return rows
+
+
+def bounds_of(rows: list[Row]) -> list[Bound]:
+    """What has to be kept."""
+    costs = {(row.way, row.spans_a_request): row.cpu_us for row in rows}
+    return [
+        Bound(
+            f"{JUDGE}, {size} spans a request, against the parse alone",
+            costs[JUDGE, size] / costs[PARSE, size],
+            most,
+            "x",
+        )
+        for size, most in RATIO_MAX.items()
+    ]
 
 
 def table(rows: list[Row]) -> str:
@@ -102,5 +138,21 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def plain() -> str:
+    """The same table of the source as it is, where the benchmarks run the compiled build."""
+    command = [sys.executable, "-P", "-m", "tests.bench.pipeline", "--table"]
+    environment = {**os.environ, **PLAIN_PATH}
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
 if __name__ == "__main__":
-    print(table(measure()))
+    measured = measure()
+    if "--table" in sys.argv:
+        print(table(measured))
+        sys.exit()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))
+    if COMPILED:
+        print("\nin plain Python:", plain(), sep="\n")

@@ -1,14 +1,22 @@
-"""Rows of the process benchmark as a picture: bars beside each other, one group a way of sending."""
+"""Rows of the process benchmark as a picture: bars beside each other, one group a way of sending.
+
+A line in each group says how long our bar may be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.bench.process import Row
+from tests.bench.process import RATIO_MAX, Row
+from tests.bench.service import COLLECTOR
 
 __all__ = ["svg"]
 
 WIDTH, BAR, GAP, LEFT, TOP = 760, 14, 16, 92, 54
+ROOM = WIDTH - LEFT - 70
+"""For the longest bar of a group."""
+
+LINE = "#dc2626"
 COLOURS = ("#2563eb", "#94a3b8", "#d97706", "#059669")
 STYLE = "font-family: system-ui, sans-serif; font-size: 12px"
 
@@ -28,27 +36,43 @@ def svg(rows: Sequence[Row]) -> str:
     for number, (transport, size) in enumerate(groups):
         found = {row.server: row.cpu_us for row in rows if row[1:3] == (transport, size)}
         top = TOP + number * (len(names) * BAR + GAP)
-        parts += _group(f"{transport}, {size}", [found[name] for name in names], top)
+        most = RATIO_MAX.get((transport, size), 0.0) * found.get(COLLECTOR, 0.0)
+        longest = max(most, *found.values())
+        costs = [found[name] for name in names]
+        parts += _group(f"{transport}, {size}", costs, longest, top)
+        if most:
+            parts.append(_bound(most / longest, top))
     return "\n".join([*parts, "</svg>", ""])
 
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
     yield f'<text x="16" y="20" fill="#0f172a" font-weight="600">CPU {chr(0xB5)}s a span</text>'
+    x = 16 + len(names) * 200
+    yield f'<line x1="{x}" x2="{x}" y1="29" y2="41" stroke="{LINE}" stroke-width="2"/>'
+    yield f'<text x="{x + 6}" y="39" fill="#334155">at most, ours</text>'
     for number, name in enumerate(names):
         x = 16 + number * 200
         yield f'<rect x="{x}" y="30" width="10" height="10" fill="{COLOURS[number]}"/>'
         yield f'<text x="{x + 15}" y="39" fill="#334155">{name}</text>'
 
 
-def _group(title: str, costs: Sequence[float], top: int) -> Iterator[str]:
+def _group(title: str, costs: Sequence[float], longest: float, top: int) -> Iterator[str]:
     """Bars of one way of sending, each group to a scale of its own."""
-    room = WIDTH - LEFT - 70
     yield f'<text x="16" y="{top + BAR}" fill="#0f172a">{title}</text>'
     for number, cost in enumerate(costs):
         y = top + number * BAR
-        length = max(2.0, cost / max(costs) * room)
+        length = max(2.0, cost / longest * ROOM)
         yield (
             f'<rect x="{LEFT}" y="{y + 2}" width="{length:.1f}" height="{BAR - 4}" '
             f'rx="2" fill="{COLOURS[number]}"/>'
         )
         yield f'<text x="{LEFT + length + 6:.1f}" y="{y + BAR - 3}" fill="#334155">{cost:.1f}</text>'
+
+
+def _bound(share: float, top: int) -> str:
+    """A line across our bar, at a share of the longest one."""
+    x = LEFT + share * ROOM
+    return (
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 1}" y2="{top + BAR + 1}" '
+        f'stroke="{LINE}" stroke-width="2"/>'
+    )

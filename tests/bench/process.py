@@ -3,31 +3,45 @@
     python -m tests.bench.process
 
 CPU microseconds of the server a span, the least of several rotating rounds. Of ours every row
-proves that exactly the calls and harmful verdicts that were sent came of it.
+proves that exactly the calls and harmful verdicts that were sent came of it; of the Collector, that
+its metrics count exactly the spans that were sent. Whoever else answers, takes every span.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
-import urllib.request
+import re
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import grpc
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from tests.bench.service import Server, peers, service, start
+from collector.decode.scan import COMPILED
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.outcome import NOTHING, Outcome, of_metrics, sent
+from tests.bench.sender import Sender, prepared
+from tests.bench.service import COLLECTOR, OURS, PLAIN, Server, peers, service, start
 from tests.bench.traffic import Traffic, generate
 
 ROUNDS = 4
 SIZES: dict[int, int] = {1: 1_500, 50: 120, 512: 12}
-"""Spans a request -> requests a round."""
+"""Spans a request -> requests a round, one after the other."""
 
-WORKERS = 1
-"""Requests in flight: with more of them the order of arrival, and so the work, would be chance."""
+RATIO_MAX: dict[tuple[str, int], float] = {
+    ("HTTP", 50): 0.4,
+    ("gRPC", 50): 1.0,
+    ("gRPC", 512): 0.9,
+    ("HTTP", 1): 0.5,
+    ("gRPC", 1): 1.6,
+}
+"""(transport, spans a request) -> what a span may cost, in times of the Collector's."""
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+COUNTED = re.compile(r"^traces_span_metrics_calls_total\{.*\} (\S+)$", re.MULTILINE)
+FLUSH_SECONDS = 30.0
 
 
 class Row(NamedTuple):
@@ -40,28 +54,22 @@ class Row(NamedTuple):
 
 
 def _over_http(server: Server, traffic: Traffic) -> None:
-    def send(bodies: list[bytes]) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.ports["http"])
-        for body in bodies:
-            headers = {"Content-Type": "application/x-protobuf"}
-            connection.request("POST", "/v1/traces", body, headers)
-            answer = connection.getresponse()
-            assert answer.status == 200, answer.read()
-            answer.read()
-        connection.close()
-
-    with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(send, [traffic.requests[n::WORKERS] for n in range(WORKERS)]))
+    requests = [prepared(body) for body in traffic.requests]
+    with contextlib.closing(Sender(server.ports["http"])) as sender:
+        for request in requests:
+            sender.post(request)
 
 
 def _over_grpc(server: Server, traffic: Traffic) -> None:
     options = [("grpc.max_send_message_length", -1)]
     with grpc.insecure_channel(f"127.0.0.1:{server.ports['grpc']}", options) as channel:
         export = channel.unary_unary(
-            EXPORT, request_serializer=bytes, response_deserializer=bytes
+            EXPORT,
+            request_serializer=bytes,
+            response_deserializer=ExportTraceServiceResponse.FromString,
         )
-        with ThreadPoolExecutor(WORKERS) as pool:
-            list(pool.map(export, traffic.requests))
+        for request in traffic.requests:
+            assert not export(request).partial_success.rejected_spans
 
 
 TRANSPORTS: dict[str, Callable[[Server, Traffic], None]] = {
@@ -70,35 +78,29 @@ TRANSPORTS: dict[str, Callable[[Server, Traffic], None]] = {
 }
 
 
-def _counts(server: Server) -> tuple[int, int]:
-    """(calls judged, harmful ones) as the service's own metrics say; zeros for a peer."""
-    if server.name != "offrails":
-        return 0, 0
-    calls = harmful = 0
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['metrics']}/metrics") as page:
-        for line in page.read().decode().splitlines():
-            count = int(float(line.rsplit(" ", 1)[1])) if line[0] != "#" else 0
-            if line.startswith("offrails_calls_total{"):
-                calls += count
-                harmful += count if 'verdict="harmful"' in line else 0
-            elif line.startswith("offrails_verdict_revisions_total{"):
-                harmful += count if 'to="harmful"' in line else 0
-                harmful -= count if 'from="harmful"' in line else 0
-    return calls, harmful
-
-
-def _measure(server: Server, transport: str, size: int, seed: int) -> float:
+def _measure(server: Server, transport: str, traffic: Traffic) -> float:
     """CPU microseconds a span of one round, its work checked."""
-    traffic = generate(size, SIZES[size], seed=seed)
-    calls, harmful = _counts(server)
-    before = server.cpu_ns()
+    before, begun = _outcome(server), server.cpu_ns()
     TRANSPORTS[transport](server, traffic)
-    spent = server.cpu_ns() - before
-    if server.name == "offrails":
-        now = _counts(server)
-        done = now[0] - calls, now[1] - harmful
-        assert done == (traffic.calls, traffic.harmful), (done, traffic.calls, traffic.harmful)
+    spent = server.cpu_ns() - begun
+    if server.name in (OURS, PLAIN):
+        found = _outcome(server).since(before)
+        assert found == sent(traffic), (found, sent(traffic))
     return spent / traffic.spans / 1e3
+
+
+def _outcome(server: Server) -> Outcome:
+    return of_metrics(server.metrics()) if server.name in (OURS, PLAIN) else NOTHING
+
+
+def _counted(server: Server, spans: int) -> None:
+    """Awaits that a Collector has told of exactly so many spans."""
+    deadline, found = time.monotonic() + FLUSH_SECONDS, 0
+    while found != spans:
+        assert time.monotonic() < deadline, f"{server.name} counts {found} of {spans} spans"
+        time.sleep(0.2)
+        found = sum(int(float(count)) for count in COUNTED.findall(server.metrics()))
+    print(f"{server.name}: counts all of {spans} spans")
 
 
 def measure() -> list[Row]:
@@ -106,17 +108,39 @@ def measure() -> list[Row]:
     best: dict[tuple[str, str, int], float] = {}
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(service())]
+        if COMPILED:
+            servers.append(stack.enter_context(service(name=PLAIN, plain=True)))
         servers += [stack.enter_context(start(peer)) for peer in peers()]
-        seed = 0
+        spans = seed = 0
         for _ in range(ROUNDS):
             for transport in TRANSPORTS:
-                for size in SIZES:
+                for size, requests in SIZES.items():
                     seed += 1
+                    traffic = generate(size, requests, seed=seed)
+                    spans += traffic.spans
                     for server in servers:
+                        cost = _measure(server, transport, traffic)
                         key = server.name, transport, size
-                        cost = _measure(server, transport, size, seed)
                         best[key] = min(best.get(key, cost), cost)
+        for server in servers:
+            if server.counts:
+                _counted(server, spans)
     return [Row(*key, cost) for key, cost in best.items()]
+
+
+def bounds_of(rows: list[Row]) -> list[Bound]:
+    """What has to be kept, where the Collector is there."""
+    costs = {row[:3]: row.cpu_us for row in rows}
+    return [
+        Bound(
+            f"{transport} {size}, against the Collector",
+            costs[OURS, transport, size] / costs[COLLECTOR, transport, size],
+            most,
+            "x",
+        )
+        for (transport, size), most in RATIO_MAX.items()
+        if (COLLECTOR, transport, size) in costs
+    ]
 
 
 def table(rows: list[Row]) -> str:
@@ -135,4 +159,6 @@ def table(rows: list[Row]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    measured = measure()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))

@@ -1,4 +1,4 @@
-"""Costs of the scores: `python tests/bench/scores.py` prints one line per promise.
+"""Costs of the scores: `python -m tests.bench.scores` prints one line per promise.
 
 Each line gives the best of several rounds, in microseconds a call, beside the promise.
 """
@@ -6,24 +6,25 @@ Each line gives the best of several rounds, in microseconds a call, beside the p
 from __future__ import annotations
 
 import random
-import sys
+import time
 import timeit
 from collections.abc import Callable, Iterator
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.scores.paper import condense, golden_paths, harm_mask, label, tokens
 from monitor.scores.refine import pc_hlr
 from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
+from tests.bench import bounds
+from tests.bench.bounds import Bound
 
 ROUNDS = 5
 
 
 def microseconds(run: Callable[[], object], calls: int) -> float:
-    """Best time of one of the `calls` that `run` makes."""
-    return min(timeit.repeat(run, number=1, repeat=ROUNDS)) / calls * 1e6
+    """Best CPU time of one of the `calls` that `run` makes."""
+    return (
+        min(timeit.repeat(run, number=1, repeat=ROUNDS, timer=time.process_time)) / calls * 1e6
+    )
 
 
 def chain(length: int, reads: int) -> Automaton:
@@ -128,8 +129,7 @@ def main() -> None:
         ("efficiency", repeated(lambda: efficiency(9, (3, 5, 7), None)), 1.0),
         *hlr_lines(),
     ]
-    for title, cost, limit in lines:
-        print(f"{title:48} {cost:12.3f} us   (at most {limit:g} us)")
+    print(bounds.lines(Bound(title, cost, limit, "us") for title, cost, limit in lines))
 
 
 if __name__ == "__main__":

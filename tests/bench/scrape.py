@@ -3,8 +3,9 @@
     python -m tests.bench.scrape [PAIRS]
 
 100,000 live sessions of 200 agents under 50 specs, each pair with finished sessions and harm as
-well. The scraper is a process of its own. While it reads, calls come at a steady rate, on
+well. The scraper is a process of its own, and reads again and again. While it reads, calls come at a steady rate, on
 schedule; how late a verdict is against its schedule is what the scrape did to it, and the machine.
+All calls and harmful verdicts are proven in the end.
 """
 
 from __future__ import annotations
@@ -13,22 +14,27 @@ import asyncio
 import gc
 import sys
 import time
+from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
+from itertools import count
+from typing import NamedTuple
 
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
 from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
 from collector.stats import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
+from tests.bench.outcome import Outcome, of_monitor
+from tests.bench.traffic import ROVER, harms
 
 __all__ = ["Crowd"]
 
-SPECS = Path(__file__).parents[2] / "dfa_specs"
+SESSIONS, AGENTS, SPECS = 100_000, 200, 50
 SCRAPES = 5
 CALLS_A_SECOND = 1_000
 READ = """
@@ -59,10 +65,12 @@ class Crowd:
     def __init__(
         self, sessions: int, agents: int, specs: int, limits: Limits | None = None
     ) -> None:
-        base = load_specs([SPECS / "farm_rover.yaml"]).specs[0]
+        base = load_specs([ROVER]).specs[0]
         self._specs: list[Spec] = [replace(base, id=f"spec{n}") for n in range(specs)]
         self._named = [{"service.name": "x", "offrails.spec": spec.id} for spec in self._specs]
         self._agents = agents
+        self._made: defaultdict[str, list[str]] = defaultdict(list)
+        """Session -> its tools."""
         limits = replace(limits or Limits(), history_complete=True, sessions_max=sessions + 1)
         self.monitor = Monitor(self._specs, limits)
         for number in range(1, sessions + 1):
@@ -70,11 +78,13 @@ class Crowd:
 
     def call(self, number: int, now: int, session: str = "") -> None:
         """A call of a session: its own, or another one of the same agent and spec."""
+        session, tool = session or f"s{number}", ("unlock_safety", "water")[number % 2]
+        self._made[session].append(tool)
         spec = (number * 7 + number // self._agents) % len(self._specs)
         call = ToolCall(
-            session=SessionKey("", session or f"s{number}"),
+            session=SessionKey("", session),
             agent=f"agent{number % self._agents}",
-            tool=("unlock_safety", "water")[number % 2],
+            tool=tool,
             arguments={},
             error=False,
             start_ns=now,
@@ -88,6 +98,11 @@ class Crowd:
         )
         self.monitor.observe(call, now)
 
+    def proven(self) -> bool:
+        """True where the monitor counts exactly the calls and harm that were made."""
+        calls = sum(map(len, self._made.values()))
+        return of_monitor(self.monitor) == Outcome(calls, sum(map(harms, self._made.values())))
+
     def finish(self, sessions: int) -> None:
         """So many sessions come and end, in all the pairs in turn."""
         for number in range(1, sessions + 1):
@@ -96,52 +111,90 @@ class Crowd:
             self.monitor.end(SessionKey("", name), number)
 
 
-async def _verdicts(crowd: Crowd, late: list[float]) -> None:
+class Scraped(NamedTuple):
+    """What scrapes took, the least of several, and what they did to verdicts."""
+
+    pairs: int
+    series: int
+    megabytes: float
+    seconds: float
+    alone_ms: float
+    """p99 of how late a verdict is without a scrape."""
+    scraped_ms: float
+    """The same meanwhile."""
+
+
+async def _verdicts(crowd: Crowd, numbers: count[int], late: list[float]) -> None:
     """Calls on schedule; notes how late each verdict is."""
-    due, number = time.perf_counter(), 0
+    due = time.perf_counter()
     while True:
         await asyncio.sleep(max(0, due - time.perf_counter()))
         # Whatever has come by now: a socket that is ready is read in the same turn of the loop.
         while due <= time.perf_counter():
-            number += 1
+            number = next(numbers)
             crowd.call(number, 10_000_000 + number)
             late.append(time.perf_counter() - due)
             due += 1 / CALLS_A_SECOND
 
 
-async def _measure(crowd: Crowd) -> None:
+async def _scraped(crowd: Crowd) -> Scraped:
     app = MetricsApp(Families(crowd.monitor, Stats()), Health())
-    listener = Listener(app, "127.0.0.1:0")
+    listener = Listener(WebApp(app), "127.0.0.1:0")
     address = await listener.start()
-    alone: list[float] = []
-    calls = asyncio.create_task(_verdicts(crowd, alone))
+    numbers, alone, late = count(1), list[float](), list[float]()
+    calls = asyncio.create_task(_verdicts(crowd, numbers, alone))
     await asyncio.sleep(2)
     calls.cancel()
-    late: list[float] = []
-    calls = asyncio.create_task(_verdicts(crowd, late))
+    calls = asyncio.create_task(_verdicts(crowd, numbers, late))
     reader = await asyncio.create_subprocess_exec(
         sys.executable, "-c", READ, address, str(SCRAPES), stdout=asyncio.subprocess.PIPE
     )
     out, _ = await reader.communicate()
     calls.cancel()
-    for line in out.decode().splitlines():
-        series, size, took = line.split()
-        print(f"{series} series, {int(size) / 1e6:.1f} MB, read in {float(took) * 1e3:.0f} ms")
-    for name, found in (("alone", sorted(alone)), ("while scraped", sorted(late))):
-        p99 = found[len(found) * 99 // 100]
-        print(f"verdicts late, {name}: p99 {p99 * 1e3:.1f} ms, most {found[-1] * 1e3:.1f} ms")
     await listener.stop(0)
+    series, size, took = min(
+        (line.split() for line in out.decode().splitlines()), key=lambda read: float(read[2])
+    )
+    pairs, p99 = len(crowd.monitor.totals.pairs), (_p99(alone), _p99(late))
+    return Scraped(pairs, int(series), int(size) / 1e6, float(took), *p99)
+
+
+def _p99(late: list[float]) -> float:
+    """In milliseconds."""
+    return sorted(late)[len(late) * 99 // 100] * 1e3
+
+
+def measure(pairs: int = Limits().pairs_max) -> Scraped:
+    """Builds the crowd, scrapes it, proves its calls."""
+    crowd = Crowd(SESSIONS, AGENTS, SPECS, Limits(pairs_max=pairs))
+    crowd.finish(SESSIONS // 2)
+    gc.collect()
+    gc.freeze()
+    found = asyncio.run(_scraped(crowd))
+    gc.unfreeze()
+    assert crowd.proven()
+    return found
+
+
+def table(found: Scraped) -> str:
+    """The scrape as a Markdown table."""
+    return "\n".join(
+        [
+            f"| a scrape with {SESSIONS:,} live sessions | |",
+            "|---|---|",
+            f"| pairs of agent and spec | {found.pairs:,} |",
+            f"| series | {found.series:,} |",
+            f"| size, MB | {found.megabytes:.1f} |",
+            f"| read in, ms | {found.seconds * 1e3:.0f} |",
+            f"| verdicts late alone, p99 ms | {found.alone_ms:.1f} |",
+            f"| verdicts late meanwhile, p99 ms | {found.scraped_ms:.1f} |",
+        ]
+    )
 
 
 def main() -> None:
-    """Builds the crowd, scrapes it, prints what it took."""
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else Limits().pairs_max
-    crowd = Crowd(100_000, 200, 50, Limits(pairs_max=pairs))
-    crowd.finish(50_000)
-    gc.collect()
-    gc.freeze()
-    print(f"{crowd.monitor.sessions} live sessions, {len(crowd.monitor.totals.pairs)} pairs")
-    asyncio.run(_measure(crowd))
+    """Measures, prints."""
+    print(table(measure(*map(int, sys.argv[1:]))))
 
 
 if __name__ == "__main__":

@@ -8,36 +8,55 @@ in one run.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.bench.traffic import ROVER
 from tests.end_to_end.loopback import free_port
 
-__all__ = ["PEERS", "Server", "peers", "service", "start"]
+__all__ = [
+    "COLLECTOR",
+    "OURS",
+    "PEERS",
+    "PLAIN",
+    "PLAIN_PATH",
+    "ROVER",
+    "Server",
+    "peers",
+    "service",
+    "start",
+]
+
+OURS = "offrails"
+PLAIN = "offrails, plain Python"
+PLAIN_PATH = {"PYTHONPATH": str(Path(__file__).parents[2])}
+"""In the environment of a process that is to use the source, where the benchmarks use the build."""
+COLLECTOR = "Collector, spanmetrics"
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / ".peers"
 """Where `make bench-peers` puts what is not ours."""
 
-ROVER = ROOT / "dfa_specs" / "farm_rover.yaml"
 ADDRESS = re.compile(r"(grpc|http|metrics)=127\.0\.0\.1:(\d+)")
 START_SECONDS = 20.0
 
-COLLECTOR = """\
+_CONFIG = """\
 receivers:
   otlp:
     protocols:
       grpc: {{endpoint: "127.0.0.1:{grpc}", max_recv_msg_size_mib: 64}}
       http: {{endpoint: "127.0.0.1:{http}", max_request_body_size: 67108864}}
 connectors:
-  spanmetrics: {{}}
+  spanmetrics: {{metrics_flush_interval: 15s}}
 exporters:
   prometheus: {{endpoint: "127.0.0.1:{metrics}"}}
 service:
@@ -55,6 +74,15 @@ class Server(NamedTuple):
     name: str
     pid: int
     ports: dict[str, int]
+    counts: bool = False
+    """Its metrics count the spans it was sent, with some delay."""
+
+    def metrics(self) -> str:
+        """What it tells Prometheus now."""
+        url = f"http://127.0.0.1:{self.ports['metrics']}/metrics"
+        with urllib.request.urlopen(url) as page:
+            text: str = page.read().decode()
+        return text
 
     def cpu_ns(self) -> int:
         """CPU time of all its threads so far."""
@@ -72,12 +100,16 @@ class Peer(NamedTuple):
     name: str
     command: tuple[str, ...]
     config: str = ""
+    counts: bool = False
 
 
 def peers() -> list[Peer]:
     """The peers that are installed here."""
     collector = Peer(
-        "Collector, spanmetrics", (str(PEERS / "otelcol"), "--config", "{config}"), COLLECTOR
+        COLLECTOR,
+        (str(PEERS / "otelcol"), "--config", "{config}"),
+        _CONFIG,
+        counts=True,
     )
     agent = next(PEERS.glob("lib/*/site-packages/rotel/rotel-agent"), PEERS / "rotel")
     rotel = Peer(
@@ -97,21 +129,32 @@ def peers() -> list[Peer]:
 
 
 @contextlib.contextmanager
-def service(*arguments: str, specs: Path = ROVER) -> Iterator[Server]:
-    """The service itself, ready, judging by one spec with a complete history."""
-    command = [sys.executable, "-m", "collector", "serve", "--specs", str(specs)]
-    for name in ("grpc", "http", "metrics"):
-        command += [f"--{name}", "127.0.0.1:0"]
+def service(
+    *arguments: str, specs: Path = ROVER, name: str = OURS, plain: bool = False
+) -> Iterator[Server]:
+    """The service itself, ready, judging by one spec with a complete history.
+
+    With `plain` it is the one of this folder in any case, not the compiled one.
+    """
+    command = [sys.executable, "-P", "-m", "collector", "serve", "--specs", str(specs)]
+    for listener in ("grpc", "http", "metrics"):
+        command += [f"--{listener}", "127.0.0.1:0"]
+    environment = {**os.environ, **(PLAIN_PATH if plain else {})}
     command += ["--admin", "off", "--history", "complete", *arguments]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env=environment,
     )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        ports = {name: int(port) for name, port in ADDRESS.findall(line)}
+        ports = {found: int(port) for found, port in ADDRESS.findall(line)}
         assert ports, f"not ready: {line!r}"
-        yield Server("offrails", process.pid, ports)
+        yield Server(name, process.pid, ports)
     finally:
         _stop(process)
 
@@ -130,7 +173,7 @@ def start(peer: Peer) -> Iterator[Server]:
         try:
             _await_port(process, ports["grpc"])
             _await_port(process, ports["http"])
-            yield Server(peer.name, process.pid, ports)
+            yield Server(peer.name, process.pid, ports, counts=peer.counts)
         finally:
             _stop(process)
 

@@ -13,10 +13,18 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.service import ROOT, service
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.service import ROOT, ROVER, service
 
 SPECS = 100
 ROUNDS = 5
+WITH_GRPC, WITHOUT_GRPC = f"{SPECS} specs", f"{SPECS} specs, --grpc off"
+IDLE, IDLE_WITHOUT_GRPC = "one spec", "one spec, --grpc off"
+
+READY_SECONDS_MAX = 1.0
+IMPORT_SECONDS_MAX = 0.1
+RESIDENT_MB_MAX = {IDLE: 60.0, IDLE_WITHOUT_GRPC: 40.0}
 
 
 class Start(NamedTuple):
@@ -67,9 +75,25 @@ def measure() -> dict[str, Start]:
     with tempfile.TemporaryDirectory() as name:
         _specs(Path(name))
         return {
-            f"{SPECS} specs": start(Path(name)),
-            f"{SPECS} specs, --grpc off": start(Path(name), "--grpc", "off"),
+            WITH_GRPC: start(Path(name)),
+            WITHOUT_GRPC: start(Path(name), "--grpc", "off"),
+            IDLE: start(ROVER),
+            IDLE_WITHOUT_GRPC: start(ROVER, "--grpc", "off"),
         }
+
+
+def bounds_of(found: dict[str, Start], imported: float) -> list[Bound]:
+    """What has to be kept."""
+    return [
+        Bound(
+            f"ready with {WITH_GRPC}", found[WITH_GRPC].ready_seconds, READY_SECONDS_MAX, "s"
+        ),
+        *(
+            Bound(f"resident when idle, {way}", found[way].resident_mb, most, "MB")
+            for way, most in RESIDENT_MB_MAX.items()
+        ),
+        Bound("`import monitor`", imported, IMPORT_SECONDS_MAX, "s"),
+    ]
 
 
 def table(found: dict[str, Start], imported: float) -> str:
@@ -82,4 +106,6 @@ def table(found: dict[str, Start], imported: float) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure(), import_seconds()))
+    measured, imported = measure(), import_seconds()
+    print(table(measured, imported))
+    print(bounds.lines(bounds_of(measured, imported)))

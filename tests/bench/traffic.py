@@ -1,21 +1,54 @@
-"""Generated traffic for the benchmarks: requests as agents send them, with known outcomes."""
+"""Generated traffic for the benchmarks: requests as agents send them, with known outcomes.
+
+Sessions of four instrumentations are in flight at once, each one with two calls a turn and a trace
+for each turn; 40 % tool spans, 40 % model spans and 20 % agent spans. A share of the spans comes
+late: after spans of the same session that began later. What must come of it all is worked out here
+from the calls that were sent, in the order of their beginnings, and from the spec's own table.
+"""
 
 from __future__ import annotations
 
-import json
 import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from pathlib import Path
 from typing import NamedTuple
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+import yaml
 
-__all__ = ["SECOND", "Traffic", "generate"]
+from tests.bench.speakers import SPEAKERS, Call, Said, Speaker, Talk, prose
+from tests.bench.wire import group, request, span
 
-GOLDEN = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
-HARMFUL = ("unlock_safety", "move", "water", "scan", "open_valve", "water", "log")
+__all__ = ["LATE", "ROVER", "SECOND", "Traffic", "generate", "harms"]
+
+ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
+"""The spec that all sessions bind to."""
+
 SECOND = 1_000_000_000
-SPAN_BYTES = 3_000
+IN_FLIGHT = 200
+TURN = 2
+"""Calls a turn."""
+
+LATE = 0.08
+"""The share of model and tool spans that are held back, by one to three places of their session: so
+that one span in twenty comes after one that began later."""
+
+HELD_MAX = 3
+
+RUNS = (
+    ("unlock_safety", "move", "scan", "open_valve", "water", "log"),
+    ("unlock_safety", "move", "scan", "open_valve", "water", "log"),
+    ("unlock_safety", "log", "move", "move", "scan", "open_valve", "water", "log"),
+    ("unlock_safety", "move", "scan", "open_valve", "scan", "water", "log", "log"),
+    ("unlock_safety", "move", "scan", "scan", "open_valve", "water"),
+    ("unlock_safety", "move", "scan", "open_valve", "water", "log"),
+    ("unlock_safety", "move", "water", "scan", "open_valve", "water", "log", "log"),
+    ("unlock_safety", "move", "scan", "open_valve", "water", "water", "log", "log"),
+)
+"""What agents do; one run in four does harm."""
+
+_SPEC = yaml.safe_load(ROVER.read_text())
 
 
 class Traffic(NamedTuple):
@@ -25,6 +58,24 @@ class Traffic(NamedTuple):
     spans: int
     calls: int
     harmful: int
+    late: int
+    """Model and tool spans that come after one of their session that began later."""
+
+
+class _Sent(NamedTuple):
+    """A span, and what is to be known of it."""
+
+    session: int
+    trace: bytes
+    begin: int
+    tool: str
+    """"" for a span that is no call."""
+    tells: bool
+    """It carries the session's id."""
+    around: bool
+    """An agent's span: it begins first and comes last."""
+    speaker: int
+    encoded: bytes
 
 
 def generate(
@@ -33,157 +84,172 @@ def generate(
     *,
     seed: int = 1,
     start_ns: int = 1_700_000_000 * SECOND,
+    late: float = LATE,
 ) -> Traffic:
-    """Traffic of many sessions in flight: 40 % tool spans, 40 % chat, 20 % agent spans.
+    """Traffic of many sessions in flight, the same for the same arguments.
 
-    One session in four waters before the valve is open.
+    Args:
+        spans_a_request: exactly so many.
+        requests: so many.
+        seed: other seeds give other ids and another order.
+        start_ns: when the first session begins, Unix nanoseconds.
+        late: share of model and tool spans that are held back.
     """
-    chance = random.Random(seed)
-    live: list[list[Span]] = []
-    batches: list[bytes] = []
-    calls = harmful = serial = 0
+    source = _source(random.Random(seed), start_ns, late)
+    sent: list[_Sent] = []
+    bodies = []
     for _ in range(requests):
-        batch: list[Span] = []
-        while len(batch) < spans_a_request:
-            if len(live) < 200:
-                tools = HARMFUL if chance.random() < 0.25 else GOLDEN
-                serial += 1
-                live.append(_session(serial, tools, start_ns + serial * SECOND, chance))
-            session = chance.choice(live)
-            span = session.pop(0)
-            batch.append(span)
-            if span.name.startswith("execute_tool"):
-                calls += 1
-                harmful += span.name.endswith("water") and len(_left(session, "water")) == 1
-            if not session:
-                live.remove(session)
-        batches.append(_request(batch))
-    return Traffic(batches, requests * spans_a_request, calls, harmful)
+        batch = list(islice(source, spans_a_request))
+        bodies.append(_request(batch))
+        sent += [each._replace(encoded=b"") for each in batch]
+    calls, harmful = _outcome(sent)
+    return Traffic(bodies, len(sent), calls, harmful, _late(sent))
 
 
-def _left(session: list[Span], tool: str) -> list[Span]:
-    return [span for span in session if span.name == f"execute_tool {tool}"]
+def harms(tools: Iterable[str]) -> int:
+    """How many of these calls do harm, in this order, by the spec's table of transitions."""
+    state, found = _SPEC["initial"], 0
+    for tool in tools:
+        if tool in _SPEC["transitions"][state]:
+            state = _SPEC["transitions"][state][tool]
+        elif tool not in _SPEC["reads"].get(state, ()):
+            found += 1
+    return found
 
 
-def _session(
-    serial: int, tools: tuple[str, ...], start_ns: int, chance: random.Random
-) -> list[Span]:
-    """The spans of one session in the order they end: chat, tool, ..., now and then an agent."""
-    trace = chance.randbytes(16)
-    conversation = f"bench-{serial}-{trace.hex()[:8]}"
-    spans = []
-    for number, tool in enumerate(tools):
-        begin = start_ns + number * SECOND
-        spans.append(_chat(trace, conversation, begin, chance))
-        spans.append(_tool(trace, tool, begin + SECOND // 2, chance))
-        if number % 2:
-            spans.append(_agent(trace, conversation, start_ns, begin + SECOND, chance))
-    return spans
+def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent]:
+    """Spans as they come, without end, of sessions that begin as others end.
+
+    The first call of all comes in order: from then on it is known that tools have spans of their
+    own, and no call is judged for a model's request.
+    """
+    numbers = count(1)
+
+    def begun() -> list[_Sent]:
+        number = next(numbers)
+        spans = list(_session(number, start_ns + number * SECOND // 100, chance))
+        return _held_back(spans, late if number > 1 else 0.0, chance)
+
+    live = [begun() for _ in range(IN_FLIGHT)]
+    yield live[0].pop()
+    yield live[0].pop()
+    while True:
+        at = chance.randrange(IN_FLIGHT)
+        yield live[at].pop()
+        if not live[at]:
+            live[at] = begun()
 
 
-def _tool(trace: bytes, tool: str, begin: int, chance: random.Random) -> Span:
-    return _span(
-        trace,
-        f"execute_tool {tool}",
-        begin,
-        begin + SECOND // 4,
-        {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": tool,
-            "gen_ai.tool.call.id": f"call_{chance.randrange(16**12):012x}",
-            "gen_ai.tool.type": "function",
-            "gen_ai.tool.description": "A tool of the farm rover.",
-            "gen_ai.tool.call.arguments": '{"x": 3, "y": 4, "note": "' + "n" * 80 + '"}',
-            "gen_ai.tool.call.result": "r" * (SPAN_BYTES - 600),
-        },
-        chance,
-    )
+def _session(number: int, start_ns: int, chance: random.Random) -> Iterable[_Sent]:
+    """The spans of one session in the order they end."""
+    at = chance.randrange(len(SPEAKERS))
+    tools = chance.choice(RUNS)
+    conversation = f"rover-{number}-{chance.randbytes(4).hex()}"
+    made: list[Call] = []
+    for turn, first in enumerate(range(0, len(tools), TURN)):
+        asked = prose(chance, 40, 600)
+        talk = Talk(conversation, chance.randbytes(16).hex(), asked, turn + 1, made)
+        begin = start_ns + turn * 10 * SECOND
+        yield from _turn(number, at, talk, tools[first : first + TURN], begin, chance)
 
 
-def _chat(trace: bytes, conversation: str, begin: int, chance: random.Random) -> Span:
-    return _span(
-        trace,
-        "chat gpt-4o",
-        begin,
-        begin + SECOND // 3,
-        {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",
-            "gen_ai.request.model": "gpt-4o",
-            "gen_ai.response.model": "gpt-4o",
-            "gen_ai.conversation.id": conversation,
-            "gen_ai.usage.input_tokens": 512,
-            "gen_ai.usage.output_tokens": 64,
-            "gen_ai.input.messages": "m" * (SPAN_BYTES - 700),
-            "gen_ai.output.messages": json.dumps(
-                [
-                    {
-                        "role": "assistant",
-                        "parts": [{"type": "text", "content": "o" * 200}],
-                        "finish_reason": "tool_call",
-                    }
-                ]
-            ),
-        },
-        chance,
-    )
+def _turn(
+    number: int, at: int, talk: Talk, tools: Sequence[str], start: int, chance: random.Random
+) -> Iterable[_Sent]:
+    """A model span and a tool span for each call, and then the agent's around them."""
+    speaker, trace, root = SPEAKERS[at], chance.randbytes(16), chance.randbytes(8)
+
+    def sent(said: Said, begin: int, end: int, own: bytes, tool: str = "") -> _Sent:
+        above = root if own != root else b""
+        encoded = span(trace, own, above, said.name, said.kind, begin, end, *said[2:])
+        tells = not tool or speaker.tells_on_tools
+        return _Sent(number, trace, begin, tool, tells, own == root, at, encoded)
+
+    for place, tool in enumerate(tools):
+        begin, call = start + (2 * place + 1) * SECOND, _call(tool, chance)
+        asking = speaker.chat(talk, call)
+        yield sent(asking, begin, begin + SECOND // 2, chance.randbytes(8))
+        begin += SECOND
+        done = speaker.tool(talk, call)
+        yield sent(done, begin, begin + SECOND // 2, chance.randbytes(8), tool)
+        talk.calls.append(call)
+    yield sent(speaker.agent(talk), start, start + 9 * SECOND, root)
 
 
-def _agent(
-    trace: bytes, conversation: str, begin: int, end: int, chance: random.Random
-) -> Span:
-    return _span(
-        trace,
-        "invoke_agent farm_rover",
-        begin,
-        end,
-        {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.agent.name": "farm_rover",
-            "gen_ai.agent.id": "rover-1",
-            "gen_ai.conversation.id": conversation,
-            "gen_ai.system_instructions": "i" * (SPAN_BYTES - 450),
-        },
-        chance,
-    )
+def _call(tool: str, chance: random.Random) -> Call:
+    """A call as the rover makes it: the same tools with other arguments."""
+    arguments: dict[str, str | int] = {}
+    if tool == "move":
+        arguments = {"x": chance.randrange(20), "y": chance.randrange(20)}
+    elif tool == "scan":
+        arguments = {"area": f"field {chance.randrange(40)}"}
+    elif tool == "open_valve":
+        arguments = {"valve": f"V{chance.randrange(16)}"}
+    elif tool == "water":
+        arguments = {"field": chance.randrange(40), "liters": chance.randrange(5, 60, 5)}
+    elif tool == "log":
+        arguments = {"message": prose(chance, 20, 90)}
+    call_id = f"call_{chance.randbytes(12).hex()}"
+    return Call(tool, arguments, call_id, prose(chance, 60, 900))
 
 
-def _span(
-    trace: bytes,
-    name: str,
-    begin: int,
-    end: int,
-    attributes: dict[str, str | int],
-    chance: random.Random,
-) -> Span:
-    return Span(
-        trace_id=trace,
-        span_id=chance.randbytes(8),
-        parent_span_id=trace[:8],
-        name=name,
-        kind=Span.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=begin,
-        end_time_unix_nano=end,
-        attributes=[_attribute(key, value) for key, value in attributes.items()],
-        status=Status(),
-        flags=256,
-    )
+def _held_back(spans: list[_Sent], late: float, chance: random.Random) -> list[_Sent]:
+    """The spans in the order in which they come, the next one last."""
+    places = [
+        at + chance.randint(1, HELD_MAX) + 0.5
+        if not each.around and chance.random() < late
+        else at
+        for at, each in enumerate(spans)
+    ]
+    order = sorted(range(len(spans)), key=lambda at: places[at], reverse=True)
+    return [spans[at] for at in order]
 
 
-def _attribute(key: str, value: str | int) -> KeyValue:
-    if isinstance(value, int):
-        return KeyValue(key=key, value=AnyValue(int_value=value))
-    return KeyValue(key=key, value=AnyValue(string_value=value))
+def _outcome(sent: Iterable[_Sent]) -> tuple[int, int]:
+    """(calls, harmful ones) once all is there that was sent.
+
+    A call is of the session that its own span or any other of its trace has told; where none has
+    come by the end, its trace stands for a session.
+    """
+    sent = list(sent)
+    told = {each.trace for each in sent if each.tells}
+    calls: defaultdict[int | bytes, list[_Sent]] = defaultdict(list)
+    for each in sent:
+        if each.tool:
+            calls[each.session if each.trace in told else each.trace].append(each)
+    in_order = (sorted(each, key=lambda call: call.begin) for each in calls.values())
+    harmful = sum(harms(call.tool for call in each) for each in in_order)
+    return sum(map(len, calls.values())), harmful
 
 
-def _request(spans: list[Span]) -> bytes:
-    resource = ResourceSpans(scope_spans=[ScopeSpans(spans=spans)])
-    resource.scope_spans[0].scope.name = "farm.rover"
-    resource.resource.attributes.extend(
-        [
-            _attribute("service.name", "farm-rover"),
-            _attribute("service.instance.id", "c40de952-cba1-4886-bb6f-d4007ae8b35a"),
-            _attribute("telemetry.sdk.language", "python"),
-        ]
-    )
-    return ExportTraceServiceRequest(resource_spans=[resource]).SerializeToString()
+def _late(sent: Iterable[_Sent]) -> int:
+    latest: dict[int, int] = {}
+    found = 0
+    for each in sent:
+        if not each.around:
+            found += each.begin < latest.get(each.session, 0)
+            latest[each.session] = max(each.begin, latest.get(each.session, 0))
+    return found
+
+
+def _request(batch: Sequence[_Sent]) -> bytes:
+    """One request, its spans by the service that sends them."""
+    spans: defaultdict[int, list[bytes]] = defaultdict(list)
+    for each in batch:
+        spans[each.speaker].append(each.encoded)
+    return request((_GROUPS[at], found) for at, found in spans.items())
+
+
+def _group(number: int, speaker: Speaker) -> tuple[bytes, bytes]:
+    """The spans of one service: a process of the rover's under this instrumentation."""
+    resource = [
+        ("telemetry.sdk.language", "python"),
+        ("telemetry.sdk.name", "opentelemetry"),
+        ("telemetry.sdk.version", "1.45.2"),
+        ("service.instance.id", f"c40de952-cba1-4886-bb6f-d4007ae8b3{number:02}"),
+        ("service.name", "farm-rover"),
+    ]
+    return group(resource, speaker.scope, speaker.version)
+
+
+_GROUPS = [_group(number, speaker) for number, speaker in enumerate(SPEAKERS)]

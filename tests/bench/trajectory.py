@@ -16,10 +16,15 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.records import Evidence, Kind
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
-from tests.bench.service import PEERS
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.service import OURS, PEERS
 from tests.bench.traffic import SECOND
 
 LENGTHS = (6, 50)
+STRICT = "agentevals strict"
+SHARE_MAX = 1 / 15
+"""Of the time that this checker takes."""
 SECONDS = 1.0
 START = 1_700_000_000 * SECOND
 ATTRIBUTES = {"service.name": "bench"}
@@ -93,7 +98,18 @@ def theirs() -> dict[str, dict[str, float | None]]:
 
 def measure() -> dict[str, dict[str, float | None]]:
     """Checker -> length -> microseconds; None where it refuses so long a run."""
-    return {"offrails": {str(length): ours(length) for length in LENGTHS}, **theirs()}
+    return {OURS: {str(length): ours(length) for length in LENGTHS}, **theirs()}
+
+
+def bounds_of(found: dict[str, dict[str, float | None]]) -> list[Bound]:
+    """What has to be kept, where the checker is there."""
+    kept = []
+    for length, theirs in found.get(STRICT, {}).items():
+        cost = found[OURS][length]
+        if cost is not None and theirs is not None:
+            what = f"a trajectory of {length} calls, against {STRICT}"
+            kept.append(Bound(what, cost / theirs, SHARE_MAX, "x"))
+    return kept
 
 
 def table(found: dict[str, dict[str, float | None]]) -> str:
@@ -109,4 +125,6 @@ def table(found: dict[str, dict[str, float | None]]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(measure()))
+    measured = measure()
+    print(table(measured))
+    print(bounds.lines(bounds_of(measured)))

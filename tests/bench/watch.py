@@ -22,6 +22,9 @@ from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.bench import bounds
+from tests.bench.bounds import Bound
+from tests.bench.outcome import Outcome, of_monitor
 
 __all__ = ["CALL_US", "SESSION_BYTES", "bytes_a_session", "reference", "us_a_call"]
 
@@ -99,6 +102,7 @@ def _judge(spec: Spec, calls: list[ToolCall]) -> Monitor:
     monitor.on_alarm(lambda _: None)
     for call in calls:
         monitor.observe(call, call.start_ns + 1000, quiet=True)
+    assert of_monitor(monitor) == Outcome(len(calls), 0)
     return monitor
 
 
@@ -139,10 +143,12 @@ def bytes_a_session() -> float:
 def main() -> None:
     """Prints both, and fails where a limit is not kept."""
     cost, size = us_a_call(), bytes_a_session()
-    print(f"a watched call costs {cost:.2f} us more (limit {CALL_US:g})")
-    print(f"a watched session costs {size:.0f} bytes more (limit {SESSION_BYTES})")
-    assert cost <= CALL_US
-    assert size <= SESSION_BYTES
+    found = [
+        Bound("more for a watched call", cost, CALL_US, "us"),
+        Bound("more for a watched session", size, SESSION_BYTES, "bytes"),
+    ]
+    print(bounds.lines(found))
+    assert all(each.is_kept for each in found)
 
 
 if __name__ == "__main__":

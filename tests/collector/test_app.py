@@ -142,7 +142,7 @@ def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -
     assert (verdict["kind"], verdict["reason"]) == ("cannot_finish", "deadline")
     assert verdict["constraint"] == "move -> log within 20 s"
     assert (judged["can_finish"], judged["missed"][0]["final"]) == (False, True)
-    assert "session_cannot_finish" in capsys.readouterr().out
+    assert "session_cannot_finish" in capsys.readouterr().err
 
 
 def test_settings_become_limits() -> None:
@@ -202,6 +202,7 @@ def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     running(use)
 
 
+@pytest.mark.plain
 def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is counted, and the next tick comes."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)

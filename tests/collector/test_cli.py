@@ -138,6 +138,42 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+def test_serving_loads_what_serves() -> None:
+    """Of grpc, of the page and of other verbs nothing, where they are not asked for."""
+    heavy = (
+        *(
+            "grpc",
+            "opentelemetry",
+            "google.protobuf.text_format",
+            "google.protobuf.descriptor_pb2",
+        ),
+        *("pydantic", "structlog", "rich", "prometheus_client", "importlib.metadata"),
+        *("zstandard", "difflib", "encodings.idna", "http.server"),
+        *("collector.viewing", "collector.page", "collector.receivers.grpc"),
+        *("collector.replay", "collector.learning", "collector.doctor", "collector.drawing"),
+    )
+    code = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from collector import cli, serve\n"
+        "from collector.app import App\n"
+        "async def run():\n"
+        "    free = '127.0.0.1:0'\n"
+        "    options = {('receiver', 'grpc'): 'off', ('receiver', 'http'): free,\n"
+        "        ('metrics',): free, ('admin',): 'off'}\n"
+        f"    app = App(cli._settings(None, options), cli._specs([Path({ROVER!r})]))\n"
+        "    await app.start()\n"
+        "    await app.stop()\n"
+        "asyncio.run(run())\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert ended.stdout == "[]\n"
+
+
 def test_starting_is_quick() -> None:
     """Help loads neither grpc nor the metrics nor the compiler."""
     heavy = ("grpc", "prometheus_client", "opentelemetry", "monitor.spec.compile")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -259,3 +260,31 @@ def test_a_span_with_millions_of_fields_is_left_out_unread() -> None:
     assert len(facts(*batches)) == 1
     assert [batch.rejects.reasons for batch in batches if batch.rejected] == [{"over_bound": 1}]
     assert f"more than {ATTRIBUTES_MAX} attributes" in batches[0].message
+
+
+def test_numbers_and_groups_without_end_give_others_their_turn() -> None:
+    """Fields that are skipped are work, too: at each level, there are turns between them."""
+    numbers = b"\x98\x06\x01" * 5_000
+    group = b"\xa3\x06" + numbers + b"\xa4\x06"
+    for filler in (numbers, group):
+        for body in (filler, raw_field(1, filler), raw_field(1, raw_field(2, filler))):
+            turns = [piece for piece in proto_slices(body) if piece is None]
+            assert len(turns) >= 5
+
+
+@given(
+    lengths=st.lists(st.sampled_from([0, 1, 120, 127, 128, 300, 16_383, 16_384, 20_000])),
+    cut=st.integers(0, 8),
+)
+def test_lengths_of_every_size_are_read(lengths: list[int], cut: int) -> None:
+    """Of one, two and three bytes; and what is cut off within them is malformed."""
+    spans = b"".join(raw_field(2, raw_field(100, b"x" * length)) for length in lengths)
+    scope = spans[: len(spans) - cut]
+    body = raw_field(1, raw_field(2, scope))
+    whole = cut_or_not = None
+    with contextlib.suppress(Malformed):
+        whole = otlp_proto.decode(body).rejected
+    with contextlib.suppress(Malformed):
+        pieces = [piece for piece in proto_slices(body) if piece is not None]
+        cut_or_not = sum(otlp_proto.decode(piece).rejected for piece in pieces)
+    assert cut_or_not == whole

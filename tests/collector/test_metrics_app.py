@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.clock import now_ns
 from collector.health import Health
-from collector.metrics import PROCESS, Families, MetricsApp
+from collector.metrics import Families, MetricsApp
+from collector.process import HELP
 from collector.receivers.door import Door
 from collector.settings import Alerts as AlertSettings
 from collector.sinks.alerts import Alerts
@@ -59,7 +60,7 @@ def test_every_family_of_the_table_is_exposed() -> None:
 
     found = {family.name for family in plain_families(text)}
     assert status == 200
-    assert found == {f"offrails_{name}" for name in TABLE} | set(PROCESS)
+    assert found == {f"offrails_{name}" for name in TABLE} | set(HELP)
 
 
 def test_both_formats_parse() -> None:

@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 
 from collector.decode.span import Span
+from collector.logs import captured
 from collector.receivers.export import Answer, Export, Limits, proto_answer
 from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
 from collector.stats import Histogram, Stats
@@ -123,7 +123,7 @@ def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
 def test_an_error_of_the_pipeline_is_counted_and_logged_once_a_minute() -> None:
     """Our fault is INTERNAL to the sender, a counter and one line to the operator."""
     stats, now = Stats(), [0]
-    with structlog.testing.capture_logs() as lines:
+    with captured() as lines:
         export = Export(Pipeline(KeyError("boom")), stats, lambda: now[0])
         for now[0] in (0, 1, 59_999_999_999, 60_000_000_000):
             with pytest.raises(Refusal, match="internal error") as refusal:

@@ -9,6 +9,7 @@ import pytest
 
 from collector.receivers.address import Address, AddressInUse, parse_address
 from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_port_0_gives_the_bound_address() -> None:
     """The address returned is the one to connect to."""
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         address = await listener.start()
         assert (await exchange(address, GET)).startswith(b"HTTP/1.1 200 OK\r\n")
         await listener.stop(1)
@@ -96,12 +97,12 @@ def test_a_used_port_is_said_so() -> None:
     """A second instance fails with the address, it does not share the port."""
 
     async def scenario() -> None:
-        first = Listener(hello, "127.0.0.1:0")
+        first = Listener(WebApp(hello), "127.0.0.1:0")
         address = await first.start()
         with pytest.raises(AddressInUse, match=f"address already in use: {address}"):
-            await Listener(hello, address).start()
+            await Listener(WebApp(hello), address).start()
         await first.stop(1)
-        again = Listener(hello, address)
+        again = Listener(WebApp(hello), address)
         assert await again.start() == address
         await again.stop(1)
 
@@ -111,7 +112,7 @@ def test_a_used_port_is_said_so() -> None:
 def test_a_foreign_address_is_an_error_with_the_address() -> None:
     """An address that is not this machine's is named."""
     with pytest.raises(OSError, match=r"cannot listen on 192.0.2.1:1"):
-        asyncio.run(Listener(hello, "192.0.2.1:1").start())
+        asyncio.run(Listener(WebApp(hello), "192.0.2.1:1").start())
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
@@ -120,7 +121,7 @@ def test_ipv6_and_every_interface() -> None:
 
     async def scenario() -> None:
         for text, via in (("[::1]:0", "[::1]"), (":0", "127.0.0.1")):
-            listener = Listener(hello, text)
+            listener = Listener(WebApp(hello), text)
             try:
                 address = await listener.start()
             except OSError:
@@ -140,17 +141,17 @@ def test_unix_sockets(tmp_path: Path) -> None:
         stale = socket.socket(socket.AF_UNIX)
         stale.bind(str(path))
         stale.close()
-        listener = Listener(hello, f"unix:{path}")
+        listener = Listener(WebApp(hello), f"unix:{path}")
         address = await listener.start()
         assert address == f"unix:{path}"
         assert b"200 OK" in await exchange(address, GET)
         with pytest.raises(AddressInUse):
-            await Listener(hello, address).start()
+            await Listener(WebApp(hello), address).start()
         await listener.stop(1)
         assert not path.exists()
         path.write_text("precious")
         with pytest.raises(OSError, match="not a socket"):
-            await Listener(hello, address).start()
+            await Listener(WebApp(hello), address).start()
         assert path.read_text() == "precious"
 
     asyncio.run(scenario())
@@ -160,7 +161,7 @@ def test_stop_completes_requests_in_flight() -> None:
     """A body that is half there is read to its end and answered; idle connections close."""
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         address = await listener.start()
         idle_reader, idle_writer = await connect(address)
         idle_writer.write(GET.replace(b"close", b"keep-alive"))
@@ -187,7 +188,7 @@ def test_stop_ends_after_the_grace() -> None:
     """A request that never ends is cancelled; stopping twice is harmless."""
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         reader, writer = await connect(await listener.start())
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n")
         writer.write(b"Content-Length: 6\r\n\r\n")
@@ -204,7 +205,7 @@ def test_endless_headers_are_refused() -> None:
     """The head of a request is bounded, at its end or before it."""
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         reader, writer = await connect(await listener.start())
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (300 << 10))
         answer = await reader.read()
@@ -226,7 +227,7 @@ def test_a_refused_client_that_goes_on_sending_hears_the_answer(
     """Megabytes after the refusal are read and thrown away; then the connection is closed."""
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         reader, writer = await connect(await listener.start())
         writer.write(begun + b"a" * (4 << 20))
         await writer.drain()
@@ -248,11 +249,11 @@ async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
 
 def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hold its connection by sending."""
-    monkeypatch.setattr("collector.receivers.listener.LINGER_SECONDS", 0.01)
-    monkeypatch.setattr("collector.receivers.listener.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receivers.connection.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
-        listener = Listener(hello, "127.0.0.1:0")
+        listener = Listener(WebApp(hello), "127.0.0.1:0")
         reader, writer = await connect(await listener.start())
         writer.write(b"\0" * 100)
         assert (await reader.read()).count(b"HTTP/1.1 400") == 1

@@ -19,7 +19,7 @@ from collector.redaction import (
     redacted_said,
     rules,
 )
-from collector.settings import Redact
+from collector.settings import Redact, SettingsError, load
 from monitor.records import SessionKey
 from monitor.totals import SessionFinished
 
@@ -76,8 +76,8 @@ def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
     """A key file that is not there is a sentence; so is an expression that is none."""
     with pytest.raises(OSError, match=r"redact\.key_file: .*gone: No such file"):
         redaction_of(Redact(hash=("x",), key_file=tmp_path / "gone"))
-    with pytest.raises(ValueError, match="no RE2 expression"):
-        Redact(replace=("(",))
+    with pytest.raises(SettingsError, match=r"--replace: redact\.replace: '\(' is no RE2"):
+        load(None, {}, {("redact", "replace"): "("})
     with pytest.raises(ValueError, match="RE2"):
         rules(["("], [])
 

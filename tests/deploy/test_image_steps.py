@@ -41,19 +41,24 @@ def test_image_steps_make_a_service(tmp_path_factory: pytest.TempPathFactory) ->
 
 def _copied(folder: Path) -> Path:
     """What `COPY` brings into the first stage."""
-    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder / name)
-    for name in ("collector", "monitor"):
-        shutil.copytree(
-            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
+    for line in re.findall(r"^COPY (.+)$", _first_stage(), re.MULTILINE):
+        *names, target = line.split()
+        for name in names:
+            if (ROOT / name).is_dir():
+                unwanted = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(ROOT / name, folder / target, ignore=unwanted)
+            else:
+                shutil.copy(ROOT / name, folder / target)
     return folder
+
+
+def _first_stage() -> str:
+    return DOCKERFILE.read_text().partition("AS demo-build")[0]
 
 
 def _installed(python: str, source: Path, home: Path) -> None:
     """The stage's RUN lines, with another place for /opt."""
-    first = DOCKERFILE.read_text().partition("AS demo-build")[0]
-    for line in re.findall(r"^RUN (.+)$", first, re.MULTILINE):
+    for line in re.findall(r"^RUN (.+)$", _first_stage(), re.MULTILINE):
         words = [
             word.replace("/opt/offrails", str(home / "offrails")) for word in shlex.split(line)
         ]

@@ -20,14 +20,15 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from collector.prometheusrule import RULES
 from tests.end_to_end.loopback import Loopback, Quiet, free_port
 from tests.end_to_end.service import SPECS, Service, eventually, request
 
 __all__ = ["CRITICAL", "Pages", "Prometheus", "alertmanager", "paging_specs", "sdk_calls"]
 
 CRITICAL = "AgentCriticalHarmfulCall"
-CONFIG = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CONFIG = DEPLOY / "alertmanager" / "alertmanager.yml"
+RULES = DEPLOY / "prometheus" / "rules" / "offrails.yml"
 
 
 class Pages(Loopback):

@@ -141,7 +141,7 @@ def test_nothing_else_on_standard_output(serve: Serve) -> None:
     assert all(json.loads(line)["event"] for line in service.err)
 
 
-BLOCKED = "grpc opentelemetry google prometheus_client structlog uvicorn msgspec"
+BLOCKED = "grpc opentelemetry google prometheus_client httptools uvloop"
 
 LIBRARY = f"""
 import sys

@@ -13,15 +13,22 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode import otlp_json, otlp_proto
+from collector.decode import otlp_json, otlp_proto, scan
 from collector.decode.anyvalue import attributes_of
 from collector.decode.slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
+from collector.logs import captured
+from collector.receivers.crowd import Bounds, Crowd, Member
+from collector.receivers.door import Door
 from collector.receivers.encodings import inflate
 from collector.receivers.export import Answer, Export, Limits, proto_answer
+from collector.receivers.grpc import GrpcReceiver
+from collector.receivers.hpack import literal
+from collector.receivers.http import HttpApp
 from collector.receivers.status import Outcome, Refusal, status_bytes
 from collector.stats import Stats
 from tests.conformance.bodies import BODIES, deep, proto_body
+from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED
 
 __all__ = ["CRASHES", "SEEDS", "TARGETS"]
@@ -34,11 +41,15 @@ LIMIT = 1 << 20
 
 
 def protobuf(body: bytes) -> None:
-    """The slim decoder agrees with the official parser, field by field."""
+    """Both decoders agree with the official parser, field by field."""
+    scanned = scan.decode(body, otlp_proto.ProtoCodec())
     try:
-        spans = _all(otlp_proto.decode(body).spans)
+        batch = otlp_proto.decode_any(body)
+        spans = _all(batch.spans)
+        assert scanned is None or not batch.rejects.count
     except Malformed:
         spans = None
+    assert scanned is None or _all(scanned.spans) == spans
     try:
         official = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
@@ -160,6 +171,68 @@ def slices(body: bytes) -> None:
         assert found == whole
 
 
+def http1(raw: bytes) -> None:
+    """Bytes on an HTTP connection: whatever comes of them, nothing is left when it is closed."""
+    with captured():
+        asyncio.run(_connected(raw, lambda export, door: HttpApp(export, LIMIT, door=door)))
+
+
+def http2(raw: bytes) -> None:
+    """Bytes on a gRPC connection: the same."""
+    asyncio.run(_connected(raw, _grpc))
+
+
+def _grpc(export: Export, door: Door) -> Callable[[Crowd], Member]:
+    return GrpcReceiver(export, "127.0.0.1:0", LIMIT, door=door).connect
+
+
+class _Wire(asyncio.Transport):
+    """Takes what is written, and forgets it."""
+
+    closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert isinstance(data, bytes)
+
+    def write_eof(self) -> None:
+        """Nobody listens."""
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def pause_reading(self) -> None:
+        """There is nothing more to read."""
+
+    def resume_reading(self) -> None:
+        """There is nothing more to read."""
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def _connected(
+    raw: bytes, serve: Callable[[Export, Door], Callable[[Crowd], Member]]
+) -> None:
+    """Gives the bytes to a connection, at once and in two pieces."""
+    for cut in (0, len(raw) // 2):
+        door = Door()
+        crowd = Crowd(Bounds(), Stats())
+        connection: Any = serve(Export(_read, Stats(), lambda: 0), door)(crowd)
+        connection.connection_made(_Wire())
+        for piece in (raw[:cut], raw[cut:]):
+            if piece:
+                connection.data_received(piece)
+        await asyncio.gather(*crowd.tasks)
+        connection.time_out()
+        connection.connection_lost(None)
+        assert (door.requests, door.bytes) == (0, 0)
+        assert not crowd.waiting
+        assert not crowd.connections
+
+
 def _expect(refusal: Refusal, *outcomes: Outcome) -> None:
     if refusal.outcome not in outcomes:
         raise AssertionError(refusal.message) from (refusal.__cause__ or refusal)
@@ -178,6 +251,8 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "compressed": compressed,
     "request": request,
     "slices": slices,
+    "http1": http1,
+    "http2": http2,
 }
 
 
@@ -231,7 +306,41 @@ def _seeds() -> dict[str, list[bytes]]:
         "compressed": packed,
         "request": [*protos[:3], *jsons[:20]],
         "slices": protos,
+        "http1": _conversations(),
+        "http2": _calls(),
     }
+
+
+def _conversations() -> list[bytes]:
+    """Requests in HTTP/1.1: of known length, chunked, several, and with what is rarely said."""
+    body = BODIES["pb"]
+    head = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+    plain = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    chunks = head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (
+        len(body),
+        body,
+    )
+    asked = plain.replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
+    upgrade = plain.replace(b"Host: x", b"Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c")
+    rare = b"OPTIONS * HTTP/1.1\r\n\r\n" + b"GET /v1/traces?x=1 HTTP/1.0\r\n\r\n"
+    return [plain, chunks + plain, asked, upgrade + plain, rare, plain * 3]
+
+
+def _calls() -> list[bytes]:
+    """Calls as frames of HTTP/2: whole, in pieces, refused, given up, and what stands between."""
+    begin = PREFACE + frame(4, b"\0\4\0\0\0\2")
+    body = b"\0" + len(BODIES["pb"]).to_bytes(4, "big") + BODIES["pb"]
+    fields = {
+        b":method": b"POST",
+        b":path": b"/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        b"content-type": b"application/grpc",
+    }
+    block = b"".join(b"\x40" + literal(*field)[1:] for field in fields.items())
+    whole = frame(1, block, 4, 1) + frame(0, body, 1, 1)
+    pieces = frame(1, block[:9], 0, 1) + frame(9, block[9:], 4, 1) + frame(0, body[:7], 0, 1)
+    end = frame(0, body[7:], 1, 1) + frame(8, b"\0\0\0\x09", 0, 1) + frame(6, bytes(8))
+    again = frame(1, b"\xc0\xbf\xbe", 4, 3) + frame(3, b"\0\0\0\0", 0, 3)
+    return [begin + whole, begin + pieces + end, begin + whole + again, begin + pieces]
 
 
 SEEDS: Mapping[str, list[bytes]] = _seeds()

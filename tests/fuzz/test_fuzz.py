@@ -26,6 +26,7 @@ def test_seeds_are_survived(name: str) -> None:
         TARGETS[name](body)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_moment_of_fuzzing(name: str) -> None:
     """Mutations of the seeds crash nothing; `make fuzz` takes longer."""

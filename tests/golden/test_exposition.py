@@ -15,6 +15,7 @@ import pytest
 
 from collector import metrics
 from collector.metrics import Families
+from collector.process import HELP
 from collector.receivers.door import Door
 from collector.settings import Alerts as AlertSettings
 from collector.settings import Webhook
@@ -109,7 +110,7 @@ def _stats() -> Stats:
 @pytest.fixture
 def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     """What is exposed, with the versions of this machine left out."""
-    monkeypatch.setattr(metrics, "version", lambda _: "1.2.3")
+    monkeypatch.setattr(metrics, "__version__", "1.2.3")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
     return Families(_monitor(), _stats(), None, [Door(), Alerts(settings, "", 0, lambda: 0)])
@@ -124,7 +125,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
 )
 def test_the_whole_text(families: Families, name: str, accept: str) -> None:
     """The text format and OpenMetrics, compared with the file of that name."""
-    made = (each for each in families.collect() if each.name not in metrics.PROCESS)
+    made = (each for each in families.collect() if each.name not in HELP)
     found = "".join(lines(made, open_metrics="openmetrics" in accept))
 
     file = HERE / name

@@ -484,9 +484,9 @@ def test_schema_file_is_fresh() -> None:
     assert kept == json.dumps(json_schema(), indent=2) + "\n"
 
 
-def test_records_do_not_load_pydantic() -> None:
-    """What judges sessions needs no schema: only compiling a document does."""
-    code = "import sys, monitor.spec.spec; print('pydantic' in sys.modules)"
+def test_records_load_no_reader_of_documents() -> None:
+    """What judges sessions needs no schema and no YAML: only compiling a document does."""
+    code = "import sys, monitor.spec.spec; print(bool({'msgspec', 'yaml'} & set(sys.modules)))"
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

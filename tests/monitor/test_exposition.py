@@ -107,6 +107,8 @@ def test_a_harm_that_was_no_call_is_withdrawn() -> None:
     assert (told.kind, told.revised_from) == (Kind.SELF_LOOP, Kind.HARMFUL)
     assert (told.tool, told.span_id) == ("water", (2).to_bytes(8, "big"))
     assert monitor.retract(_call(1, "unlock_safety")) == []
+    revised = 'offrails_verdict_revisions_total{agent="rover",spec="farm_rover",'
+    assert f'{revised}from="harmful",to="self_loop"}} 1' in _text(monitor)
 
 
 def test_every_stat_that_is_counted_is_exported() -> None:

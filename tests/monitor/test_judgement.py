@@ -147,6 +147,7 @@ def test_amended_and_retracted_calls_leave_no_trace(
     assert told(found) == told(other)
 
 
+@pytest.mark.plain
 def test_a_late_call_is_stepped_from_the_last_stop() -> None:
     """In a long log a late call near its end costs the steps behind the stop, not the whole log."""
     found = played("r" * 500)

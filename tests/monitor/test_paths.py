@@ -155,6 +155,7 @@ def test_dense_graphs_do_not_blow_up() -> None:
     assert paths.progress_cycles(dense(50)) == (tuple(range(50)),)
 
 
+@pytest.mark.plain
 def test_search_that_finds_nothing_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the work bound is reached the answer is "too many", never a wrong small number."""
     monkeypatch.setattr(paths, "EDGES_MAX", 50)

@@ -231,6 +231,7 @@ def test_folding_keeps_the_facts() -> None:
     assert found["risk"] == whole["risk"]
 
 
+@pytest.mark.plain
 def test_a_session_is_small() -> None:
     """What is kept for a session and reference is at most 200 bytes."""
     learnt = SPEC.learnt

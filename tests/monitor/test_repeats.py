@@ -96,6 +96,21 @@ def test_a_sample_is_bounded() -> None:
     assert all(each.log.row(0).texts is None for each in judgements)
 
 
+def test_a_late_name_does_not_widen_the_sample() -> None:
+    """Sessions that begin under the service's name count under the agent's, once it is told."""
+    monitor = Monitor([task()], LIMITS)
+    for session in range(LIVE_MAX + 5):
+        unnamed = call(session, 0, ("a", {"x": 1}))._replace(agent="")
+        monitor.observe(unnamed, SECOND)
+        named = (unnamed.start_ns - 1, b"agent---", "told")
+        monitor.learn(unnamed.session, SECOND, attributes=ATTRIBUTES, start_ns=1, named=named)
+
+    found = monitor.totals.pairs["told", "t"]
+    assert found.repeats.live == monitor.totals.sampled == LIVE_MAX
+    judgements = [each for _, each in monitor.open_judgements()]
+    assert sum(each.sampled for each in judgements) == LIVE_MAX
+
+
 def test_a_full_sample_is_renewed_slowly() -> None:
     """Once there are enough, a session is taken now and then: comparing it is not free."""
     repeats = Repeats()

@@ -207,6 +207,7 @@ class TestPathRows:
         expected = paper.path_correctness_ktc(path, golden, 0.5, 0.5)
         assert rows.pc_ktc(0.5, 0.5) == pytest.approx(expected, abs=1e-12)
 
+    @pytest.mark.plain
     def test_a_long_session_stays_small(self) -> None:
         """10,000 steps leave no more in the rows than five integers as wide as the references."""
         rows = PathRows(Goldens([tuple(range(16))]))
@@ -217,6 +218,7 @@ class TestPathRows:
         assert all(isinstance(value, int) for value in kept)
         assert sum(map(sys.getsizeof, kept)) <= 200
 
+    @pytest.mark.plain
     def test_pickled_rows_go_on(self) -> None:
         """Rows survive serialisation and go on with the same values."""
         rows = PathRows(Goldens([(0, 1, 2), (2, 1)]))

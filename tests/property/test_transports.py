@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from collector.decode import otlp_json, otlp_proto
+from collector.decode import otlp_json, otlp_proto, scan
 from collector.decode.span import Batch, Malformed, Span
 
 CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"
@@ -219,13 +219,18 @@ def expected(message: ExportTraceServiceRequest) -> list[tuple[Any, ...]]:
 
 
 def check(body: bytes) -> bool:
-    """Compare with the full parser; True if it accepts the body."""
+    """Compare both decoders with the full parser; True if it accepts the body."""
     batch: Batch | None
     try:
-        batch = otlp_proto.decode(body)
+        batch = otlp_proto.decode_any(body)
     except Malformed:
         batch = None
     ours = None if batch is None else list(map(plain, batch.spans))
+    scanned = scan.decode(body, otlp_proto.ProtoCodec())
+    if scanned is not None:
+        assert list(map(plain, scanned.spans)) == ours
+        assert batch is not None
+        assert not batch.rejects.count
     try:
         message = ExportTraceServiceRequest.FromString(body)
     except DecodeError:

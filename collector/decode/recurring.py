@@ -1,0 +1,99 @@
+"""What recurs in protobuf requests, decoded once: resources, scopes, attribute lists.
+
+Both decoders ask here, so that what is one object for the one is the same for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+
+from collector.decode.anyvalue import attributes_of, reader
+from collector.decode.memo import Memo
+from collector.decode.messages import Event, InstrumentationScope, ResourceMessage
+from collector.decode.sizes import Sizes, kept
+from collector.decode.span import Malformed, Resource, SpanEvent
+
+__all__ = ["ProtoCodec", "resource_of", "scope_name", "shared_shape"]
+
+_NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
+_SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
+_RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
+_SCOPES: Final[Memo[str]] = Memo()
+
+
+class ProtoCodec:
+    """Reads KeyValue and Event messages, up to a size."""
+
+    __slots__ = ("sizes", "value")
+
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
+        self.value = reader(self.sizes)
+
+    def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
+        return shape
+
+    def is_large(self, raw: bytes) -> bool:
+        return len(raw) > self.sizes.bytes_max
+
+    def name(self, raw: bytes) -> Any:
+        known = _NAMES.entries.get(raw)
+        return known if known is not None else _NAMES.put(raw, self.value(raw))
+
+    def events(self, raw: Iterable[bytes]) -> list[SpanEvent]:
+        found = []
+        for blob in raw:
+            if self.is_large(blob):
+                self.sizes.note()
+            elif (event := _event(blob)) is not None:
+                found.append(event)
+        return found
+
+
+def _event(blob: bytes) -> SpanEvent | None:
+    try:
+        event = Event.FromString(blob)
+    except DecodeError:
+        return None
+    return event.name, attributes_of(event.attributes), event.time_unix_nano
+
+
+def shared_shape(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the one object for equal keys, so that comparing shapes is comparing pointers."""
+    name = "\0".join(keys).encode("utf-8")
+    known = _SHAPES.entries.get(name)
+    return known if known == keys else _SHAPES.put(name, keys)
+
+
+def resource_of(blob: bytes, sizes: Sizes) -> Resource:
+    """Read a Resource message.
+
+    Raises:
+        Malformed: it is none.
+    """
+    known = _RESOURCES.entries.get(blob)
+    if known is not None:
+        return known
+    try:
+        message = ResourceMessage.FromString(blob)
+    except DecodeError as error:
+        raise Malformed(f"resource: {error}") from error
+    return _RESOURCES.put(blob, Resource(kept(attributes_of(message.attributes), sizes.note)))
+
+
+def scope_name(blob: bytes) -> str:
+    """Read an InstrumentationScope message: its name.
+
+    Raises:
+        Malformed: it is none.
+    """
+    known = _SCOPES.entries.get(blob)
+    if known is not None:
+        return known
+    try:
+        return _SCOPES.put(blob, InstrumentationScope.FromString(blob).name)
+    except DecodeError as error:
+        raise Malformed(f"scope: {error}") from error

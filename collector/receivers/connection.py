@@ -1,0 +1,422 @@
+"""HTTP/1.1 on one connection: httptools parses, and what comes of it is an `Exchange`.
+
+Everything is done where it arrives, in the callbacks of the parser: no task, no timer and one write
+a request. Requests that follow before the one in front is answered wait their turn (RFC 9112 9.3.2),
+and no more of them is read meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import httptools
+
+from collector.receivers.crowd import Crowd, Member
+
+__all__ = ["Connection", "Exchange", "head_of"]
+
+IDLE_SECONDS_MAX: Final = 75
+"""Keep-alive. Exporters send every few seconds; a connection is dear to them."""
+HEADER_BYTES_MAX: Final = 256 << 10
+"""Of one request. Generous: one read of the socket may bring that much at once."""
+LINGER_SECONDS: Final = 2.0
+"""A refused client that goes on sending is read and not listened to for so long: closed at once, its
+kernel would throw the answer away (RFC 9112 9.6)."""
+NEVER: Final = float("inf")
+FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+STATUS_LINES: Final = {
+    each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
+}
+
+
+def head_of(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The head of an answer, but for its last, empty line."""
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    return STATUS_LINES[status] + b"".join(lines)
+
+
+def _last_words(status: int, code: int, message: str) -> bytes:
+    """A whole answer before the connection closes; the body is a google.rpc.Status in JSON."""
+    body = b'{"code": %d, "message": "%b"}' % (code, message.encode())
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"connection", b"close"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    return head_of(status, headers) + b"\r\n" + body
+
+
+HEADERS_TOO_LARGE: Final = _last_words(431, 8, "headers are too large")
+TOO_SLOW: Final = _last_words(408, 4, "the request did not arrive in time")
+NOT_HTTP: Final = _last_words(400, 3, "not an HTTP/1.1 request")
+
+
+class Exchange(ABC):
+    """One request and its answer, which `Connection.answered` ends."""
+
+    method = b""
+    url = b""
+    version = "1.1"
+    keep_alive = True
+    is_whole = False
+    """All of the request has come."""
+    is_begun = False
+    """Some of the answer has been sent."""
+    is_answered = False
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.headers: list[tuple[bytes, bytes]] = []
+        """As they came, names in small letters."""
+
+    @abstractmethod
+    def route(self) -> None:
+        """The head has come.
+
+        Raises:
+            httptools.HttpParserInvalidURLError: the target is none.
+        """
+
+    @abstractmethod
+    def begin(self) -> None:
+        """All that came before is answered."""
+
+    @abstractmethod
+    def piece(self, data: bytes) -> None:
+        """Some of the body; not called once it is answered."""
+
+    @abstractmethod
+    def complete(self) -> None:
+        """The body has ended; not called once it is answered."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """The client has gone before it was answered."""
+
+    def write(self, data: bytes) -> None:
+        """Sends some of the answer, while there is somebody to hear it."""
+        self.is_begun = True
+        if not self.connection.is_deaf:
+            self.connection.transport.write(data)
+
+    def go_on(self, expected: bytes) -> None:
+        """Tells a client that asks first, by its Expect header, that it may send the body."""
+        asks = expected.lower() == b"100-continue"
+        if asks and not (self.is_whole or self.is_begun or self.connection.is_deaf):
+            self.connection.transport.write(CONTINUE)
+
+
+class Connection(Member):
+    """One connection, with bounds on size and time of what its client sends.
+
+    Args:
+        start: makes an exchange when a request begins.
+        crowd: the listener's connections.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, start: Callable[[Connection], Exchange], crowd: Crowd) -> None:
+        self.crowd = crowd
+        self.deadline = NEVER
+        """When we have waited too long, on the loop's clock."""
+        self.idle = False
+        """Between two requests."""
+        self.is_deaf = False
+        """It has been refused, or had its last answer; what it still sends is thrown away."""
+        self.writable = asyncio.Event()
+        """The client reads what we write."""
+        self.writable.set()
+        self._start = start
+        self._now = asyncio.get_running_loop().time
+        self._parser = _parser(self)
+        self._reading: Exchange | None = None
+        """The request that is being parsed."""
+        self._declined: Exchange | None = None
+        """The same, while its head is told to a parser once more."""
+        self._front: Exchange | None = None
+        """The request whose turn it is; answered, it stays here until the next one's."""
+        self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        """What was parsed of requests that are not in front."""
+        self._head_bytes = 0
+        self._in_head = False
+        self._greeting = b""
+        self._greeted = False
+        self._born = self._now()
+        self._leaving = False
+        self._held = False
+        """Nothing is read, since it is we who are waited for."""
+
+    @property
+    def is_busy(self) -> bool:
+        """A request has begun and is not answered."""
+        return self._front is not None and not self._front.is_answered
+
+    # --- the transport --------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.deadline = self._born + self.crowd.bounds.head
+        self.crowd.join(self)
+        self.crowd.await_(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
+        self.crowd.part(self)
+        self.is_deaf = True
+        self._later.clear()
+        self.writable.set()
+        front, self._front, self._reading = self._front, None, None
+        self._parser = None  # type: ignore[assignment]  # they know each other
+        if front is not None and not front.is_answered:
+            front.lost()
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_deaf:
+            return
+        begun = self._reading
+        if not self._greeted:
+            self._greeting = data[:24]
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse_other()
+            return
+        if self._reading not in (None, begun) and not self._held:
+            self.crowd.await_(self)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
+                self._refuse(HEADERS_TOO_LARGE)
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+        self._listen()
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = memoryview(data)[upgrade.args[0] :]
+                self._decline()
+            else:
+                return
+
+    def _decline(self) -> None:
+        """Goes on in HTTP/1.1 after a head that asked for another protocol (RFC 9110 7.8).
+
+        The parser takes what follows such a head for the other protocol; another one is told how
+        long the body is.
+        """
+        reading, self._reading = self._reading, None
+        self._parser = _parser(self)
+        if reading is not None:
+            framing = [header for header in reading.headers if header[0] in FRAMING]
+            self._declined = reading
+            self._parser.feed_data(
+                b"POST / HTTP/1.1\r\n%b\r\n"
+                % b"".join(b"%b: %b\r\n" % each for each in framing)
+            )
+
+    # --- the parser -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._declined is not None:
+            return
+        self.idle = False
+        self._in_head = True
+        self._head_bytes = 0
+        self.deadline = self._now() + self.crowd.bounds.head
+        self._reading = self._start(self)
+
+    def on_url(self, url: bytes) -> None:
+        if self._reading is not None:
+            self._reading.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reading is not None:  # it is, but while a head is told once more
+            self._reading.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._declined is not None:
+            self._reading, self._declined = self._declined, None
+            return
+        self._in_head = False
+        self._greeted = True
+        reading = self._reading
+        assert reading is not None
+        reading.method = self._parser.get_method()
+        reading.version = self._parser.get_http_version()
+        reading.keep_alive = (
+            not self._leaving
+            and reading.version != "1.0"
+            and self._parser.should_keep_alive()
+            and not self._is_old()
+        )
+        reading.route()
+        if self.is_deaf:
+            return
+        self.deadline = self._now() + self.crowd.bounds.body
+        if self._front is None or (self._front.is_answered and not self._later):
+            self._front = reading
+            reading.begin()
+        else:
+            self._later.append((self._begin, (reading,)))
+            self._hold()
+
+    def on_body(self, piece: bytes) -> None:
+        reading = self._reading
+        if self.is_deaf or reading is None:
+            return
+        if reading is not self._front:
+            self._later.append((self._piece, (reading, piece)))
+        elif not reading.is_answered:
+            reading.piece(piece)
+
+    def on_message_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return
+        reading, self._reading = self._reading, None
+        if self.is_deaf or reading is None:
+            return
+        if reading is self._front:
+            self._complete(reading)
+        else:
+            self._later.append((self._complete, (reading,)))
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._front = exchange
+        exchange.begin()
+
+    def _piece(self, exchange: Exchange, piece: bytes) -> None:
+        if not exchange.is_answered:
+            exchange.piece(piece)
+
+    def _complete(self, exchange: Exchange) -> None:
+        exchange.is_whole = True
+        if exchange.is_answered:
+            self._rest()
+        else:
+            self.deadline = NEVER
+            exchange.complete()
+            if not exchange.is_answered:
+                self.crowd.leave(self)
+
+    def answered(self, exchange: Exchange) -> None:
+        """The answer has been written."""
+        exchange.is_answered = True
+        if not exchange.keep_alive:
+            self.is_deaf = True
+            self.transport.close()
+            self.crowd.moved.set()
+            return
+        if exchange.is_whole:
+            self._rest()
+        if not self.writable.is_set():
+            self._hold()
+        if self._held:
+            asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _take_turns(self) -> None:
+        """Goes on with what was parsed meanwhile, and then listens again."""
+        while self._later and not self.is_deaf and self._is_next():
+            event, arguments = self._later.popleft()
+            event(*arguments)
+        self._listen()
+
+    def _is_next(self) -> bool:
+        """Whether the next event is not one of a request that has to wait."""
+        _, arguments = self._later[0]
+        return not self.is_busy or arguments[0] is self._front
+
+    def _hold(self) -> None:
+        """Reads no more for now: either we are waited for, or the client has enough to read."""
+        if not self._held:
+            self._held = True
+            self.transport.pause_reading()
+        self.deadline = NEVER
+
+    def _listen(self) -> None:
+        """Reads again, unless there is still something to do first."""
+        if not self._held or self.is_deaf or self._later or not self.writable.is_set():
+            return
+        self._held = False
+        self.transport.resume_reading()
+        bounds = self.crowd.bounds
+        if self._reading is not None:
+            self._wait(bounds.head if self._in_head else bounds.body)
+        elif not self.is_busy:
+            self._rest()
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def _wait(self, seconds: float) -> None:
+        self.deadline = self._now() + seconds
+        self.crowd.await_(self)
+
+    def _rest(self) -> None:
+        """Nothing is under way."""
+        self.idle = True
+        self._wait(IDLE_SECONDS_MAX)
+
+    def _is_old(self) -> bool:
+        age = self.crowd.bounds.age
+        return age is not None and self._now() - self._born >= age
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        """Closes an idle connection now, a busy one after its answer."""
+        self._leaving = True
+        if self._front is not None and self.is_busy:
+            self._front.keep_alive = False
+        else:
+            self.is_deaf = True
+            self.transport.close()
+
+    def time_out(self) -> None:
+        """Closes the connection, with an answer to what did not arrive in time."""
+        begun = self._front is not None and self.is_busy and self._front.is_begun
+        if (self._in_head or self.is_busy) and not begun and not self.is_deaf:
+            self.transport.write(TOO_SLOW)
+        self.end()
+
+    def end(self) -> None:
+        """Closes the connection."""
+        self.crowd.leave(self)
+        self.is_deaf = True
+        self.transport.close()
+
+    def _refuse_other(self) -> None:
+        if not self._greeted:
+            self.crowd.no_http(self._greeting)
+        self._refuse(NOT_HTTP)
+
+    def _refuse(self, words: bytes) -> None:
+        """Says the last words, and closes once the client has had a chance to read them."""
+        self.is_deaf = True
+        self.transport.write(words)
+        if self.transport.is_closing() or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._in_head = self.idle = False
+        self._wait(LINGER_SECONDS)
+        self.transport.write_eof()
+
+
+def _parser(connection: Connection) -> httptools.HttpRequestParser:
+    parser = httptools.HttpRequestParser(connection)
+    # What follows a request that closes the connection is not listened to, and no fault.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

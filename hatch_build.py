@@ -1,0 +1,90 @@
+"""Builds a wheel whose hot path is machine code, where OFFRAILS_NATIVE is set: same source, no other.
+
+mypyc turns the modules below into C by their types. Without it a wheel is plain Python, and needs no
+compiler. What is not on the hot path stays as it is: it would only take longer to build.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SWITCH = "OFFRAILS_NATIVE"
+NEEDS = ["mypy==2.4.1", "setuptools>=80"]
+
+COMPILED = {
+    "collector": "joining one_call pipeline requested seen sessions stats traces",
+    "collector/decode": "anyvalue memo otlp_proto recurring scan sizes span",
+    "collector/dialects": "answers arguments base choose names outputs read wrappers",
+    "monitor": "alarms binder court drift engine ledger limits records repeats spread timekeeper"
+    " totals worst",
+    "monitor/alphabet": "match pattern",
+    "monitor/automaton": "dfa paths position",
+    "monitor/reference": "watch",
+    "monitor/scores": "consistency refine running",
+    "monitor/session": "compensation episodes judge judgement log outlook run scoring session"
+    " siblings stops table timing",
+    "monitor/spec": "constraints spec",
+}
+"""Folder -> modules."""
+
+CONFIG = """\
+[mypy]
+strict = True
+mypy_path = {root}
+explicit_package_bases = True
+ignore_missing_imports = True
+"""
+
+
+class Native(BuildHookInterface[Any]):
+    """Adds the compiled modules to a wheel."""
+
+    def dependencies(self) -> list[str]:
+        """What the build needs beside hatchling."""
+        return NEEDS if os.environ.get(SWITCH) else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compiles, if it is asked for; an editable install is always plain."""
+        if not os.environ.get(SWITCH) or version == "editable":
+            return
+        place = Path(tempfile.mkdtemp())
+        _compile(Path(self.root), place)
+        found = {str(each): str(each.relative_to(place)) for each in place.rglob("*.so")}
+        build_data["force_include"].update(found)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+
+def _compile(root: Path, place: Path) -> None:
+    """Puts the compiled modules into a folder, under the paths they have in the wheel."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
+    names = [
+        f"{folder}/{name}.py" for folder, all_ in COMPILED.items() for name in all_.split()
+    ]
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as scratch:
+        config = Path(scratch) / "mypy.ini"
+        config.write_text(CONFIG.format(root=root))
+        os.chdir(root)
+        try:
+            modules = mypycify(
+                ["--config-file", str(config), "--cache-dir", scratch, *names],
+                opt_level="2",
+                debug_level="0",
+                target_dir=scratch,
+                group_name="offrails",
+            )
+            command = build_ext(Distribution({"name": "offrails", "ext_modules": modules}))
+            command.build_lib, command.build_temp = str(place), scratch
+            command.ensure_finalized()
+            command.run()
+        finally:
+            os.chdir(before)

@@ -1,0 +1,210 @@
+"""HTTP/1.1 on one connection: turns, upgrades, clients that do not read, and the end of idleness."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from collector.decode.slices import LARGE_BYTES
+from collector.decode.span import Span
+from collector.logs import captured
+from collector.receivers.connection import Connection
+from collector.receivers.crowd import Bounds
+from collector.receivers.export import Export
+from collector.receivers.http import HttpApp
+from collector.receivers.listener import Listener
+from collector.receivers.web import WebApp
+from collector.stats import Stats
+from tests.conformance.bodies import PROTO_BODY, proto_body
+
+LARGE_BODY = proto_body(LARGE_BYTES // 20)
+
+
+class Served:
+    """OTLP/HTTP in the running loop."""
+
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        self.spans = 0
+        self.address = ""
+        self.stats = Stats()
+        app = HttpApp(Export(self._consume, self.stats, itertools.count().__next__))
+        self.listener = Listener(app, "127.0.0.1:0", bounds=bounds, stats=self.stats)
+
+    def _consume(self, spans: list[Span], _now_ns: int, _transport: str) -> None:
+        self.spans += len(spans)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = self.address.rsplit(":", 1)
+        return await asyncio.open_connection(host, int(port))
+
+
+@contextlib.asynccontextmanager
+async def served(bounds: Bounds | None = None) -> AsyncIterator[tuple[Served, Any, Any]]:
+    server = Served(bounds)
+    server.address = await server.listener.start()
+    reader, writer = await server.connect()
+    try:
+        yield server, reader, writer
+    finally:
+        writer.close()
+        await server.listener.stop(1)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop])
+def run(request: pytest.FixtureRequest) -> Callable[[Any], None]:
+    """Runs a scenario on either loop."""
+
+    def work(scenario: Any) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(scenario)
+
+    return work
+
+
+Run = Callable[[Any], None]
+
+
+def post(body: bytes, *lines: bytes, path: bytes = b"/v1/traces") -> bytes:
+    head = [
+        b"POST %b HTTP/1.1" % path,
+        b"Host: x",
+        b"Content-Type: application/x-protobuf",
+        b"Content-Length: %d" % len(body),
+    ]
+    return b"\r\n".join([*head, *lines]) + b"\r\n\r\n" + body
+
+
+async def status(reader: asyncio.StreamReader) -> int:
+    """The status of the next answer, which is read whole."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+    await reader.readexactly(length)
+    return int(head.split()[1])
+
+
+def test_requests_are_answered_in_their_order(run: Run) -> None:
+    """A large one in front, which takes several turns, and small ones behind it in one write."""
+
+    async def scenario() -> None:
+        async with served() as (server, reader, writer):
+            nowhere = post(b"", path=b"/nowhere")
+            writer.write(post(PROTO_BODY) + post(LARGE_BODY) + nowhere + post(LARGE_BODY))
+            writer.write(post(PROTO_BODY) + nowhere[:-9])
+            assert [await status(reader) for _ in range(5)] == [200, 200, 404, 200, 200]
+            writer.write(nowhere[-9:])
+            assert await status(reader) == 404
+            assert server.spans == 2 * (LARGE_BYTES // 20) + 2
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_read_is_not_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers do not pile up here; once it reads, all of them come."""
+    count = 40_000
+
+    async def scenario() -> None:
+        full = asyncio.Event()
+        pause = Connection.pause_writing
+
+        def pause_writing(connection: Connection) -> None:
+            pause(connection)
+            full.set()
+
+        monkeypatch.setattr(Connection, "pause_writing", pause_writing)
+        async with served() as (server, reader, writer):
+            writer.transport.pause_reading()
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+            await full.wait()
+            assert sum(server.stats.requests.values()) < count
+            writer.transport.resume_reading()
+            answers = 0
+            while answers < count:
+                answers += (await reader.readuntil(b"}")).count(b"HTTP/1.1 404 ")
+
+    run(scenario())
+
+
+def test_a_body_in_many_small_chunks(run: Run) -> None:
+    """Arrives as it was sent."""
+
+    async def scenario() -> None:
+        async with served() as (server, reader, writer):
+            chunks = [LARGE_BODY[at : at + 5] for at in range(0, len(LARGE_BODY), 5)]
+            writer.write(post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked"))
+            writer.write(b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in chunks))
+            writer.write(b"0\r\n\r\n")
+            assert await status(reader) == 200
+            assert server.spans == LARGE_BYTES // 20
+
+    run(scenario())
+
+
+def test_an_upgrade_is_not_taken_up(run: Run) -> None:
+    """The request is taken as HTTP/1.1, with its body of either kind, and so is the next."""
+
+    async def scenario() -> None:
+        async with served() as (server, reader, writer):
+            asked = post(PROTO_BODY, b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c")
+            writer.write(asked[:-3])
+            writer.write(asked[-3:] + asked + post(PROTO_BODY))
+            assert [await status(reader) for _ in range(3)] == [200, 200, 200]
+            chunked = asked.replace(
+                b"Content-Length: %d" % len(PROTO_BODY), b"Transfer-Encoding: chunked"
+            )
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(PROTO_BODY), PROTO_BODY)
+            writer.write(chunked.removesuffix(PROTO_BODY) + body)
+            assert await status(reader) == 200
+            assert server.spans == 4
+            writer.write(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await status(reader) == 400
+
+    run(scenario())
+
+
+def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a word and without blame, unlike those that begin and do not go on."""
+    monkeypatch.setattr("collector.receivers.connection.IDLE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        async with served(Bounds(body=0.01)) as (server, reader, writer):
+            writer.write(post(PROTO_BODY))
+            assert await status(reader) == 200
+            assert await reader.read() == b""
+            assert server.stats.counts == {}
+            other_reader, other = await server.connect()
+            other.write(post(PROTO_BODY)[:-1])
+            assert await status(other_reader) == 408
+            assert server.stats.counts[("connections_closed", "slow")] == 1
+            other.close()
+
+    run(scenario())
+
+
+def test_an_application_that_fails_is_500(run: Run) -> None:
+    """Said in the log; the service goes on."""
+
+    async def fails(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise KeyError("ours")
+
+    async def scenario() -> None:
+        listener = Listener(WebApp(fails), "127.0.0.1:0")
+        host, port = (await listener.start()).rsplit(":", 1)
+        with captured() as lines:
+            for _ in range(2):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 500 ")
+                writer.close()
+        assert [line["level"] for line in lines] == ["error", "error"]
+        await listener.stop(1)
+
+    run(scenario())

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.decode import otlp_proto, scan
+from collector.decode.span import ATTRIBUTES_MAX, Batch
+from tests.bench.traffic import generate
+
+CODEC = otlp_proto.ProtoCodec()
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+IDS = field(1, b"\1" * 16) + field(2, b"\2" * 8)
+PAIR = field(1, b"k") + field(2, field(1, b"v"))
+
+
+def body(span: bytes) -> bytes:
+    return field(1, field(2, field(2, span)))
+
+
+def read(raw: bytes) -> Batch | None:
+    return scan.decode(raw, CODEC)
+
+
+def test_what_sdks_send_is_read() -> None:
+    """Requests in four dialects give spans equal to the runtime's, with the same shared objects."""
+    for raw in generate(50, 20).requests:
+        scanned, full = read(raw), otlp_proto.decode_any(raw)
+        assert scanned is not None
+        for one, other in zip(scanned.spans, full.spans, strict=True):
+            assert one._replace(events=[]) == other._replace(
+                events=[], values=list(other.values), codec=CODEC
+            )
+            assert list(one.events) == list(other.events)
+            assert one.shape is other.shape
+            assert one.resource is other.resource
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        IDS + field(5, b"name") + field(9, PAIR),
+        IDS + field(9, field(1, b"k")),
+        IDS + field(9, PAIR) + field(9, PAIR),
+        field(9, PAIR) + field(5, b"late ids") + IDS,
+        IDS + field(4, b"\0" * 8),
+        IDS + b"\x30\x03\x50\x07\x85\x01abcd" + field(15, b"\x18\x02"),
+        IDS + field(15, b"\x18\x02") + field(15, field(2, b"merged")),
+        IDS + field(11, b"\x09" + b"\1" * 8 + field(2, b"event") + field(3, PAIR)),
+        IDS + field(13, b"any link") + b"\x60\x01\x70\x02",
+        IDS + field(3, b"ot=th:8"),
+        IDS + field(5, b"twice") + field(5, b"the last counts"),
+    ],
+)
+def test_usual_forms_mean_what_the_runtime_says(span: bytes) -> None:
+    """Fields in any order, left out, or twice."""
+    scanned, full = read(body(span)), otlp_proto.decode_any(body(span))
+
+    assert scanned is not None
+    (one,), (other,) = scanned.spans, full.spans
+    assert one == other._replace(
+        values=list(other.values), events=list(other.events), codec=CODEC
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "span"),
+    [
+        ("no ids", field(5, b"name")),
+        ("a short trace id", field(1, b"\1" * 15) + field(2, b"\2" * 8)),
+        ("a span id of zeros", field(1, b"\1" * 16) + field(2, b"\0" * 8)),
+        ("a short parent", IDS + field(4, b"\1" * 7)),
+        ("a name that is no text", IDS + field(5, b"\xff")),
+        ("a name that is too long", IDS + field(5, b"n" * 9_000)),
+        ("a key that is too long", IDS + field(9, field(1, b"k" * 3_000))),
+        ("too many attributes", IDS + field(9, PAIR) * (ATTRIBUTES_MAX + 1)),
+        ("value before key", IDS + field(9, field(2, b"") + field(1, b"k"))),
+        ("two keys", IDS + field(9, field(1, b"a") + field(1, b"b"))),
+        ("a field of another type", IDS + b"\x28\x01"),
+        ("an unknown field", IDS + field(77, b"new")),
+        ("a group", IDS + b"\x6b\x6c"),
+        ("a time beyond 2^63", IDS + b"\x39" + b"\xff" * 8),
+        ("a negative kind", IDS + b"\x30" + b"\xff" * 9 + b"\x01"),
+        ("a length beyond the end", IDS + b"\x2a\x7fshort"),
+        ("a time that is cut off", IDS + b"\x39\1\1"),
+        ("flags that are cut off", IDS + b"\x85\x01ab"),
+        ("an event with an odd field", IDS + field(11, field(9, b""))),
+        ("a status with an odd field", IDS + field(15, field(9, b""))),
+        ("a resource that is none", b"\x00"),
+    ],
+)
+def test_all_else_is_left_to_the_runtime(fault: str, span: bytes) -> None:
+    """Nothing is guessed, and nothing raised."""
+    assert read(body(span)) is None, fault
+
+
+def test_a_message_cut_off_anywhere_is_left_to_the_runtime() -> None:
+    """Or means the same, where the cut falls between two fields."""
+    raw = generate(2, 1).requests[0]
+    for end in range(len(raw)):
+        scanned = read(raw[:end])
+        if scanned is not None:
+            assert len(scanned.spans) == len(otlp_proto.decode_any(raw[:end]).spans)
+
+
+def test_parts_of_a_request_in_any_order() -> None:
+    """A resource and a scope may follow what they describe, and come in pieces."""
+    span = body(IDS)
+    late = ExportTraceServiceRequest.FromString(span)
+    late.resource_spans[0].resource.attributes.add(key="service.name").value.string_value = "s"
+    resource = late.resource_spans[0].resource.SerializeToString()
+    scope = field(1, b"scope")
+    raw = field(
+        1, field(2, field(2, IDS) + field(1, scope)) + field(1, resource) + field(1, b"")
+    )
+
+    scanned = read(raw)
+
+    assert scanned is not None
+    assert scanned.spans[0].scope == "scope"
+    assert scanned.spans[0].resource.attributes == {"service.name": "s"}
