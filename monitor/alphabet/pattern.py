@@ -327,10 +327,11 @@ def _infinite_overlap(low: Pattern, high: Pattern) -> bool | None:
     return low.operand == high.operand or {low.operand, high.operand} == {"integer", "number"}
 
 
-def _holds_integer(low: float, high: float) -> bool:
+def _holds_integer(low: Any, high: Any) -> bool:  # not float, as above
     if low == -math.inf or high == math.inf:
         return True
-    return low < math.inf and high > -math.inf and math.ceil(low) <= math.floor(high)
+    inside = low < math.inf and high > -math.inf
+    return bool(inside and math.ceil(low) <= math.floor(high))
 
 
 def covers(general: Pattern, special: Pattern) -> bool:
