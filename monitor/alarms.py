@@ -165,7 +165,7 @@ class Alarms:
             return
         for step in final:
             drift.unexpected_writes += 1
-            drift.exemplars["unexpected_writes"] = _exemplar(judgement, step.place)
+            drift.exemplars["unexpected_writes"] = judgement.exemplar(step.place)
         if judgement.joined or judgement.told & _COUNTED == _COUNTED:
             return
         if at.divergence is not None and _is_final(judgement, at.divergence.step):
@@ -392,12 +392,7 @@ def _is_final(judgement: Judgement, step: int) -> bool:
 def _near(judgement: Judgement, step: int) -> Exemplar | None:
     """The call of that number, or the last one; None where it is folded."""
     place = min(step - 1 - judgement.folded, len(judgement.log) - 1)
-    return _exemplar(judgement, place) if place >= 0 else None
-
-
-def _exemplar(judgement: Judgement, place: int) -> Exemplar:
-    row = judgement.log.row(place)
-    return Exemplar(row.trace_id, row.span_id, row.receipt)
+    return judgement.exemplar(place) if place >= 0 else None
 
 
 def _seen(judgement: Judgement, watch: Watch, at: Watched, first: Divergence | None) -> Seen:

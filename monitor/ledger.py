@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
@@ -20,7 +20,6 @@ from monitor.totals import (
     NO_SHARE,
     UNKNOWN_TOOL,
     UNMATCHED,
-    Exemplar,
     Finished,
     Pair,
     SessionFinished,
@@ -31,8 +30,6 @@ from monitor.totals import (
 
 __all__ = ["Ledger"]
 
-_new: Any = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
@@ -152,7 +149,7 @@ class Ledger:
             kind, reason = CODES[change.new]
             if change.old is None:
                 pair.calls[kind] += 1
-                pair.exemplars[kind] = _exemplar(judgement, change.place)
+                pair.exemplars[kind] = judgement.exemplar(change.place)
             else:
                 pair.revisions[CODES[change.old][0], kind] += 1
             if change.raised and reason is not None:
@@ -171,7 +168,7 @@ class Ledger:
             kind = CODES[code][0]
             pair.calls[kind] += 1
             if pair.calls[kind] % EXEMPLAR_EACH == 1:
-                pair.exemplars[kind] = _exemplar(judgement, len(judgement.log) - 1)
+                pair.exemplars[kind] = judgement.exemplar(len(judgement.log) - 1)
             if judgement.judge.watch is not None:
                 return
             tally = judgement.head.tally
@@ -236,7 +233,7 @@ class Ledger:
                         step.place, None, step.code, False, True, step.before, step.after
                     )
                     self.on_final(self.verdict(session, judgement, change))
-                exemplar = _exemplar(judgement, step.place)
+                exemplar = judgement.exemplar(step.place)
                 judgement.pair.exemplars[reason, severity] = exemplar
                 known = tool in judgement.judge.spec.alphabet.tools
                 self._totals.by_tool[judgement.pair.spec, tool if known else UNKNOWN_TOOL] += 1
@@ -284,7 +281,7 @@ class Ledger:
         assert pair is not None
         undone = compensated(judgement)
         pair.compensations += undone.count if undone else 0
-        exemplar = _exemplar(judgement, last) if last >= 0 else None
+        exemplar = judgement.exemplar(last) if last >= 0 else None
         self._totals.finish(pair, finished, exemplar)
 
     def reopen(self, session: Session) -> None:
@@ -385,12 +382,6 @@ class Ledger:
             span_id=row.span_id,
             constraint=judge.constraint(change.before, token) if harmful else None,
         )
-
-
-def _exemplar(judgement: Judgement, place: int) -> Exemplar:
-    """A step of the log as what stands for a count."""
-    exemplar: Exemplar = _new(Exemplar, judgement.log.origin(place))
-    return exemplar
 
 
 def _said(missed: Missed) -> str:

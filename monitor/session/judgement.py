@@ -30,6 +30,7 @@ from monitor.session.scoring import episode
 from monitor.session.siblings import SIBLINGS_MAX
 from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
+from monitor.spread import Exemplar
 from monitor.totals import NO_SHARE, Pair
 
 if TYPE_CHECKING:
@@ -551,6 +552,11 @@ class Judgement:
         log = self.log
         waiting = (log.receipt(i) for i, mark in enumerate(log.marks()) if not mark & _FINAL)
         return min(waiting, default=None)
+
+    def exemplar(self, place: int) -> Exemplar:
+        """A step of the log as what stands for a count."""
+        exemplar: Exemplar = _new(Exemplar, self.log.origin(place))
+        return exemplar
 
     def is_final(self, index: int) -> bool:
         return bool(self.log.mark(index) & _FINAL)

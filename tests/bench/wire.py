@@ -18,6 +18,8 @@ from opentelemetry.proto.common.v1.common_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
+from tests.conformance.bodies import raw_field
+
 __all__ = ["Attributes", "Value", "group", "request", "span"]
 
 Value = str | int | float | tuple[str, ...]
@@ -88,24 +90,10 @@ def group(resource: Attributes, scope: str, version: str) -> tuple[bytes, bytes]
 def request(groups: Iterable[tuple[tuple[bytes, bytes], list[bytes]]]) -> bytes:
     """An export request of such groups with their spans."""
     return b"".join(
-        _framed(_RESOURCE_SPANS, above + _framed(_SCOPE_SPANS, _scope_spans(scope, spans)))
+        raw_field(_RESOURCE_SPANS, above + raw_field(_SCOPE_SPANS, _scope_spans(scope, spans)))
         for (above, scope), spans in groups
     )
 
 
 def _scope_spans(scope: bytes, spans: list[bytes]) -> bytes:
-    return scope + b"".join([_framed(_SPANS, each) for each in spans])
-
-
-def _framed(field: int, message: bytes) -> bytes:
-    """A message as a field of another."""
-    return bytes((field << 3 | 2,)) + _varint(len(message)) + message
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+    return scope + b"".join([raw_field(_SPANS, each) for each in spans])

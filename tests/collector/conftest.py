@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+import uvloop
 
 from collector.decode import otlp_json
 from collector.decode.span import Span
@@ -147,3 +149,14 @@ def wire() -> Wire:
 def bench() -> type[Bench]:
     """Makes a monitor behind a pipeline."""
     return Bench
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop])
+def run(request: pytest.FixtureRequest) -> Callable[[Any], None]:
+    """Runs a scenario on either loop."""
+
+    def work(scenario: Any) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(scenario)
+
+    return work

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-import uvloop
 
 from collector.decode.slices import LARGE_BYTES
 from collector.decode.span import Span
@@ -54,17 +53,6 @@ async def served(bounds: Bounds | None = None) -> AsyncIterator[tuple[Served, An
     finally:
         writer.close()
         await server.listener.stop(1)
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop])
-def run(request: pytest.FixtureRequest) -> Callable[[Any], None]:
-    """Runs a scenario on either loop."""
-
-    def work(scenario: Any) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(scenario)
-
-    return work
 
 
 Run = Callable[[Any], None]

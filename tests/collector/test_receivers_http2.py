@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
 import pytest
-import uvloop
 
 from collector.decode.span import Span
 from collector.receivers.crowd import Bounds
@@ -129,17 +128,6 @@ async def served(**options: Any) -> AsyncIterator[tuple[Served, Peer]]:
     finally:
         peer.writer.close()
         await server.receiver.stop(1)
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop])
-def run(request: pytest.FixtureRequest) -> Callable[[Any], None]:
-    """Runs a scenario on either loop."""
-
-    def work(scenario: Any) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(scenario)
-
-    return work
 
 
 Run = Callable[[Any], None]

@@ -6,20 +6,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.decode import otlp_proto, scan
 from collector.decode.span import ATTRIBUTES_MAX, Batch
 from tests.bench.traffic import generate
+from tests.conformance.bodies import raw_field as field
 
 CODEC = otlp_proto.ProtoCodec()
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 IDS = field(1, b"\1" * 16) + field(2, b"\2" * 8)
