@@ -190,7 +190,7 @@ def test_an_error_of_ours_is_internal_and_the_server_lives(server: Server) -> No
 def test_cancelled_calls_and_garbage_are_harmless(server: Server) -> None:
     """A tiny deadline, bytes that are no HTTP/2, HTTP/1.1 on this port."""
     with pytest.raises(grpc.RpcError):
-        server.channel.unary_unary(TRACES)(body(2_000), timeout=0.000_001)
+        server.channel.unary_unary(TRACES)(body(20_000), timeout=0.000_001)
     host, port = server.address.split(":")
     for raw in (b"\0" * 100, b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n"):
         with socket.create_connection((host, int(port)), timeout=20) as connection:
