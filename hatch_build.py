@@ -32,6 +32,9 @@ COMPILED = {
 }
 """Folder -> modules."""
 
+IN_C = {"collector.decode.native": "collector/decode/native.c"}
+"""Module -> source: the reader of request bodies, which asks Python for what it decides."""
+
 CONFIG = """\
 [mypy]
 strict = True
@@ -63,7 +66,7 @@ class Native(BuildHookInterface[Any]):
 def _compile(root: Path, place: Path) -> None:
     """Puts the compiled modules into a folder, under the paths they have in the wheel."""
     from mypyc.build import mypycify
-    from setuptools import Distribution
+    from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
     names = [
@@ -82,6 +85,7 @@ def _compile(root: Path, place: Path) -> None:
                 target_dir=scratch,
                 group_name="offrails",
             )
+            modules += [Extension(name, [path]) for name, path in IN_C.items()]
             command = build_ext(Distribution({"name": "offrails", "ext_modules": modules}))
             command.build_lib, command.build_temp = str(place), scratch
             command.ensure_finalized()

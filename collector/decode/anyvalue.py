@@ -8,9 +8,8 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from collector.decode.messages import KeyValue
-from collector.decode.sizes import Sizes
 
-__all__ = ["attributes_of", "python_value", "reader", "value_of"]
+__all__ = ["attributes_of", "python_value", "text_of", "value_of"]
 
 KEY_TAG: Final = 0x0A
 """KeyValue.key = 1, length-delimited."""
@@ -22,61 +21,57 @@ MORE: Final = 0x80
 """The bit of a varint byte that says another one follows."""
 
 
-def reader(sizes: Sizes) -> Callable[[bytes], Any]:
-    """Return the function that decodes the value of one KeyValue message.
+def _text(blob: bytes) -> str | None:
+    """The text of a KeyValue that is a key and a string, as every encoder writes it; else None.
 
-    It gives str, bool, int, float, bytes, list, dict; None where the value is unset, over the bound
-    or unreadable (not UTF-8, nested too deeply, cut off).
+    Each length must reach exactly to the end of the blob: then nothing can follow that would override
+    what was found. Unrolled, because it runs for each value that is asked for.
     """
-    bytes_max, note = sizes.bytes_max, sizes.note
-
-    def value(blob: bytes) -> Any:
-        # A string in `key, value { string_value }` as every encoder writes it is cut out, if each
-        # length reaches exactly to the end of the blob: then nothing can follow that would override
-        # it. Unrolled, because it runs for each value that is asked for. It is shorter than any
-        # bound.
-        try:
-            at = blob[1] + 2
-            if blob[0] == KEY_TAG and at <= MORE + 1 and blob[at] == VALUE_TAG:
-                size = len(blob)
-                length = blob[at + 1]
-                if length < MORE:
-                    at += 2
-                else:
-                    length = (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
-                    at += 3
-                if at + length == size and blob[at] == STRING_TAG:
-                    length = blob[at + 1]
-                    if length < MORE:
-                        at += 2
-                    else:
-                        length = (
-                            (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
-                        )
-                        at += 3
-                    if at + length == size:
-                        return str(blob[at:], "utf-8")
-        except IndexError:
-            pass  # cut off, or of another form
-        except UnicodeDecodeError:
+    try:
+        at = blob[1] + 2
+        if blob[0] != KEY_TAG or at > MORE + 1 or blob[at] != VALUE_TAG:
             return None
-        if len(blob) > bytes_max:
-            note()
+        length = blob[at + 1]
+        if length < MORE:
+            at += 2
+        else:
+            length = (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
+            at += 3
+        if at + length != len(blob) or blob[at] != STRING_TAG:
             return None
-        return _parsed(blob)
+        length = blob[at + 1]
+        if length < MORE:
+            at += 2
+        else:
+            length = (blob[at + 2] << 7) + length - MORE if blob[at + 2] < MORE else -1
+            at += 3
+        return str(blob[at:], "utf-8") if at + length == len(blob) else None
+    except (IndexError, UnicodeDecodeError):
+        return None  # cut off, or of another form
 
-    return value
+
+def _fastest() -> Callable[[bytes], str | None]:
+    """The same in C, where it was built."""
+    try:
+        from collector.decode import native
+    except ImportError:
+        return _text
+    return native.text
 
 
-def _parsed(blob: bytes) -> Any:
+text_of: Final = _fastest()
+"""The text of a KeyValue that is a key and a string, as every encoder writes it; None of all others."""
+
+
+def value_of(blob: bytes) -> Any:
+    """The value of any KeyValue: str, bool, int, float, bytes, list, dict.
+
+    None where it is unset or unreadable (not UTF-8, nested too deeply, cut off).
+    """
     try:
         return python_value(KeyValue.FromString(blob).value)
     except (UnicodeDecodeError, DecodeError):
         return None
-
-
-value_of: Final = reader(Sizes())
-"""With the usual bound, and nobody to tell."""
 
 
 def python_value(value: Any) -> Any:

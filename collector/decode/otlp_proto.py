@@ -126,7 +126,7 @@ def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
     Raises:
         Malformed: not an ExportTraceServiceRequest.
     """
-    batch = scan.decode(body, codec) if scan.COMPILED else None
+    batch = scan.decode(body, codec)
     return batch if batch is not None else decode_any(body, codec)
 
 
@@ -170,7 +170,6 @@ def _read_spans(
     """Append the faultless spans of one scope. The hot path: every line here is per span."""
     known = _FORMS.entries
     append = spans.append
-    new = tuple.__new__  # NamedTuple's own constructor costs twice as much
     for message, cut in zip(messages, cuts, strict=True):
         try:
             kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
@@ -200,11 +199,11 @@ def _read_spans(
             parent = b""
         events = message.events if has_events else ()
         # fmt: off
-        append(new(Span, (
+        append(Span(
             trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
             dropped, flags, shape, values, codec, events,
             bool(state) and is_sampled(str(state, "utf-8", "replace")),
-        )))
+        ))
         # fmt: on
 
 

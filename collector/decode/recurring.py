@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from collector.decode.anyvalue import attributes_of, reader
+from collector.decode.anyvalue import attributes_of, text_of, value_of
 from collector.decode.memo import Memo
 from collector.decode.messages import Event, InstrumentationScope, ResourceMessage
 from collector.decode.sizes import Sizes, kept
@@ -27,17 +27,24 @@ _SCOPES: Final[Memo[str]] = Memo()
 class ProtoCodec:
     """Reads KeyValue and Event messages, up to a size."""
 
-    __slots__ = ("sizes", "value")
+    __slots__ = ("_bytes_max", "sizes")
 
     def __init__(self, sizes: Sizes | None = None) -> None:
         self.sizes = sizes or Sizes()
-        self.value = reader(self.sizes)
+        self._bytes_max = self.sizes.bytes_max
 
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         return shape
 
     def is_large(self, raw: bytes) -> bool:
-        return len(raw) > self.sizes.bytes_max
+        return len(raw) > self._bytes_max
+
+    def value(self, raw: bytes) -> Any:
+        if len(raw) > self._bytes_max:
+            self.sizes.note()
+            return None
+        found = text_of(raw)
+        return found if found is not None else value_of(raw)
 
     def name(self, raw: bytes) -> Any:
         known = _NAMES.entries.get(raw)

@@ -6,11 +6,14 @@ where the keys it wants are, and decodes those values alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
+
+from mypy_extensions import mypyc_attr
 
 __all__ = [
     "ATTRIBUTES_MAX",
+    "FIELDS",
     "KEY_MAX",
     "NAME_MAX",
     "REJECTED",
@@ -75,9 +78,8 @@ class Codec(Protocol):
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         """Return the attribute keys, one per value, in order of the wire."""
 
-    @property
-    def value(self) -> Callable[[Any], Any]:
-        """Decodes one raw attribute value.
+    def value(self, raw: Any) -> Any:
+        """Decode one raw attribute value.
 
         It gives str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset,
         over the bound or cannot be read.
@@ -93,35 +95,85 @@ class Codec(Protocol):
         """Decode the raw events; those that cannot be read are left out."""
 
 
-class Span(NamedTuple):
+FIELDS: Final = (
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "name",
+    "kind",
+    "start_ns",
+    "end_ns",
+    "status",
+    "resource",
+    "scope",
+    "dropped",
+    "flags",
+    "shape",
+    "values",
+    "codec",
+    "events",
+    "sampled",
+)
+"""Of a span, in the order of its constructor."""
+
+
+@mypyc_attr(acyclic=True)
+class Span:
     """One span. Times are Unix nanoseconds, ids raw bytes; `values` and `events` are undecoded.
 
     The raw parts keep the whole request alive: keep what was decoded from a span, not the span.
     """
 
-    trace_id: bytes
-    span_id: bytes
-    parent_span_id: bytes
-    """b"" for a root."""
-    name: str
-    kind: int
-    start_ns: int
-    end_ns: int
-    status: int
-    """0 unset, 1 ok, 2 error."""
-    resource: Resource
-    scope: str
-    dropped: int
-    """dropped_attributes_count."""
-    flags: int
-    shape: tuple[str, ...]
-    """Equal exactly for spans with the same attribute keys in the same order; shared objects."""
-    values: Sequence[Any]
-    """Raw values, parallel to the keys of `shape`; read them by `attribute` or the codec."""
-    codec: Codec
-    events: Any
-    sampled: bool = False
-    """True where the trace's state says that only a share of such traces is kept."""
+    __slots__ = FIELDS
+
+    def __init__(
+        self,
+        trace_id: bytes,
+        span_id: bytes,
+        parent_span_id: bytes,
+        name: str,
+        kind: int,
+        start_ns: int,
+        end_ns: int,
+        status: int,
+        resource: Resource,
+        scope: str,
+        dropped: int,
+        flags: int,
+        shape: tuple[str, ...],
+        values: Sequence[Any],
+        codec: Codec,
+        events: Any,
+        sampled: bool = False,
+    ) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.parent_span_id = parent_span_id
+        """b"" for a root."""
+        self.name = name
+        self.kind = kind
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.status = status
+        """0 unset, 1 ok, 2 error."""
+        self.resource = resource
+        self.scope = scope
+        self.dropped = dropped
+        """dropped_attributes_count."""
+        self.flags = flags
+        self.shape = shape
+        """Equal exactly for spans with the same attribute keys in the same order; shared objects."""
+        self.values = values
+        """Raw values, parallel to the keys of `shape`; read them by `attribute` or the codec."""
+        self.codec = codec
+        self.events = events
+        self.sampled = sampled
+        """True where the trace's state says that only a share of such traces is kept."""
+
+    def but(self, **changes: Any) -> Span:
+        """The span with other values of some fields."""
+        fields = {name: getattr(self, name) for name in FIELDS}
+        return Span(**{**fields, **changes})
 
     def attribute(self, index: int) -> Any:
         """Decode the value at `index` of the shape."""

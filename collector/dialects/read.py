@@ -276,7 +276,7 @@ def unpended(span: Span, plan: Plan) -> Span | None:
     if not plan.pending or not span.parent_span_id:
         return None
     parent = _parent(text(span, plan.pending_parent))
-    return span._replace(span_id=span.parent_span_id, parent_span_id=parent)
+    return span.but(span_id=span.parent_span_id, parent_span_id=parent)
 
 
 def _parent(digits: str) -> bytes:

@@ -24,7 +24,7 @@ class Stamps:
 
     def stamp(self, spans: list[Span], sender: str) -> list[Span]:
         """Return the spans with the name of their sender; "" takes away what was claimed."""
-        return [span._replace(resource=self._resource(span.resource, sender)) for span in spans]
+        return [span.but(resource=self._resource(span.resource, sender)) for span in spans]
 
     def _resource(self, resource: Resource, sender: str) -> Resource:
         known = self._known.get((id(resource), sender))

@@ -19,7 +19,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector import garbage
 from collector.decode import otlp_proto
-from collector.decode.scan import COMPILED
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.stats import Stats
@@ -27,7 +26,7 @@ from monitor import Limits, Monitor, load_spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.outcome import of_monitor, sent
-from tests.bench.service import PLAIN_PATH
+from tests.bench.service import COMPILED, PLAIN_PATH
 from tests.bench.traffic import ROVER, SECOND, Traffic, generate
 
 ROUNDS = 5

@@ -18,12 +18,11 @@ from typing import NamedTuple
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from collector.decode.scan import COMPILED
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.outcome import NOTHING, Outcome, of_metrics, sent
 from tests.bench.sender import Sender, prepared
-from tests.bench.service import COLLECTOR, OURS, PLAIN, Server, peers, service, start
+from tests.bench.service import COLLECTOR, COMPILED, OURS, PLAIN, Server, peers, service, start
 from tests.bench.traffic import Traffic, generate
 
 ROUNDS = 4

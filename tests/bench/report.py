@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from collector.decode.scan import COMPILED
 from tests.bench import (
     bounds,
     decode,
@@ -28,6 +27,7 @@ from tests.bench import (
 )
 from tests.bench.bounds import Bound
 from tests.bench.plot import svg
+from tests.bench.service import COMPILED
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "performance.md"

@@ -20,11 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import collector.pipeline
 from tests.bench.traffic import ROVER
 from tests.end_to_end.loopback import free_port
 
 __all__ = [
     "COLLECTOR",
+    "COMPILED",
     "OURS",
     "PEERS",
     "PLAIN",
@@ -36,6 +38,8 @@ __all__ = [
     "start",
 ]
 
+COMPILED = not collector.pipeline.__file__.endswith(".py")
+"""Whether the compiled build is measured."""
 OURS = "offrails"
 PLAIN = "offrails, plain Python"
 PLAIN_PATH = {"PYTHONPATH": str(Path(__file__).parents[2])}

@@ -79,8 +79,8 @@ def test_a_chain_of_four_spans_is_one_call_in_any_order(wire: Any, bench: Any) -
 
 def test_a_chain_with_a_plain_span_between_is_one_call(wire: Any, bench: Any) -> None:
     """Spans that are no calls do not hide that one call is above another."""
-    outer, inner = _chain(wire)[0], _chain(wire)[3]._replace(parent_span_id=b"between!")
-    between = wire.span("send")._replace(span_id=b"between!", parent_span_id=outer.span_id)
+    outer, inner = _chain(wire)[0], _chain(wire)[3].but(parent_span_id=b"between!")
+    between = wire.span("send").but(span_id=b"between!", parent_span_id=outer.span_id)
     for spans in permutations((outer, between, inner)):
         assert bench().send(*spans).tools() == ["move"]
 
@@ -221,7 +221,7 @@ def _pending(wire: Any, **more: Any) -> Any:
 
 def test_a_pending_span_is_judged_and_then_completed(wire: Any, bench: Any) -> None:
     """Logfire tells of a call when it begins; the real span completes the same step."""
-    real = wire.tool("move", id="real", start=1, end=3, status=2)._replace(
+    real = wire.tool("move", id="real", start=1, end=3, status=2).but(
         parent_span_id=bytes(7) + b"\xaa"
     )
     found = bench().send(_pending(wire))
@@ -308,7 +308,7 @@ def test_requests_by_setting(wire: Any, bench: Any) -> None:
 def test_a_request_told_again_is_one(wire: Any, bench: Any) -> None:
     """An agent's span that repeats the model's output asks for nothing new."""
     first = _dialogue(wire)[0]
-    again = first._replace(span_id=b"another!")
+    again = first.but(span_id=b"another!")
     assert bench(requested="always").send(first, again).tools() == ["move"]
 
 

@@ -30,6 +30,7 @@ from collector.stats import Stats
 from tests.conformance.bodies import BODIES, deep, proto_body
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED
+from tests.native import missing, native_reader
 
 __all__ = ["CRASHES", "SEEDS", "TARGETS"]
 
@@ -42,7 +43,8 @@ LIMIT = 1 << 20
 
 def protobuf(body: bytes) -> None:
     """Both decoders agree with the official parser, field by field."""
-    scanned = scan.decode(body, otlp_proto.ProtoCodec())
+    reader = None if missing() else native_reader()
+    scanned = scan.decode(body, otlp_proto.ProtoCodec(), reader)
     try:
         batch = otlp_proto.decode_any(body)
         spans = _all(batch.spans)

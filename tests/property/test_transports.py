@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.decode import otlp_json, otlp_proto, scan
-from collector.decode.span import Batch, Malformed, Span
+from collector.decode.span import FIELDS, Batch, Malformed, Span
 
 CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"
 CAPTURED_PER_RUN = 2
@@ -144,9 +144,9 @@ def comparable(value: Any) -> Any:
 
 def plain(span: Span) -> tuple[Any, ...]:
     return (
-        *span[:8],
+        *(getattr(span, name) for name in FIELDS[:8]),
         comparable(dict(span.resource.attributes)),
-        *span[9:12],
+        *(getattr(span, name) for name in FIELDS[9:12]),
         span.codec.keys(span.shape),
         [comparable(span.codec.value(raw)) for raw in span.values],
         [(name, comparable(found), time_ns) for name, found, time_ns in span.span_events()],

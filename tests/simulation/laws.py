@@ -120,7 +120,7 @@ def _sample(spans: list[Span], chance: Random) -> list[Span]:
     """Half of the traces are kept; the trace state of their spans says so."""
     traces = sorted({span.trace_id for span in spans})
     kept = {trace for trace in traces if chance.random() < 0.5}
-    return [span._replace(sampled=True) for span in spans if span.trace_id in kept]
+    return [span.but(sampled=True) for span in spans if span.trace_id in kept]
 
 
 def _cut(spans: list[Span], chance: Random) -> list[Span]:
@@ -130,7 +130,7 @@ def _cut(spans: list[Span], chance: Random) -> list[Span]:
         if "gen_ai.tool.name" not in span.shape:
             found.append(span)
         elif chance.random() < 0.7:
-            found.append(span._replace(shape=span.shape[:2], values=span.values[:2], dropped=2))
+            found.append(span.but(shape=span.shape[:2], values=span.values[:2], dropped=2))
     return found
 
 
