@@ -7,7 +7,7 @@ of arrival does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
@@ -62,31 +62,26 @@ class Joiner:
         like.append(piece.span_id)
         del like[:-LIKE_MAX]
 
-    def rise(
-        self, tree: Tree, span_ids: Sequence[bytes], verdicts: list[Verdict]
-    ) -> list[Call]:
+    def rise(self, tree: Tree, span_ids: list[bytes], verdicts: list[Verdict]) -> list[Call]:
         """Pieces look at what is above them by now; returns the calls they are part of."""
         calls = tree.calls
-        if len(span_ids) == 1:
-            (span_id,) = span_ids
-            if span_id not in calls:
-                return []
-            self._rise(tree, span_id, verdicts)
-            return [calls[span_id]]
         known = [span_id for span_id in span_ids if span_id in calls]
         for span_id in known:
             self._rise(tree, span_id, verdicts)
+        if len(known) == 1:
+            return [calls[known[0]]]
         return list({id(calls[span_id]): calls[span_id] for span_id in known}.values())
 
     def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:
         """One piece: the nearest call above it, with no agent or model between, may be the same."""
         piece = tree.calls[span_id].piece(span_id)
-        decided, parents, above = span_id in tree.apart, tree.parents, span_id
+        decided, parents = span_id in tree.apart, tree.parents
+        above = parents.get(span_id)
         for _ in range(DEPTH_MAX):
-            above = parents.get(above, b"")
             if not above:
                 return
-            if above not in parents:
+            beyond = parents.get(above)
+            if beyond is None:
                 if tree.split or not (decided and piece.agent and piece.session is not None):
                     tree.wait(above, span_id)
                 return
@@ -94,6 +89,7 @@ class Joiner:
                 decided = self._meet(tree, piece, above, verdicts)
                 if decided:
                     tree.apart.add(span_id)
+            above = beyond
 
     def _meet(self, tree: Tree, piece: Piece, above: bytes, verdicts: list[Verdict]) -> bool:
         """True where the span above settles what the piece is part of."""

@@ -21,7 +21,7 @@ __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
 
-_new: Any = tuple.__new__
+_new: Final[Any] = tuple.__new__
 """NamedTuple's own constructor costs twice as much."""
 
 
@@ -163,6 +163,7 @@ class Call:
 
     __slots__ = (
         "_inner",
+        "_made",
         "_pieces",
         "agent",
         "judged",
@@ -177,6 +178,8 @@ class Call:
         """By span, where there are several: most calls are one."""
         self._inner: set[bytes] | None = None
         """Pieces below another piece."""
+        self._made: ToolCall | None = None
+        """As it was last told; None once more is known."""
         self.outer = piece
         self.judged: ToolCall | None = None
         self.withdrawn = False
@@ -205,6 +208,7 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
+        self._made = None
         if self._pieces is None:
             self.outer = piece
         else:
@@ -225,6 +229,7 @@ class Call:
             self._choose()
 
     def _choose(self) -> None:
+        self._made = None
         inner = self._inner or ()
         outermost = [piece for key, piece in self.pieces.items() if key not in inner]
         self.outer = min(outermost or self.pieces.values(), key=_outward)
@@ -252,9 +257,11 @@ class Call:
 
     def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
         """What is above the call: an agent, and the calls that the span around it lists."""
-        self.agent = agent
-        self.lifted = parent if calls is not None and len(calls) <= 1 and parent else None
-        self.wrapped = self._listed(calls) if calls else None
+        lifted = parent if calls is not None and len(calls) <= 1 and parent else None
+        wrapped = self._listed(calls) if calls else None
+        if agent != self.agent or lifted != self.lifted or wrapped is not self.wrapped:
+            self.agent, self.lifted, self.wrapped = agent, lifted, wrapped
+            self._made = None
 
     def _listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
         """The listed call that is this one, if that is certain."""
@@ -273,7 +280,16 @@ class Call:
         *,
         gaps: bool,
     ) -> ToolCall:
-        """The call as it is known now."""
+        """The call as it is known now; the same object while nothing is new."""
+        made = self._made
+        if (
+            made is not None
+            and made.attributes is attributes
+            and made.session == session
+            and made.session_from == session_from
+            and (made.gaps or not gaps)
+        ):
+            return made
         outer = self.outer
         arguments, call_id, error, evidence = (
             outer.arguments,
@@ -319,6 +335,7 @@ class Call:
                 gaps,
             ),
         )
+        self._made = call
         return call
 
     def _rank(self, piece: Piece) -> tuple[Any, ...]:

@@ -22,10 +22,10 @@ from collector.dialects.read import (
 from collector.joining import Joiner
 from collector.one_call import Call, Piece, Seen
 from collector.requested import Asked, Mode, Requests
-from collector.seen import UNKNOWN, SeenAgents
-from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions, asker_of
+from collector.seen import SeenAgents
+from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
-from collector.traces import FROM_TRACE, Named, Told, Trace, Traces, Tree
+from collector.traces import FROM_TRACE, Told, Trace, Traces, Tree
 from monitor.engine import Monitor
 from monitor.records import Evidence, SessionKey, ToolCall, Verdict
 
@@ -169,7 +169,7 @@ class Pipeline:
             tree.agents[span.span_id] = agent
         told = None
         if plan.session or owner.session is not None:
-            told = self._sessions.told(span, plan, owner)
+            told = self._sessions.told(span, plan, owner, tree)
         if told is not None or trace.split:
             self._told(trace, tree, told, span, now, verdicts)
         if agent or plan.extras:
@@ -179,9 +179,8 @@ class Pipeline:
             return
         if not plan.silent or owner.session is not None:
             self._listen(span, plan, owner, told, agent, trace, tree, now, verdicts)
-        below = tree.waiting.pop(span.span_id, None)
-        if below:
-            self._rise(trace, tree, below, now, verdicts)
+        if span.span_id in tree.waiting:
+            self._rise(trace, tree, tree.waiting.pop(span.span_id), now, verdicts)
 
     def _call(
         self,
@@ -206,8 +205,9 @@ class Pipeline:
             told.name if told is not None and own else "",
         )
         self._joiner.place(tree, piece, verdicts)
-        below = tree.waiting.pop(span.span_id, None)
-        calls = [span.span_id, *below] if below else (span.span_id,)
+        calls = [span.span_id]
+        if span.span_id in tree.waiting:
+            calls += tree.waiting.pop(span.span_id)
         self._rise(trace, tree, calls, now, verdicts, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
@@ -350,8 +350,8 @@ class Pipeline:
         """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
         if agent:
             known = trace.named
-            if known is None or span.start_ns <= known.start_ns:
-                named = Named(span.start_ns, span.span_id, agent)
+            if known is None or span.start_ns <= known[0]:
+                named = span.start_ns, span.span_id, agent
                 if known is None or named < known:
                     trace.named = named
         if plan.extras:
@@ -373,11 +373,10 @@ class Pipeline:
     ) -> None:
         """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
-            service = span.resource.attributes.get("service.name", UNKNOWN)
-            self.seen.named(trace.place[0], service, agent)
+            self.seen.named(trace.namespace, span.resource.attributes, agent)
         attributes = trace.attributes(span.resource.attributes)
         if trace.split:
-            named = Named(span.start_ns, span.span_id, agent) if agent else None
+            named = (span.start_ns, span.span_id, agent) if agent else None
         else:
             named = trace.named
             early = span.start_ns < self.monitor.started_ns
@@ -404,7 +403,7 @@ class Pipeline:
         self,
         trace: Trace,
         tree: Tree,
-        calls: Sequence[bytes],
+        calls: list[bytes],
         now: int,
         verdicts: list[Verdict],
         switch: str = "",
@@ -428,10 +427,11 @@ class Pipeline:
         tree.above(call)
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
-        new = call.tool_call(trace.place[1], key, source, attributes, gaps=trace.sampled)
-        if call.withdrawn and new.evidence is Evidence.REQUESTED:
+        old = call.judged
+        new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
+        if new is old or (call.withdrawn and new.evidence is Evidence.REQUESTED):
             return
-        old, call.judged = call.judged, new
+        call.judged = new
         if old is None:
             self._first(trace, call, new, now, verdicts, switch)
         elif old.session != key:
@@ -556,7 +556,7 @@ class Pipeline:
 
     def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
-        asker = asker_of(trace.place[0], call.attributes)
+        asker = self._sessions.asker(trace.namespace, call.attributes)
         for other in self._requests.executed(asker, trace, call.tool):
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:

@@ -8,6 +8,7 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from collector.decode.span import Span
@@ -67,6 +68,16 @@ class _Agent:
 _NOBODY: Final = _Agent()
 
 
+class _Open:
+    """Requests of one tool that wait for their execution."""
+
+    __slots__ = ("count", "since")
+
+    def __init__(self, since: int) -> None:
+        self.count = 1
+        self.since = since
+
+
 class Requests:
     """Decides which requests are judged.
 
@@ -78,10 +89,10 @@ class Requests:
         self.mode = mode
         self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
         self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
-        self._askers: OrderedDict[tuple[str, bytes], Asker] = OrderedDict()
-        """Trace -> who asked in it, for tool spans that another service sends."""
-        self._open: OrderedDict[tuple[Trace, str], tuple[int, int]] = OrderedDict()
-        """(trace, tool) -> requests that wait for their execution, since when."""
+        self._open: dict[tuple[Trace, str], _Open] = {}
+        """By trace and tool, oldest first."""
+        self._due = 0
+        """Before this no open request expires."""
         self._lost: list[tuple[Trace, int]] = []
 
     def _agent(self, asker: Asker) -> _Agent:
@@ -116,13 +127,11 @@ class Requests:
             for index, request in enumerate(found)
             if not self._asked.again(_identity(trace, span, request, index), now)
         ]
-        for _, request in new:
-            self._await(trace, request.tool, now)
         if not new:
             return ready
-        self._askers[trace.place] = asker
-        if len(self._askers) > OPEN_MAX:
-            self._askers.popitem(last=False)
+        for _, request in new:
+            self._await(trace, request.tool, now)
+        trace.asker = asker
         if known.has_tools and not judged:
             return ready
         asked = [
@@ -162,7 +171,7 @@ class Requests:
             return []  # nothing of it is held or judged
         trace.has_tools = True
         back = self._carries(asker)
-        other = self._askers.get(trace.place)
+        other = trace.asker
         return back + self._carries(other) if other is not None and other != asker else back
 
     def _carries(self, asker: Asker) -> list[Call]:
@@ -185,10 +194,20 @@ class Requests:
             return
         key = (trace, tool)
         known = self._open.get(key)
-        self._open[key] = (1, now) if known is None else (known[0] + 1, known[1])
+        if known is not None:
+            known.count += 1
+            return
+        self._open[key] = _Open(now)
         if len(self._open) > OPEN_MAX:
-            (oldest, _), (count, _) = self._open.popitem(last=False)
-            self._lost.append((oldest, count))
+            self._lose_oldest()
+
+    def _lose_oldest(self) -> None:
+        """Gives up a few of the oldest.
+
+        Several at once, for a dictionary passes over all that was deleted to find its first.
+        """
+        for trace, tool in list(islice(self._open, OPEN_MAX // 16)):
+            self._lost.append((trace, self._open.pop((trace, tool)).count))
 
     def _done(self, trace: Trace, tool: str) -> None:
         """One execution of a tool: of a request, or before its request comes."""
@@ -200,25 +219,32 @@ class Requests:
                 early = tree.early
                 if tool in early or len(early) < EARLY_MAX:
                     early[tool] = early.get(tool, 0) + 1
-        elif known[0] == 1:
+        elif known.count == 1:
             del self._open[key]
         else:
-            self._open[key] = (known[0] - 1, known[1])
+            known.count -= 1
 
     def expired(self, now: int) -> list[tuple[Trace, int]]:
         """Requests that were never executed, by trace, each once."""
         found, self._lost = self._lost, []
-        while self._open:
-            key, (count, since) = next(iter(self._open.items()))
-            if now - since < OPEN_NS:
-                break
-            del self._open[key]
-            found.append((key[0], count))
+        if self._open and now >= self._due:
+            found += self._overdue(now)
         return found
+
+    def _overdue(self, now: int) -> list[tuple[Trace, int]]:
+        """Looks for what is too old, and notes when to look again."""
+        gone = []
+        self._due = 0
+        for key, known in self._open.items():
+            if now - known.since < OPEN_NS:
+                self._due = known.since + OPEN_NS
+                break
+            gone.append(key)
+        return [(key[0], self._open.pop(key).count) for key in gone]
 
     def rest(self) -> list[tuple[Trace, int]]:
         """The same at the end of all input."""
-        rest = [(trace, count) for (trace, _), (count, _) in self._open.items()]
+        rest = [(trace, known.count) for (trace, _), known in self._open.items()]
         rest += self._lost
         self._open.clear()
         return rest
@@ -241,8 +267,9 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     Only there: some models number their calls, anew in each conversation.
     """
     if request.call_id:
-        return trace.place[1] + f"{trace.place[0]}\0{request.call_id}\0{request.tool}".encode()
-    return trace.place[1] + span.span_id + index.to_bytes(2, "big")
+        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}"
+        return trace.trace_id + told.encode()
+    return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
 def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:

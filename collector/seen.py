@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final
 
 from monitor.records import ToolCall
@@ -80,7 +81,7 @@ class SeenAgents:
         self._agents_max = agents_max
         self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
         self._last: tuple[Any, str, SeenAgent] | None = None
-        """The last call's attributes (by identity) and namespace, and whose they were."""
+        """The last span's attributes (by identity) and namespace, and whose they were."""
         self.new: list[SeenAgent] = []
         """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
 
@@ -92,11 +93,10 @@ class SeenAgents:
 
     def see(self, call: ToolCall, switch: str, now: int) -> None:
         """Takes note of a call that is about to be judged."""
-        last, namespace = self._last, call.session.namespace
-        if last is not None and last[0] is call.attributes and last[1] == namespace:
-            found = last[2]
-        else:
-            found = self._find(call, now)
+        namespace = call.session.namespace
+        found = self._known(namespace, call.attributes)
+        if found is None:
+            found = self._open(_key(namespace, call.attributes), now)
             self._last = call.attributes, namespace, found
         found.last_ns = now
         found.calls += 1
@@ -110,11 +110,15 @@ class SeenAgents:
         sources[call.session_from] = sources.get(call.session_from, 0) + 1
         self._tool(found, call)
 
-    def _find(self, call: ToolCall, now: int) -> SeenAgent:
-        service = call.attributes.get("service.name")
-        name = service if isinstance(service, str) and service else UNKNOWN
-        key = (call.session.namespace, name)
-        return self._agents.get(key) or self._open(key, now)
+    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> SeenAgent | None:
+        """The service with these attributes, if it was seen; mostly it is the last one."""
+        last = self._last
+        if last is not None and last[0] is attributes and last[1] == namespace:
+            return last[2]
+        found = self._agents.get(_key(namespace, attributes))
+        if found is not None:
+            self._last = attributes, namespace, found
+        return found
 
     def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
         found = self._agents[key] = SeenAgent(*key, now)
@@ -136,20 +140,24 @@ class SeenAgents:
             if not call.arguments.keys() <= names and len(names) < NAMES_MAX:
                 names.update(list(call.arguments)[:NAMES_MAX])
 
-    def named(self, namespace: str, service: Any, agent: str) -> None:
-        """A span that is no call names an agent of the service."""
-        found = self._agents.get((namespace, service))
-        if found is not None:
+    def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
+        """A span that is no call names an agent of the service with these attributes."""
+        found = self._known(namespace, attributes)
+        if found is not None and agent not in found.agents:
             _keep(found.agents, agent)
 
     def moved(self, call: ToolCall, session_from: str) -> None:
         """The call's session became known late."""
-        service = call.attributes.get("service.name")
-        found = self._agents.get((call.session.namespace, service or UNKNOWN))
+        found = self._agents.get(_key(call.session.namespace, call.attributes))
         if found is None or not found.session_from.get(call.session_from):
             return
         found.session_from[call.session_from] -= 1
         found.session_from[session_from] = found.session_from.get(session_from, 0) + 1
+
+
+def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
+    service = attributes.get("service.name")
+    return namespace, service if isinstance(service, str) and service else UNKNOWN
 
 
 def _keep(names: dict[str, None], name: str) -> None:

@@ -44,12 +44,12 @@ _KEYS_MAX: Final = 16_384
 _RAW_MAX: Final = 256
 """Ids on the wire that are remembered with the session they name, and how long they may be."""
 
-_new: Any = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
+class Asker(NamedTuple):
+    """Who asks for calls."""
 
-Asker = tuple[str, str]
-"""Namespace and service name of who asks for calls."""
+    namespace: str
+    service: str
 
 
 class Owner(NamedTuple):
@@ -79,7 +79,7 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
-        self._last = Owner(Resource({}), "", None, ("", ""), {})
+        self._last = Owner(Resource({}), "", None, Asker("", ""), {})
         self._keys: dict[str, dict[bytes, SessionKey]] = {}
         """Namespace -> id as it was on the wire -> session."""
         self._remembered = 0
@@ -107,31 +107,40 @@ class Sessions:
         asker = asker_of(namespace, resource.attributes)
         return Owner(resource, namespace, session, asker, self._keys.setdefault(namespace, {}))
 
-    def told(self, span: Span, plan: Plan, owner: Owner) -> Told | None:
+    def asker(self, namespace: str, resource: Mapping[str, Any]) -> Asker:
+        """Who asks in the spans of a resource, which is mostly the last span's."""
+        last = self._last
+        if resource is last.resource.attributes:
+            return last.asker
+        return asker_of(namespace, resource)
+
+    def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Told | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
-            key = self._key(owner, span, index)
+            raw = span.values[index]
+            if type(raw) is not bytes:
+                key = _session(owner, span, raw)
+            elif raw == tree.as_written:
+                key = tree.session
+            else:
+                key = self._key(owner, span, raw, tree)
             if key is not None:
-                told: Told = _new(Told, (rung, span.start_ns, span.span_id, key, name))
-                return told
+                return Told(rung, span.start_ns, span.span_id, key, name)
         if owner.session is None:
             return None
         name, found = owner.session
         key = SessionKey(owner.namespace, found)
         return Told(RESOURCE_RUNG, span.start_ns, span.span_id, key, name)
 
-    def _key(self, owner: Owner, span: Span, index: int) -> SessionKey | None:
+    def _key(self, owner: Owner, span: Span, raw: bytes, tree: Tree) -> SessionKey | None:
         """The session an attribute names: one object for equal ones, while remembered."""
-        raw = span.values[index]
-        known = owner.keys.get(raw) if type(raw) is bytes else None
-        if known is not None:
-            return known
-        found = id_of(span.codec.value(raw))
-        if not found:
-            return None
-        key = SessionKey(owner.namespace, found)
-        if type(raw) is bytes and len(raw) <= _RAW_MAX:
+        key = owner.keys.get(raw)
+        if key is None:
+            key = _session(owner, span, raw)
+            if key is None or len(raw) > _RAW_MAX:
+                return key
             self._remember(owner, raw, key)
+        tree.as_written, tree.session = raw, key
         return key
 
     def _remember(self, owner: Owner, raw: bytes, key: SessionKey) -> None:
@@ -152,22 +161,19 @@ class Sessions:
         if own:
             tree.told[told.span_id] = told
         first = trace.first
-        if first is not None and not trace.split and told.key == first.key:
-            if told < first:
-                trace.first = told
-            return None
-        if trace.first is None:
+        if first is None:
             trace.first = told
             before, trace.key, trace.session_from = trace.key, told.key, told.name
             return before if before != told.key else None
-        if told.key != trace.first.key and not trace.split:
-            self._split(trace, tree)
-        elif trace.split and own:
-            tree.hint(told, told.span_id)
-        if told < trace.first:
-            trace.first = told
         if trace.split:
-            trace.key, trace.session_from = trace.first.key, trace.first.name
+            if own:
+                tree.hint(told, told.span_id)
+        elif told.key is not first.key and told.key != first.key:
+            self._split(trace, tree)
+        if told.counts_before(first):
+            first = trace.first = told
+        if trace.split:
+            trace.key, trace.session_from = first.key, first.name
         return None
 
     def _split(self, trace: Trace, tree: Tree) -> None:
@@ -220,7 +226,13 @@ def _own(call: Call) -> tuple[SessionKey, str] | None:
 def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
     """Who asks in the spans of a resource."""
     service = resource.get("service.name")
-    return namespace, service if isinstance(service, str) else ""
+    return Asker(namespace, service if isinstance(service, str) else "")
+
+
+def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
+    """The session that a value names; None where it names none."""
+    found = id_of(span.codec.value(raw))
+    return SessionKey(owner.namespace, found) if found else None
 
 
 def id_of(value: Any) -> str:

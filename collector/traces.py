@@ -7,13 +7,14 @@ tree), because spans arrive in any order: children before parents, and pieces of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from monitor.records import SessionKey
 
 if TYPE_CHECKING:
     from collector.dialects.wrappers import Wrapped
     from collector.one_call import Call
+    from collector.sessions import Asker
 
 __all__ = ["DEPTH_MAX", "FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
 
@@ -41,22 +42,34 @@ RESOURCES_MAX: Final = 64
 FROM_TRACE: Final = "trace"
 
 
-class Named(NamedTuple):
-    """An agent's name, and the span that gave it."""
+_new: Final[Any] = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
 
-    start_ns: int
-    span_id: bytes
-    agent: str
+Named = tuple[int, bytes, str]
+"""Start and id of a span, and the agent's name that it gives: the earliest counts."""
 
 
-class Told(NamedTuple):
+class Told:
     """A session id, and the span that told it: the best rung of the earliest span counts."""
 
-    rung: int
-    start_ns: int
-    span_id: bytes
-    key: SessionKey
-    name: str
+    __slots__ = ("key", "name", "rung", "span_id", "start_ns")
+
+    def __init__(
+        self, rung: int, start_ns: int, span_id: bytes, key: SessionKey, name: str
+    ) -> None:
+        self.rung = rung
+        self.start_ns = start_ns
+        self.span_id = span_id
+        self.key = key
+        self.name = name
+
+    def counts_before(self, other: Told) -> bool:
+        """True where this says more than the other of whose the trace is."""
+        if self.rung != other.rung:
+            return self.rung < other.rung
+        if self.start_ns != other.start_ns:
+            return self.start_ns < other.start_ns
+        return (self.span_id, self.key, self.name) < (other.span_id, other.key, other.name)
 
     @property
     def whose(self) -> tuple[SessionKey, str]:
@@ -70,6 +83,7 @@ class Tree:
     __slots__ = (
         "agents",
         "apart",
+        "as_written",
         "by_id",
         "calls",
         "early",
@@ -77,6 +91,7 @@ class Tree:
         "loose",
         "loosened",
         "parents",
+        "session",
         "split",
         "stops",
         "told",
@@ -89,6 +104,10 @@ class Tree:
         """True once two sessions were told in the trace."""
         self.parents: dict[bytes, bytes] = {}
         self.told: dict[bytes, Told] = {}
+        self.as_written = b""
+        """A session's id as it was last on the wire: most spans of a trace repeat it."""
+        self.session: SessionKey | None = None
+        """The session it names."""
         self.agents: dict[bytes, str] = {}
         self.stops: set[bytes] = set()
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] = {}
@@ -123,7 +142,7 @@ class Tree:
         waiting = self.waiting.get(above)
         if waiting is None:
             self.waiting[above] = [span_id]
-        elif len(waiting) < WAITING_MAX and span_id not in waiting[-1:]:
+        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
             waiting.append(span_id)
 
     def wait_on_top(self, span_id: bytes) -> None:
@@ -135,18 +154,31 @@ class Tree:
     def above(self, call: Call) -> None:
         """Tells a call what is above it by now: who it acts for, and the span around it."""
         outer = call.outer
-        if outer.parent not in self.parents:
+        beyond = self.parents.get(outer.parent)
+        if beyond is None:
             call.look_up("", None, b"")  # the way up ends here
             return
-        found = (self.agents[up] for up in self.ancestors(outer.span_id) if up in self.agents)
-        agent = "" if outer.agent else next(found, "")
-        call.look_up(agent, self.wrapped.get(outer.parent), self.parents.get(outer.parent, b""))
+        agent = "" if outer.agent else self._agent_above(outer.span_id)
+        call.look_up(agent, self.wrapped.get(outer.parent), beyond)
+
+    def _agent_above(self, span_id: bytes) -> str:
+        """The agent that the nearest ancestor names."""
+        agents, parents = self.agents, self.parents
+        above = parents.get(span_id)
+        for _ in range(DEPTH_MAX):
+            if not above:
+                break
+            agent = agents.get(above)
+            if agent is not None:
+                return agent
+            above = parents.get(above)
+        return ""
 
     def hint(self, told: Told, span_id: bytes) -> None:
         """What was told below `span_id` is a hint for it and for those above."""
         for above in self.ancestors(span_id):
             known = self.hints.get(above)
-            if known is not None and known <= told:
+            if known is not None and not told.counts_before(known):
                 return
             self.hints[above] = told
 
@@ -193,6 +225,7 @@ class Trace:
     __slots__ = (
         "_extras",
         "_joined",
+        "asker",
         "epoch",
         "first",
         "foreign",
@@ -202,17 +235,19 @@ class Trace:
         "learnt_early",
         "learnt_named",
         "named",
-        "place",
+        "namespace",
         "sampled",
         "session_from",
         "spans",
         "split",
+        "trace_id",
         "tree",
     )
 
-    def __init__(self, place: tuple[str, bytes]) -> None:
-        self.place = place
-        self.key = SessionKey(place[0], place[1].hex())
+    def __init__(self, namespace: str, trace_id: bytes) -> None:
+        self.namespace = namespace
+        self.trace_id = trace_id
+        self.key: SessionKey = _new(SessionKey, (namespace, trace_id.hex()))
         self.session_from = FROM_TRACE
         self.first: Told | None = None
         """What the earliest span told of the session."""
@@ -220,6 +255,8 @@ class Trace:
         """True once two sessions were told in it."""
         self.has_tools = False
         """True once a tool span was seen in it."""
+        self.asker: Asker | None = None
+        """Who asked for calls in it, for tool spans that another service sends."""
         self.named: Named | None = None
         self._extras: dict[str, tuple[int, bytes, Any]] = {}
         """Attributes of its spans that specs bind on."""
@@ -280,9 +317,11 @@ class Traces:
         self._traces_max = traces_max
         self._spans_max = spans_max
         self._period_ns = period_ns
-        self._recent: dict[tuple[str, bytes], Trace] = {}
-        self._older: dict[tuple[str, bytes], Trace] = {}
-        """Two generations: what is not asked for while the recent one fills up is forgotten."""
+        self._recent: dict[str, dict[bytes, Trace]] = {}
+        self._older: dict[str, dict[bytes, Trace]] = {}
+        """Two generations: what is not asked for while the recent one fills up is forgotten. By
+        namespace, and then by trace id."""
+        self._recent_count = 0
         self._young: list[Trace] = []
         self._old: list[Trace] = []
         self._epoch = 0
@@ -291,20 +330,33 @@ class Traces:
         self._broken: list[tuple[Trace, int]] = []
 
     def __iter__(self) -> Iterator[Trace]:
-        yield from self._older.values()
-        yield from self._recent.values()
+        yield from _all(self._older)
+        yield from _all(self._recent)
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
         """The trace, which is one of the recently seen ones now."""
-        place = (namespace, trace_id)
-        trace = self._recent.get(place)
+        recent = self._recent.get(namespace)
+        if recent is not None:
+            trace = recent.get(trace_id)
+            if trace is not None:
+                return trace
+        return self._renewed(namespace, trace_id)
+
+    def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
+        """A trace that is new, or was not seen for long."""
+        older = self._older.get(namespace)
+        trace = older.pop(trace_id, None) if older is not None else None
         if trace is None:
-            trace = self._older.pop(place, None) or Trace(place)
-            if len(self._recent) >= self._traces_max // 2:
-                for gone in self._older.values():
-                    self._forget(gone)
-                self._recent, self._older = {}, self._recent
-            self._recent[place] = trace
+            trace = Trace(namespace, trace_id)
+        if self._recent_count >= self._traces_max // 2:
+            for gone in _all(self._older):
+                self._forget(gone)
+            self._recent, self._older, self._recent_count = {}, self._recent, 0
+        recent = self._recent.get(namespace)
+        if recent is None:
+            recent = self._recent[namespace] = {}
+        recent[trace_id] = trace
+        self._recent_count += 1
         return trace
 
     def grow(self, trace: Trace, span_id: bytes, parent: bytes, now: int) -> Tree:
@@ -348,3 +400,7 @@ class Traces:
         """The input is over: no span will come any more."""
         for trace in self:
             self._forget(trace)
+
+
+def _all(generation: Mapping[str, Mapping[bytes, Trace]]) -> Iterator[Trace]:
+    return (trace for traces in generation.values() for trace in traces.values())

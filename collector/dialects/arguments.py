@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
+
+from collector.dialects import brief
 
 __all__ = [
     "UNREADABLE",
@@ -41,17 +43,25 @@ class _Unreadable:
 UNREADABLE: Final = _Unreadable()
 
 
-class Bare(NamedTuple):
+class Bare:
     """A value that is an argument, without the argument's name; or several, in order."""
 
-    value: Any
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-class Carried(NamedTuple):
+class Carried:
     """Arguments, and the call id found beside them."""
 
-    arguments: Mapping[str, Any] | Bare | _Unreadable | None
-    call_id: str
+    __slots__ = ("arguments", "call_id")
+
+    def __init__(
+        self, arguments: Mapping[str, Any] | Bare | _Unreadable | None, call_id: str
+    ) -> None:
+        self.arguments = arguments
+        self.call_id = call_id
 
 
 Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
@@ -140,6 +150,10 @@ def keyword_form(value: Any) -> Arguments:
 
 def entity_input(value: Any) -> Arguments:
     """Traceloop's entity input: a call form, an MCP request, or LangChain's callback wrapper."""
+    if type(value) is str and '"input_str"' in value:
+        carried = _brief_callback(value)
+        if carried is not None:
+            return carried
     found = mapping(value)
     if not isinstance(found, dict):
         return found
@@ -158,6 +172,19 @@ def _callback(found: Mapping[str, Any]) -> Arguments:
     arguments = inputs if isinstance(inputs, dict) else Bare(found["input_str"])
     call_id = more.get("tool_call_id") if isinstance(more, dict) else None
     return Carried(arguments, call_id if isinstance(call_id, str) else "")
+
+
+def _brief_callback(text: str) -> Carried | None:
+    """The same read from the text; None where it is another form, or written otherwise."""
+    try:
+        told = brief.callback(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if told.input_str is None:
+        return None
+    inputs = told.inputs
+    call_id = told.kwargs.tool_call_id if told.kwargs is not None else None
+    return Carried(inputs if type(inputs) is dict else Bare(told.input_str), call_id or "")
 
 
 def run_inputs(value: Any) -> Arguments:

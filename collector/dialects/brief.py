@@ -6,11 +6,20 @@ still be readable: then all of it is parsed.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Message", "Metadata", "Part", "messages", "metadata"]
+__all__ = [
+    "Callback",
+    "Message",
+    "Metadata",
+    "More",
+    "Part",
+    "callback",
+    "messages",
+    "metadata",
+]
 
 
 class Part(msgspec.Struct, gc=False):
@@ -24,7 +33,7 @@ class Part(msgspec.Struct, gc=False):
 class Message(msgspec.Struct, gc=False):
     """A message of a model."""
 
-    parts: tuple[Part, ...] = ()
+    parts: list[Part] = []
 
 
 class Metadata(msgspec.Struct, gc=False):
@@ -33,5 +42,20 @@ class Metadata(msgspec.Struct, gc=False):
     lc_agent_name: str = ""
 
 
-messages: Final = msgspec.json.Decoder(tuple[Message, ...]).decode
+class More(msgspec.Struct, gc=False):
+    """What LangChain's callback tells beside a tool's arguments."""
+
+    tool_call_id: str | None = None
+
+
+class Callback(msgspec.Struct, gc=False):
+    """LangChain's `on_tool_start`, as Traceloop's entity input has it."""
+
+    input_str: Any = None
+    inputs: Any = None
+    kwargs: More | None = None
+
+
+callback: Final = msgspec.json.Decoder(Callback).decode
+messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode

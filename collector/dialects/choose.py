@@ -7,7 +7,6 @@ on a value or on the span's name (OpenInference says TOOL in one) is checked spa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -55,6 +54,7 @@ from collector.dialects.openinference import (
 from collector.dialects.outputs import Outputs, outputs_of
 from collector.dialects.pydantic_ai import PYDANTIC_AI
 from collector.dialects.smolagents import SMOLAGENTS
+from collector.dialects.span_name import SpanName, span_name
 from collector.dialects.strands import STRANDS
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
@@ -120,6 +120,8 @@ VARIANTS_MAX: Final = 64
 MARK_MAX: Final = 512
 """Longer guarded values are an attack, or a mistake: they are not remembered."""
 
+_UNSEEN: Final = object()
+
 KEYS_MAX: Final = 4_096
 """Spans with more attributes than this are not looked at: no agent writes so many."""
 
@@ -146,7 +148,7 @@ class Fields(NamedTuple):
 
     dialect: Dialect
     guards: tuple[Guard, ...]
-    name: re.Pattern[str] | None
+    name: SpanName | None
     """What the span's name must match; None where it does not matter."""
     tool: int | None
     arguments: tuple[At, ...]
@@ -164,7 +166,7 @@ class AgentAt(NamedTuple):
 
     at: int | None
     metadata: bool = False
-    name: re.Pattern[str] | None = None
+    name: SpanName | None = None
     guards: tuple[Guard, ...] = ()
 
 
@@ -172,7 +174,7 @@ class WrapperAt(NamedTuple):
     """How a span around a tool span is read."""
 
     guards: tuple[Guard, ...]
-    name: re.Pattern[str]
+    name: SpanName
     source: int | None
 
 
@@ -203,26 +205,45 @@ class Plan(NamedTuple):
     """True where it speaks no dialect, not even in part."""
 
 
-class _Sieve(NamedTuple):
-    """What is known of one shape: where its guarded values are, and the plan for each set."""
-
-    shape: tuple[str, ...]
-    """Kept, so that no other shape can have its identity."""
-    scope: str
-    kind: int
-    guarded: tuple[int, ...]
-    mark: Callable[[Sequence[Any]], Any]
-    """Takes the guarded values out of a span's."""
-    open: _Open
-    plans: dict[Any, Plan]
-
-
 class _Open(NamedTuple):
     """The parts of a plan whose guards are not settled yet."""
 
     plan: Plan
     stops: tuple[Guard, ...]
     pending: int | None
+
+
+class _Sieve:
+    """What is known of one shape: where its guarded values are, and the plan for each set."""
+
+    __slots__ = (
+        "guarded",
+        "kind",
+        "mark",
+        "open",
+        "plans",
+        "scope",
+        "shape",
+        "usual",
+        "usually",
+    )
+
+    def __init__(self, span: Span, parts: _Open) -> None:
+        self.shape = span.shape
+        """Kept, so that no other shape can have its identity."""
+        self.scope = span.scope
+        self.kind = span.kind
+        self.guarded = _guarded(parts)
+        self.mark: Callable[[Sequence[Any]], Any] = (
+            itemgetter(*self.guarded) if self.guarded else _unmarked
+        )
+        """Takes the guarded values out of a span's."""
+        self.open = parts
+        self.plans: dict[Any, Plan] = {}
+        self.usual: Any = _UNSEEN
+        """The guarded values of the last span that was settled, which mostly come again."""
+        self.usually = parts.plan
+        """The plan for them."""
 
 
 class Plans:
@@ -253,6 +274,8 @@ class Plans:
         """
         sieve = self._sieve(span)
         mark = sieve.mark(span.values)
+        if mark == sieve.usual:
+            return sieve.usually
         try:
             found = sieve.plans.get(mark)
         except TypeError:  # values that came as JSON
@@ -260,17 +283,20 @@ class Plans:
             found = sieve.plans.get(mark)
         if found is None:
             found = _settled(sieve.open, span)
-            if len(sieve.plans) < VARIANTS_MAX and _is_short(mark):
-                sieve.plans[mark] = found
+            if len(sieve.plans) >= VARIANTS_MAX or not _is_short(mark):
+                return found
+            sieve.plans[mark] = found
+        sieve.usual, sieve.usually = mark, found
         return found
 
     def _sieve(self, span: Span) -> _Sieve:
         """The one for a span's shape, scope and kind; of one shape there are few."""
         shape, scope, kind = span.shape, span.scope, span.kind
         known = self._sieves.get(id(shape))
-        for sieve in known or ():
-            if sieve.kind == kind and sieve.scope == scope:
-                return sieve
+        if known is not None:
+            for sieve in known:
+                if sieve.kind == kind and sieve.scope == scope:
+                    return sieve
         if known is None or len(known) >= SCOPES_MAX:
             if len(self._sieves) >= SHAPES_MAX:
                 self._sieves.clear()
@@ -314,9 +340,7 @@ class Plans:
             Guard(place[key], values) for key, values in STOPS.items() if key in place
         )
         parts = _Open(plan, stops, place.get(PENDING_KEY))
-        guarded = _guarded(parts)
-        mark = itemgetter(*guarded) if guarded else _unmarked
-        return _Sieve(span.shape, span.scope, span.kind, guarded, mark, parts, {})
+        return _Sieve(span, parts)
 
 
 def _speaks(keys: Iterable[str]) -> bool:
@@ -426,7 +450,7 @@ def _fields(dialect: Dialect, place: Mapping[str, int]) -> Fields:
             *_guards(dialect.values, place),
             *_guards(dialect.not_values, place, forbidden=True),
         ),
-        name=re.compile(dialect.span_name, re.DOTALL) if name_matters else None,
+        name=span_name(dialect.span_name) if name_matters else None,
         tool=tool,
         arguments=tuple(_places(dialect, place)),
         call_id=_first(dialect.call_id, place),
@@ -456,7 +480,7 @@ def _agents(scope: str, place: Mapping[str, int], keys: Sequence[str]) -> Iterat
         if span.scopes and not scope.startswith(span.scopes):
             continue
         if all(key in place for key in span.values):
-            name = re.compile(span.span_name, re.DOTALL)
+            name = span_name(span.span_name)
             yield AgentAt(None, name=name, guards=_guards(span.values, place))
 
 
@@ -468,6 +492,6 @@ def _wrappers(scope: str, place: Mapping[str, int]) -> Iterator[WrapperAt]:
             continue
         if wrapper.source and wrapper.source not in place:
             continue
-        name = re.compile(wrapper.span_name, re.DOTALL)
+        name = span_name(wrapper.span_name)
         source = place[wrapper.source] if wrapper.source else None
         yield WrapperAt(_guards(wrapper.values, place), name, source)

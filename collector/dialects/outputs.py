@@ -6,30 +6,29 @@ The whole history is repeated in each input, so only outputs tell what is new.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from collector.decode.span import Span
 from collector.dialects import brief
-from collector.dialects.arguments import Bare, Carried, mapping, parsed
+from collector.dialects.arguments import mapping, parsed
 from collector.dialects.base import NOT_A_TOOL
 
 __all__ = ["Outputs", "Requested", "outputs_of", "requested"]
 
 
-_new: Any = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
-
-
-class Requested(NamedTuple):
+class Requested:
     """A tool call a model asked for; arguments None where they cannot be read."""
 
-    tool: str
-    arguments: Mapping[str, Any] | None
-    call_id: str
+    __slots__ = ("arguments", "call_id", "tool")
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any] | None, call_id: str) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.call_id = call_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,6 @@ class Outputs:
     """A plain list of calls, as JSON."""
     inputs: tuple[int, ...]
     """Where ids of answered requests may be."""
-
-    @property
-    def alone(self) -> bool:
-        """True where `listed` is the only place, if there is one."""
-        return not self.flat and self.plain is None
 
 
 _FLAT: Final = re.compile(
@@ -102,15 +96,16 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         outputs: where they are in it.
         names_only: leaves out the arguments.
     """
-    listed = outputs.listed
-    if listed is not None and outputs.alone and not _may_ask(span.values[listed]):
-        return []  # most turns of a model ask for nothing
-    found = _flattened(span, outputs, names_only=names_only)
-    if listed is not None and not found and _may_ask(span.values[listed]):
-        found += _parts(span.codec.value(span.values[listed]), names_only=names_only)
+    found: list[Requested | None] = []
+    if outputs.flat:
+        found = _flattened(span, outputs, names_only=names_only)
+    elif outputs.listed is not None:
+        raw = span.values[outputs.listed]
+        if _may_ask(raw):  # most turns of a model ask for nothing
+            found = _parts(span.codec.value(raw), names_only=names_only)
     if outputs.plain is not None and not found:
-        found += _items(span.codec.value(span.values[outputs.plain]))
-    return [each for each in found if each is not None][:_MANY]
+        found = _items(span.codec.value(span.values[outputs.plain]))
+    return [each for each in found if each is not None][:_MANY] if found else []
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
@@ -126,7 +121,7 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
 
 def _may_ask(raw: Any) -> bool:
     """False where a value as it came on the wire cannot hold a request, which has a name."""
-    return raw.find(b"name") >= 0 if type(raw) is bytes else True
+    return type(raw) is not bytes or b"name" in raw
 
 
 def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
@@ -147,7 +142,7 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
     ]
 
 
-def _named(messages: Iterable[brief.Message]) -> list[Requested | None]:
+def _named(messages: list[brief.Message]) -> list[Requested | None]:
     return [
         _request(part.name, None, part.id)
         for message in messages
@@ -174,8 +169,8 @@ def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Req
     if not isinstance(name, str) or not name or name in NOT_A_TOOL:
         return None
     found = absent if arguments is None else mapping(arguments)
-    if isinstance(found, Carried | Bare) or not isinstance(found, dict):
-        found = None
-    id_ = call_id if isinstance(call_id, str) else ""
-    request: Requested = _new(Requested, (name, found, id_))
-    return request
+    return Requested(
+        name,
+        found if isinstance(found, dict) else None,
+        call_id if isinstance(call_id, str) else "",
+    )

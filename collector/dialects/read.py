@@ -99,7 +99,7 @@ def read(span: Span, plan: Plan) -> Reading | None:
 def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     """The hot path: each attribute is decoded once, and only if it is asked for."""
     values = span.values
-    tool = _named(span, fields) if fields.name is not None else ""
+    tool = fields.name.find(span.name) if fields.name is not None else ""
     if tool is None:
         return None
     if fields.tool is not None:
@@ -137,13 +137,6 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         control,
         dialect.switch,
     )
-
-
-def _named(span: Span, fields: Fields) -> str | None:
-    """The tool in the span's name, "" where it names none; None where the name is another's."""
-    assert fields.name is not None
-    match = fields.name.fullmatch(span.name)
-    return None if match is None else match["tool"] or ""
 
 
 def _arguments(span: Span, fields: Fields) -> Any:
@@ -224,15 +217,15 @@ def _id(span: Span, index: int | None) -> str:
 def agent_of(span: Span, plan: Plan) -> str:
     """The agent a span names; "" where it names none."""
     for place in plan.agents:
+        name: str = ""
         if place.name is not None:
-            match = place.name.fullmatch(span.name)
-            name = match[match.lastindex or 0] if match else ""
+            name = place.name.find(span.name) or ""
         elif place.metadata:
             name = _metadata_agent(span.attribute(place.at or 0))
         else:
             name = _name(span, place.at)
         if name not in NO_AGENT:
-            return name[:NAME_MAX]
+            return name[:NAME_MAX] if len(name) > NAME_MAX else name
     return ""
 
 
@@ -241,11 +234,11 @@ def _name(span: Span, index: int | None) -> str:
     if index is None:
         return ""
     value = span.codec.name(span.values[index])
-    return value[:NAME_MAX] if isinstance(value, str) else ""
+    return value if type(value) is str else ""
 
 
 def _metadata_agent(value: Any) -> str:
-    if not isinstance(value, str) or "lc_agent_name" not in value:
+    if type(value) is not str or "lc_agent_name" not in value:
         return ""
     try:
         return brief.metadata(value).lc_agent_name
@@ -258,7 +251,7 @@ def _metadata_agent(value: Any) -> str:
 def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
     """The calls a span around tool spans lists; None where the span is no such thing."""
     for at in plan.wrappers:
-        if at.name.fullmatch(span.name):
+        if at.name.find(span.name) is not None:
             if at.source is None:
                 return ()
             calls = listed_calls(span.attribute(at.source))
