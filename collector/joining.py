@@ -68,9 +68,12 @@ class Joiner:
         known = [span_id for span_id in span_ids if span_id in calls]
         for span_id in known:
             self._rise(tree, span_id, verdicts)
-        if len(known) == 1:
-            return [calls[known[0]]]
-        return list({id(calls[span_id]): calls[span_id] for span_id in known}.values())
+        found: list[Call] = []
+        for span_id in known:
+            call = calls[span_id]
+            if call.is_one or call not in found:
+                found.append(call)
+        return found
 
     def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:
         """One piece: the nearest call above it, with no agent or model between, may be the same."""

@@ -43,9 +43,14 @@ class Seen:
         """True for a span that was asked about before; it is remembered from now on."""
         if now - self._since >= self._period_ns or len(self._young) >= self._bound:
             self._old, self._young, self._since = self._young, set(), now
-        if key in self._young or key in self._old:
+        young = self._young
+        known = len(young)
+        young.add(key)
+        if len(young) == known:
             return True
-        self._young.add(key)
+        if key in self._old:
+            young.discard(key)
+            return True
         return False
 
     def __contains__(self, key: bytes) -> bool:
@@ -195,6 +200,11 @@ class Call:
     def pieces(self) -> Mapping[bytes, Piece]:
         """The pieces by span."""
         return self._pieces or {self.outer.span_id: self.outer}
+
+    @property
+    def is_one(self) -> bool:
+        """True while one span is all of it."""
+        return self._pieces is None
 
     def piece(self, span_id: bytes) -> Piece:
         """The piece that a span is."""

@@ -137,7 +137,7 @@ class SeenAgents:
             names = found.tools[call.tool] = set()
         if call.arguments is not None:
             found.arguments += 1
-            if not call.arguments.keys() <= names and len(names) < NAMES_MAX:
+            if len(names) < NAMES_MAX and not names.issuperset(call.arguments):
                 names.update(list(call.arguments)[:NAMES_MAX])
 
     def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:

@@ -405,7 +405,7 @@ def _fit(span: Span, guards: Iterable[Guard]) -> bool:
 
 def fits(span: Span, guard: Guard) -> bool:
     """True where the guarded value is a text, and one the guard lets pass."""
-    value = span.attribute(guard.at)
+    value = span.codec.name(span.values[guard.at])
     return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 
 

@@ -61,6 +61,7 @@ _GUARDS: Final[Mapping[str, frozenset[str]]] = {
     "traceloop.span.kind": frozenset({"llm"}),
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
 }
+_messages: Final = brief.messages
 _MANY: Final = 256
 """More requests in one output are not read: no model makes so many."""
 
@@ -127,7 +128,7 @@ def _may_ask(raw: Any) -> bool:
 def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
     if names_only and type(value) is str:
         try:
-            return _named(brief.messages(value))
+            return _named(_messages(value))
         except (msgspec.DecodeError, RecursionError):
             pass  # it is written otherwise, and may be read all the same
     messages = parsed(value)

@@ -178,7 +178,7 @@ def _has_text(span: Span, at: int | None) -> bool:
 
 def _is_marked(span: Span, fields: Fields) -> bool:
     """True for a framework's own call, by a value that says so."""
-    return any(text(span, at).startswith(mark) for at, mark in fields.marks)
+    return any(_name(span, at).startswith(mark) for at, mark in fields.marks)
 
 
 def _failed(span: Span, fields: Fields) -> bool:

@@ -6,8 +6,9 @@ import json
 from itertools import permutations
 from typing import Any
 
-from collector.one_call import Seen
-from collector.requested import OPEN_NS
+from collector.one_call import Call, Piece, Seen
+from collector.requested import OPEN_MAX, OPEN_NS
+from monitor.records import Evidence, SessionKey, ToolCall
 
 MOVE = {"x": 3, "y": 4}
 GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
@@ -378,6 +379,37 @@ def test_a_request_that_was_never_executed_is_counted(wire: Any, bench: Any) -> 
     assert found.covered("requested_only") == 1
 
 
+def test_each_request_is_awaited_for_its_own_time(wire: Any, bench: Any) -> None:
+    """A younger request has its time still, whether the older one was executed or not."""
+    life = OPEN_NS / SECOND
+    for tools, counts in (((), [0, 1, 2]), (("move",), [0, 0, 1])):
+        found = bench().send(_llm(wire, 1, [("c1", "move")], []), now=0)
+        found.send(_llm(wire, 2, [("c2", "water")], []), now=life - 1)
+        found.send(*(wire.tool(tool, trace="t1", start=1.5) for tool in tools), now=life - 1)
+        seen = []
+        for now in (life - 1, life, 2 * life - 1):
+            found.send(wire.span("step", trace="other", start=now), now=now)
+            seen.append(found.covered("requested_only"))
+
+        assert seen == counts
+
+
+def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
+    """The oldest are given up, a few at a time; none is forgotten uncounted."""
+    found, per_turn = bench(), 250
+    turns = OPEN_MAX // per_turn + 1
+    for number in range(turns):
+        tools = [(f"c{number}-{index}", f"tool{index}") for index in range(per_turn)]
+        parts = [{"type": "tool_call", "id": id_, "name": tool} for id_, tool in tools]
+        output = {"gen_ai.output.messages": json.dumps([{"parts": parts}])}
+        found.send(wire.span("chat", output, trace=f"t{number}", start=number))
+    lost = found.covered("requested_only")
+    found.pipeline.finish()
+
+    assert 0 < lost <= OPEN_MAX // 8
+    assert found.covered("requested_only") == turns * per_turn
+
+
 def test_seen_forgets_after_two_periods() -> None:
     """A span is remembered for at least one period, and not for ever."""
     seen = Seen(period_ns=10)
@@ -385,3 +417,51 @@ def test_seen_forgets_after_two_periods() -> None:
     assert seen.again(b"a", 9)
     assert seen.again(b"a", 11)
     assert not seen.again(b"a", 40)
+
+
+def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
+    """A piece of a call, of which only what is given matters."""
+    told: dict[str, Any] = {
+        "parent": b"0",
+        "tool": "move",
+        "arguments": None,
+        "bare": None,
+        "call_id": "c1",
+        "request_id": "",
+        "agent": "",
+        "error": False,
+        "control": False,
+        "start_ns": 5,
+        "end_ns": 6,
+        "evidence": Evidence.EXECUTED,
+        "source": "gen_ai",
+        "attributes": {},
+        "session": None,
+        "session_from": "",
+    }
+    return Piece(span_id, **{**told, **more})
+
+
+def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
+    """Asked again it gives what it gave; whatever is new is in the next one."""
+    key, attributes = SessionKey("", "s"), {"service.name": "svc"}
+    call = Call(_piece(evidence=Evidence.PENDING))
+
+    def told(key: SessionKey = key, source: str = "trace", gaps: bool = False) -> ToolCall:
+        return call.tool_call(b"t", key, source, attributes, gaps=gaps)
+
+    first = told()
+    call.look_up("", None, b"")
+    assert told() is first
+    assert told(SessionKey("", "s")) is first
+    assert told(SessionKey("", "other")).session.id == "other"
+    assert told(source="session.id").session_from == "session.id"
+    assert told(gaps=True).gaps
+    call.look_up("rover", None, b"")
+    assert told().agent == "rover"
+    call.look_up("rover", (), b"9")
+    assert told().parent_span_id == b"9"
+    call.add(_piece(arguments=MOVE))
+    assert (told().arguments, told().evidence) == (MOVE, Evidence.EXECUTED)
+    call.absorb(Call(_piece(b"2", start_ns=3)))
+    assert (told().span_id, told().start_ns) == (b"2", 3)

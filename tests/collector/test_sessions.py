@@ -328,6 +328,19 @@ def test_a_constant_name_names_nobody(wire: Any, bench: Any) -> None:
     assert judgement["agent"] == "rover"
 
 
+def test_a_service_name_that_is_no_text_names_no_service(wire: Any, bench: Any) -> None:
+    """Its spans are those of an unknown service: an agent is named, and nothing fails."""
+    odd = {"service.name": ["a", "b"]}
+    found = bench().send(
+        wire.tool("move", parent="a", start=1, resource=odd),
+        wire.span(
+            "invoke_agent rover", {"gen_ai.agent.name": "rover"}, id="a", end=3, resource=odd
+        ),
+    )
+    (seen,) = found.pipeline.seen
+    assert (seen.service, list(seen.agents)) == ("unknown", ["rover"])
+
+
 def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
     """Trees are forgotten after a period or at their bound; whose trace it is, is not."""
     traces = Traces(traces_max=3, spans_max=10, period_ns=100)
