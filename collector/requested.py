@@ -18,7 +18,7 @@ from collector.sessions import Asker
 from collector.traces import Trace
 from monitor.records import Evidence
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Requests"]
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Open", "Requests"]
 
 Mode = Literal["auto", "always", "never"]
 
@@ -68,12 +68,14 @@ class _Agent:
 _NOBODY: Final = _Agent()
 
 
-class _Open:
-    """Requests of one tool that wait for their execution."""
+class Open:
+    """Requests of one tool in one trace that wait for their execution."""
 
-    __slots__ = ("count", "since")
+    __slots__ = ("count", "since", "tool", "trace")
 
-    def __init__(self, since: int) -> None:
+    def __init__(self, trace: Trace, tool: str, since: int) -> None:
+        self.trace = trace
+        self.tool = tool
         self.count = 1
         self.since = since
 
@@ -89,8 +91,8 @@ class Requests:
         self.mode = mode
         self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
         self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
-        self._open: dict[tuple[Trace, str], _Open] = {}
-        """By trace and tool, oldest first."""
+        self._open: dict[Open, None] = {}
+        """Those of all traces, oldest first."""
         self._due = 0
         """Before this no open request expires."""
         self._lost: list[tuple[Trace, int]] = []
@@ -119,25 +121,18 @@ class Requests:
         ready = self._confirmed(known, span, outputs)
         judged = self.mode == "always" or (known.is_silent and not known.has_tools)
         # Where tool spans tell of the calls, requests are only waited for.
-        found = requested(span, outputs, names_only=known.has_tools and not judged)
+        counted = known.has_tools and not judged
+        found = requested(span, outputs, names_only=counted)
         if not found:
             return ready
-        new = [
-            (index, request)
-            for index, request in enumerate(found)
-            if not self._asked.again(_identity(trace, span, request, index), now)
-        ]
-        if not new:
-            return ready
-        for _, request in new:
+        asked = []
+        for index, request in enumerate(found):
+            if self._asked.again(_identity(trace, span, request, index), now):
+                continue
             self._await(trace, request.tool, now)
-        trace.asker = asker
-        if known.has_tools and not judged:
-            return ready
-        asked = [
-            Asked(trace, _piece(span, request, index, len(found), agent))
-            for index, request in new
-        ]
+            trace.asker = asker
+            if not counted:
+                asked.append(Asked(trace, _piece(span, request, index, len(found), agent)))
         if judged:
             return ready + asked
         known.held.extend(asked)
@@ -192,27 +187,32 @@ class Requests:
             if not early[tool]:
                 del early[tool]
             return
-        key = (trace, tool)
-        known = self._open.get(key)
+        if trace.open is None:
+            trace.open = {}
+        known = trace.open.get(tool)
         if known is not None:
             known.count += 1
             return
-        self._open[key] = _Open(now)
+        known = trace.open[tool] = Open(trace, tool, now)
+        self._open[known] = None
         if len(self._open) > OPEN_MAX:
-            self._lose_oldest()
+            # Several at once: a dictionary passes over all that was deleted to find its first.
+            for oldest in list(islice(self._open, OPEN_MAX // 16)):
+                self._close(oldest)
+                self._lost.append((oldest.trace, oldest.count))
 
-    def _lose_oldest(self) -> None:
-        """Gives up a few of the oldest.
-
-        Several at once, for a dictionary passes over all that was deleted to find its first.
-        """
-        for trace, tool in list(islice(self._open, OPEN_MAX // 16)):
-            self._lost.append((trace, self._open.pop((trace, tool)).count))
+    def _close(self, known: Open) -> None:
+        """They are executed, or given up."""
+        del self._open[known]
+        others = known.trace.open
+        if others is not None and len(others) > 1:
+            del others[known.tool]
+        else:
+            known.trace.open = None
 
     def _done(self, trace: Trace, tool: str) -> None:
         """One execution of a tool: of a request, or before its request comes."""
-        key = (trace, tool)
-        known = self._open.get(key)
+        known = trace.open.get(tool) if trace.open is not None else None
         if known is None:
             tree = trace.tree
             if tree is not None:
@@ -220,7 +220,7 @@ class Requests:
                 if tool in early or len(early) < EARLY_MAX:
                     early[tool] = early.get(tool, 0) + 1
         elif known.count == 1:
-            del self._open[key]
+            self._close(known)
         else:
             known.count -= 1
 
@@ -232,21 +232,24 @@ class Requests:
         return found
 
     def _overdue(self, now: int) -> list[tuple[Trace, int]]:
-        """Looks for what is too old, and notes when to look again."""
+        """Gives up what is too old, and notes when to look again."""
         gone = []
         self._due = 0
-        for key, known in self._open.items():
+        for known in self._open:
             if now - known.since < OPEN_NS:
                 self._due = known.since + OPEN_NS
                 break
-            gone.append(key)
-        return [(key[0], self._open.pop(key).count) for key in gone]
+            gone.append(known)
+        for known in gone:
+            self._close(known)
+        return [(known.trace, known.count) for known in gone]
 
     def rest(self) -> list[tuple[Trace, int]]:
         """The same at the end of all input."""
-        rest = [(trace, known.count) for (trace, _), known in self._open.items()]
+        rest = [(known.trace, known.count) for known in self._open]
         rest += self._lost
-        self._open.clear()
+        for known in list(self._open):
+            self._close(known)
         return rest
 
 

@@ -14,6 +14,7 @@ from monitor.records import SessionKey
 if TYPE_CHECKING:
     from collector.dialects.wrappers import Wrapped
     from collector.one_call import Call
+    from collector.requested import Open
     from collector.sessions import Asker
 
 __all__ = ["DEPTH_MAX", "FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
@@ -236,6 +237,7 @@ class Trace:
         "learnt_named",
         "named",
         "namespace",
+        "open",
         "sampled",
         "session_from",
         "spans",
@@ -257,6 +259,8 @@ class Trace:
         """True once a tool span was seen in it."""
         self.asker: Asker | None = None
         """Who asked for calls in it, for tool spans that another service sends."""
+        self.open: dict[str, Open] | None = None
+        """Tool -> requests that wait for their execution."""
         self.named: Named | None = None
         self._extras: dict[str, tuple[int, bytes, Any]] = {}
         """Attributes of its spans that specs bind on."""
