@@ -135,7 +135,8 @@ class Requests:
                 asked.append(Asked(trace, _piece(span, request, index, len(found), agent)))
         if judged:
             return ready + asked
-        known.held.extend(asked)
+        if asked:
+            known.held.extend(asked)
         return ready
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.dialects import span_name
@@ -53,6 +53,7 @@ def plain(found: Any) -> Any:
     return ("bare", found.value) if isinstance(found, Bare) else found
 
 
+@settings(deadline=None)
 @given(given_input=INPUTS)
 def test_an_entity_input_says_the_same_as_text_and_as_a_mapping(
     given_input: dict[str, Any],
@@ -61,12 +62,14 @@ def test_an_entity_input_says_the_same_as_text_and_as_a_mapping(
     assert plain(entity_input(json.dumps(given_input))) == plain(entity_input(given_input))
 
 
+@settings(deadline=None)
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
     """What stops the brief reading, or says nothing to it, is no argument either."""
     assert not isinstance(entity_input(broken), Carried | dict)
 
 
+@settings(deadline=None)
 @given(pattern=st.sampled_from(PATTERNS), names=st.lists(NAMES, max_size=8))
 def test_a_remembered_name_is_the_one_that_was_found(pattern: str, names: list[str]) -> None:
     """However often a name comes, it names what the pattern's group holds."""
@@ -108,6 +111,7 @@ TOLD = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(one=TOLD, other=TOLD)
 def test_the_best_rung_of_the_earliest_span_counts(one: Told, other: Told) -> None:
     """By rung, then by start, then by what keeps the order of arrival from deciding."""
