@@ -20,8 +20,8 @@ COMPILED = {
     "collector": "joining one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue memo otlp_proto recurring scan sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
-    "monitor": "alarms binder court drift engine ledger limits records repeats spread timekeeper"
-    " totals worst",
+    "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
+    " timekeeper totals worst",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
     "monitor/reference": "watch",

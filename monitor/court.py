@@ -18,6 +18,9 @@ from monitor.spec.spec import Spec
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
 
+_new: Final[Any] = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
 HELD_MAX: Final = 256
 """Calls of a session that another spec may match, kept with their arguments for a late binding."""
 
@@ -206,16 +209,19 @@ class Court:
             changes = ()
         else:
             after, place = judgement.head.position, len(judgement.log) - 1
-            changes = (Change(place, None, code, code >= HARMFUL, False, before, after),)
+            fields = (place, None, code, code >= HARMFUL, False, before, after)
+            changes = (_new(Change, fields),)
             self._ledger.count(judgement, changes)
         if judge.watch is not None:
             inserted = changes[0].place if code is None else None
             self._ledger.alarms.take(session, judgement, token, inserted)
-        told = [
-            self._ledger.verdict(session, judgement, change)
-            for change in changes
-            if not quiet or change.new >= HARMFUL or change.old is not None
-        ]
+        told: Sequence[Verdict] = ()
+        if changes:
+            told = [
+                self._ledger.verdict(session, judgement, change)
+                for change in changes
+                if not quiet or change.new >= HARMFUL or change.old is not None
+            ]
         if judgement.crowded and self._limits.fold:
             self._relieve(session, judgement, now)
         return told

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from monitor.agenda import Agenda
 from monitor.binder import Binder
 from monitor.court import Court
 from monitor.ledger import Ledger
@@ -88,7 +88,7 @@ class Monitor:
         self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
         self._timekeeper.use(self.binder.judges.values())
         self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
-        self._due: list[tuple[int, SessionKey]] = []
+        self._due = Agenda()
         self._quiet: OrderedDict[SessionKey, _Heard] = OrderedDict()
         """Sessions that were heard of and have made no call."""
         self.without_calls = 0
@@ -170,11 +170,9 @@ class Monitor:
 
     def _session(self, call: ToolCall, now: int) -> Session:
         """The call's session, opened or woken if need be."""
-        session = self._table.live(call.session)
+        session = self._table.touch(call.session)
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
-        else:
-            self._table.touch(call.session)
         session.see(call, now)
         if call.gaps or call.start_ns < self.started_ns:
             self._join(session, call)
@@ -226,7 +224,7 @@ class Monitor:
     def _queue(self, session: Session, now: int) -> None:
         """The session is looked at again when its verdicts may be final."""
         session.queued = True
-        heapq.heappush(self._due, (now + self.limits.window_ns, session.key))
+        self._due.put(now + self.limits.window_ns, session.key)
 
     # --- what becomes known late ----------------------------------------------------------
 
@@ -456,8 +454,7 @@ class Monitor:
     def _settle(self, now: int) -> None:
         """Counts verdicts that have become final, and folds what is old."""
         before = now - self.limits.window_ns
-        while self._due and self._due[0][0] <= now:
-            _, key = heapq.heappop(self._due)
+        for key in self._due.take(now):
             session = self._table.live(key)
             if session is None or not session.queued:
                 continue

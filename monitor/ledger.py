@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict
@@ -30,6 +30,9 @@ from monitor.totals import (
 
 __all__ = ["Ledger"]
 
+
+_new: Final[Any] = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
 
 EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
@@ -153,9 +156,8 @@ class Ledger:
             else:
                 pair.revisions[CODES[change.old][0], kind] += 1
             if change.raised and reason is not None:
-                row = judgement.log.row(change.place)
                 state = judgement.judge.state(change.before)
-                tool = self._names.text(row.tool)
+                tool = self._names.text(judgement.log.tool(change.place))
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 pair.provisional[reason, severity] += 1
         if judgement.judge.watch is None:
@@ -166,8 +168,9 @@ class Ledger:
         pair = judgement.pair
         if pair is not None and judgement.judge.spec.id:
             kind = CODES[code][0]
-            pair.calls[kind] += 1
-            if pair.calls[kind] % EXEMPLAR_EACH == 1:
+            count = pair.calls[kind] + 1
+            pair.calls[kind] = count
+            if count % EXEMPLAR_EACH == 1:
                 pair.exemplars[kind] = judgement.exemplar(len(judgement.log) - 1)
             if judgement.judge.watch is not None:
                 return
@@ -192,7 +195,7 @@ class Ledger:
             new = CLEAN_SHARE
             if tally.harmful_steps:
                 harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
-                new = Share(1, harm_rate, prefix_crit, tally.harmful_steps)
+                new = _new(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
         else:
             new = share
         self._stand_behind(judgement, run.tally.calls if new.sessions else 0)
@@ -225,7 +228,7 @@ class Ledger:
             _, reason = CODES[step.code]
             if judgement.pair is not None and reason is not None:
                 state = judgement.judge.state(step.before)
-                tool = self._names.text(judgement.log.row(step.place).tool)
+                tool = self._names.text(judgement.log.tool(step.place))
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 judgement.pair.final[reason, severity] += 1
                 if self.on_final is not None:
@@ -356,32 +359,35 @@ class Ledger:
         """A change in words."""
         judge, log = judgement.judge, judgement.log
         kind, reason = CODES[change.new]
-        row, token = log.row(change.place), log.token(change.place)
-        tool, before = self._names.text(row.tool), judge.state(change.before)
+        trace_id, span_id, _ = log.origin(change.place)
+        tool, token = self._names.text(log.tool(change.place)), log.token(change.place)
+        before = judge.state(change.before)
         harmful = kind is Kind.HARMFUL
-        return Verdict(
-            session=session.key,
+        fields = (
+            session.key,
             # In full, where the label of its counters may be folded into __overflow__.
-            agent=(judgement.part if judge.spec.scope == "agent" else "") or session.agent,
-            spec=judge.spec.id,
-            spec_version=judge.spec.version,
-            mode=judge.spec.mode,
-            kind=kind,
-            reason=reason,
-            severity=judge.spec.severity.of(tool, before, reason) if harmful else "info",
-            step=judgement.folded + change.place + 1,
-            tool=tool,
-            symbol=judge.symbol(token),
-            skipped=judge.skipped(change.before, token) if harmful else (),
-            allowed=judge.allowed(change.before),
-            state_before=before,
-            state=judge.state(change.after),
-            final=change.final,
-            revised_from=None if change.old is None else CODES[change.old][0],
-            trace_id=row.trace_id,
-            span_id=row.span_id,
-            constraint=judge.constraint(change.before, token) if harmful else None,
+            (judgement.part if judge.spec.scope == "agent" else "") or session.agent,
+            judge.spec.id,
+            judge.spec.version,
+            judge.spec.mode,
+            kind,
+            reason,
+            judge.spec.severity.of(tool, before, reason) if harmful else "info",
+            judgement.folded + change.place + 1,
+            tool,
+            judge.symbol(token),
+            judge.skipped(change.before, token) if harmful else (),
+            judge.allowed(change.before),
+            before,
+            judge.state(change.after),
+            change.final,
+            None if change.old is None else CODES[change.old][0],
+            trace_id,
+            span_id,
+            judge.constraint(change.before, token) if harmful else None,
         )
+        verdict: Verdict = _new(Verdict, fields)
+        return verdict
 
 
 def _said(missed: Missed) -> str:

@@ -81,9 +81,9 @@ class Alphabet:
     """Argument patterns by symbol, as declared."""
     tokens: tuple[Token, ...]
     """Meaning by token id."""
-    _certain: Mapping[str, int]
+    _certain: dict[str, int]
     """Tools whose calls are one symbol whatever the arguments: the fast path."""
-    _by_arguments: Mapping[str, _Tool]
+    _by_arguments: dict[str, _Tool]
     _unknown_tool: int
     _mismatch: int
     _failed: tuple[int, ...]
@@ -95,8 +95,8 @@ class Alphabet:
         The most specific pattern wins: more exact arguments, then more constrained ones, then
         stronger kinds, then declaration order.
         """
-        token = self._certain.get(tool, -1)
-        if token < 0:
+        token = self._certain.get(tool)
+        if token is None:
             token = self._match_arguments(tool, arguments)
         return self._failed[token] if failed else token
 

@@ -77,6 +77,7 @@ class Judge:
     __slots__ = (
         "_allowed",
         "_reasons",
+        "_skipped",
         "anywhere",
         "bounds",
         "goldens",
@@ -133,6 +134,7 @@ class Judge:
         """True where the paper's scores are defined."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
+        self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
 
     def order(
         self,
@@ -209,6 +211,14 @@ class Judge:
 
     def skipped(self, before: Position, token: int) -> tuple[str, ...]:
         """Symbols of the shortest legal way to a state where the call would be defined."""
+        found = self._skipped.get((before, token))
+        if found is None:
+            if len(self._skipped) >= _CACHE_MAX:
+                self._skipped.clear()
+            found = self._skipped[before, token] = self._shortest_way(before, token)
+        return found
+
+    def _shortest_way(self, before: Position, token: int) -> tuple[str, ...]:
         machine, symbols = self.machine, self.spec.alphabet.tokens[token].symbols
         states = likely(before)
         if isinstance(machine, SideBySide):

@@ -64,7 +64,7 @@ _RAISED: Final = 0x40
 _FINAL: Final = 0x80
 
 
-_new: Any = tuple.__new__
+_new: Final[Any] = tuple.__new__
 """NamedTuple's own constructor costs twice as much."""
 
 
@@ -100,10 +100,12 @@ class _Stretch(NamedTuple):
     """True for a group of overlapping siblings."""
 
 
-def _singles(start: int, end: int) -> Iterator[_Stretch]:
+def _singles(start: int, end: int) -> list[_Stretch]:
     """Steps that overlap no sibling, in stretches no longer than from stop to stop."""
-    for first in range(start, end, STOP_EVERY):
-        yield _Stretch(first, min(first + STOP_EVERY, end), together=False)
+    return [
+        _new(_Stretch, (first, min(first + STOP_EVERY, end), False))
+        for first in range(start, end, STOP_EVERY)
+    ]
 
 
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
@@ -281,7 +283,8 @@ class Judgement:
         code = self.head.step(judge, token)
         if rival is not None:
             rival.step(judge, token)
-        self.log.mark_last(code if code < HARMFUL else code | _RAISED)
+        if code != PROGRESS:
+            self.log.mark_last(code if code < HARMFUL else code | _RAISED)
         return code
 
     def _contested(self, token: int) -> bool:
@@ -431,16 +434,17 @@ class Judgement:
             self._step(run, stretch, steps)
         return steps
 
-    def _stretches(self, start: int, end: int | None = None) -> Iterator[_Stretch]:
+    def _stretches(self, start: int, end: int | None = None) -> list[_Stretch]:
         """The log from one place to another, or to its end."""
         end = len(self.log) if end is None else end
+        found: list[_Stretch] = []
         for first, behind in self.log.groups(start):
             if first >= end:
                 break
-            yield from _singles(start, first)
+            found += _singles(start, first)
             start = min(behind, end)
-            yield _Stretch(first, start, together=True)
-        yield from _singles(start, end)
+            found.append(_Stretch(first, start, together=True))
+        return found + _singles(start, end)
 
     def _step(
         self, run: Run, stretch: _Stretch, steps: list[Step], *, news: bool = False

@@ -1,26 +1,40 @@
-"""The recent steps of one judgement, in call order, packed as integers.
+"""The recent steps of one judgement, in call order, packed into bytes.
 
-A step is a row of four unsigned 64-bit integers, 32 bytes: a tuple of the same content costs eight
-times as much, and a monitor holds many sessions. Texts (call ids, and arguments while they are
-shown) are kept aside, by span id.
+A step is a row of 32 bytes: a tuple of the same content costs eight times as much, and a monitor
+holds many sessions. Texts (call ids, and arguments while they are shown) are kept aside, by span id.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from monitor.records import Evidence, ToolCall
 
 __all__ = ["Log", "Names", "Placed", "Row", "Texts"]
 
-_WIDTH: Final = 4
-_AT: Final = 0
-_TIMES: Final = 1
-_SPAN: Final = 2
-_META: Final = 3
+# A row: its place in the order, its times, its span id, what it is, its tool, its token.
+_ROW: Final = Struct("<QQ8sIHH")
+_AT: Final = Struct("<Q")
+_WIDTH: Final = 32
+_SPAN: Final = 16
+_MARK: Final = 27
+_TOOL: Final = 28
+_TOKEN: Final = 30
+"""Where in a row what is read by itself begins."""
+
+_Packed = tuple[int, int, bytes, int, int, int]
+
+# Bound once: looking them up takes as long as what they do.
+_pack: Final[Any] = _ROW.pack
+_unpack: Final[Any] = _ROW.unpack_from
+_unpack_at: Final[Any] = _AT.unpack_from
+
+
+def _unpacked(rows: bytearray) -> Iterator[_Packed]:
+    return _ROW.iter_unpack(rows)
+
 
 # End and receipt are kept as distances from the place in the order: how long the call took, to the
 # nanosecond, and how much later it was received, in whole milliseconds of the clock. What does
@@ -30,16 +44,12 @@ _LENGTH: Final = (1 << _LENGTH_BITS) - 1
 _MILLISECOND: Final = 1_000_000
 _FAR: Final = (1 << 24) - 1
 
-# What the last integer of a row holds, from its lowest bit on.
+# What a step is, one integer of a row, from its lowest bit on; its highest byte is the mark.
 _CONTEXT: Final = (1 << 20) - 1
-_SHORT: Final = (1 << 16) - 1
-_TOOL_SHIFT: Final = 20
-_ERROR_SHIFT: Final = 36
-_EVIDENCE_SHIFT: Final = 37
-_MOVED_SHIFT: Final = 39
-_TOKEN_SHIFT: Final = 40
-_MARK_SHIFT: Final = 56
-_MARK: Final = 0xFF
+_ERROR_SHIFT: Final = 20
+_EVIDENCE_SHIFT: Final = 21
+_MOVED: Final = 1 << 23
+_MARK_SHIFT: Final = 24
 
 _CONTEXT_BYTES: Final = 24
 """A trace id and a parent's span id."""
@@ -76,8 +86,16 @@ class Names:
         return self._texts[number]
 
 
-_new: Any = tuple.__new__
+_new: Final[Any] = tuple.__new__
 """NamedTuple's own constructor costs twice as much."""
+
+
+def _names(contexts: bytes, span_id: bytes) -> bool:
+    """True where a span id may be one of the parents.
+
+    As `in`, which first takes the id for a number, at a third of the cost.
+    """
+    return not span_id or bool(contexts.partition(span_id)[1])
 
 
 class Texts(NamedTuple):
@@ -95,16 +113,6 @@ class _Moved(NamedTuple):
     start: int
     own: int
     """Where it would stand by itself; it may stand behind, with the call it is a part of."""
-
-
-class _Step(NamedTuple):
-    """A row, unpacked as far as moving it needs."""
-
-    at: int
-    end: int
-    receipt: int
-    span: int
-    meta: int
 
 
 class Placed(NamedTuple):
@@ -140,16 +148,16 @@ class Log:
     __slots__ = ("_contexts", "_far", "_moved", "_rows", "_texts", "tail_end")
 
     def __init__(self) -> None:
-        self._rows = array("Q")
+        self._rows = bytearray()
         self._contexts = b""
-        self._texts: dict[int, Texts | str] | None = None
+        self._texts: dict[bytes, Texts | str] | None = None
         """By span id; a call id alone where there is no more."""
-        self._moved: dict[int, _Moved] | None = None
+        self._moved: dict[bytes, _Moved] | None = None
         """By span id."""
-        self._far: dict[int, tuple[int, int]] | None = None
+        self._far: dict[bytes, tuple[int, int]] | None = None
         """By span id, ends and receipts too far away to be packed."""
         self.tail_end = 0
-        """When the last step, and the siblings it overlaps, have all ended."""
+        """When the last step has begun, and it and the siblings it overlaps have all ended."""
 
     def __len__(self) -> int:
         return len(self._rows) // _WIDTH
@@ -162,17 +170,16 @@ class Log:
         False, and nothing done, where it belongs earlier, overlaps a sibling, or may be what
         earlier steps are a part of.
         """
-        if self._contexts.find(call.span_id) >= 0:
+        span, end, tail_end = call.span_id, call.end_ns, self.tail_end
+        if _names(self._contexts, span):
             return False
-        rows = self._rows
-        if rows and at <= rows[-_WIDTH]:
-            return False
-        span, end = int.from_bytes(call.span_id, "big"), call.end_ns
-        meta = self._meta(call, span, tool, token, at)
-        if at < self.tail_end and rows and self._siblings(meta, rows[-1]):
-            return False
-        self.tail_end = end
-        rows.extend((at, self._times(at, end, receipt, span), span, meta))
+        meta = self._meta(call, at)
+        if at <= tail_end and self._rows:
+            last, _, _, other, _, _ = self._step(-1)
+            if at <= last or (at < tail_end and self._siblings(meta, other)):
+                return False
+        self.tail_end = max(at, end)
+        self._rows += _pack(at, self._times(at, end, receipt, span), span, meta, tool, token)
         if call.call_id:
             self._keep_id(span, call.call_id)
         return True
@@ -183,92 +190,103 @@ class Log:
         It stands behind the call it is a part of, and before its own parts, whatever the clocks
         of their hosts say.
         """
-        span = int.from_bytes(call.span_id, "big")
-        meta = self._meta(call, span, tool, token, at)
-        step = _Step(at, call.end_ns, receipt, span, meta)
+        span, end, meta = call.span_id, call.end_ns, self._meta(call, at)
         if call.call_id:
             self._keep_id(span, call.call_id)
         begun = self._begun(call.trace_id, call.parent_span_id)
         behind = begun is not None and begun >= at
         if begun is not None and behind:
-            meta = self._move(step.span, step.meta, call.start_ns, at)
-            step = step._replace(at=begun + 1, meta=meta)
-        place = self._insert(step)
-        moved = self.settle(call.trace_id, call.span_id)
-        if moved:
-            place = self.find(call.span_id) or 0
+            meta = self._move(span, meta, call.start_ns, at)
+            at = begun + 1
+        times = self._times(at, end, receipt, span)
+        place = self._insert(at, end, span, _pack(at, times, span, meta, tool, token))
+        moved = self.settle(call.trace_id, span)
+        if not moved:
+            return Placed(place, place, int(behind))
+        place = self.find(span) or 0
         return Placed(place, min([place, *moved]), behind + len(moved) // 2)
 
-    def _meta(self, call: ToolCall, span: int, tool: int, token: int, at: int) -> int:
-        """The last integer of a row, its mark 0."""
+    def _meta(self, call: ToolCall, at: int) -> int:
+        """What a step is, its mark 0."""
         context = call.trace_id + (call.parent_span_id or _NO_PARENT)
-        meta = tool << _TOOL_SHIFT | token << _TOKEN_SHIFT
+        meta = 0 if context == self._contexts else self._number(context)
         if call.error:
             meta |= 1 << _ERROR_SHIFT
         if call.evidence is not Evidence.EXECUTED:
             meta |= _EVIDENCE.index(call.evidence) << _EVIDENCE_SHIFT
-        if context != self._contexts:
-            meta |= self._number(context)
         if at != call.start_ns:
-            meta = self._move(span, meta, call.start_ns, at)
+            meta = self._move(call.span_id, meta, call.start_ns, at)
         return meta
 
-    def _times(self, at: int, end: int, receipt: int, span: int) -> int:
-        """The second integer of a row."""
+    def _times(self, at: int, end: int, receipt: int, span: bytes) -> int:
+        """The end and the receipt of a step, in one integer."""
         length, lag = end - at, receipt // _MILLISECOND - at // _MILLISECOND
         if 0 <= length <= _LENGTH and 0 <= lag < _FAR:
             return lag << _LENGTH_BITS | length
-        self._far = self._far or {}
+        if self._far is None:
+            self._far = {}
         self._far[span] = end, receipt
         return _FAR << _LENGTH_BITS
 
-    def _unpack(self, place: int) -> _Step:
-        at, times, span, meta = self._rows[place * _WIDTH : (place + 1) * _WIDTH]
-        end, receipt = self._end_and_receipt(at, times, span)
-        step: _Step = _new(_Step, (at, end, receipt, span, meta))
+    def _step(self, place: int) -> _Packed:
+        """The row at `place`: its place in the order, times, span id, what it is, tool, token."""
+        step: _Packed = _unpack(self._rows, place * _WIDTH)
         return step
 
-    def _end_and_receipt(self, at: int, times: int, span: int) -> tuple[int, int]:
+    def _end_and_receipt(self, at: int, times: int, span: bytes) -> tuple[int, int]:
         lag = times >> _LENGTH_BITS
         if lag == _FAR and self._far is not None:
             return self._far[span]
         return at + (times & _LENGTH), (at // _MILLISECOND + lag) * _MILLISECOND
 
-    def _move(self, span: int, meta: int, start: int, own: int) -> int:
+    def _move(self, span: bytes, meta: int, start: int, own: int) -> int:
         """Notes that a step does not stand where it started."""
-        self._moved = self._moved or {}
+        if self._moved is None:
+            self._moved = {}
         self._moved[span] = _Moved(start, own)
-        return meta | 1 << _MOVED_SHIFT
+        return meta | _MOVED
 
-    def _insert(self, step: _Step) -> int:
-        place = self._place(step.at, step.end, step.span)
-        at, end, receipt, span, meta = step
-        row = at, self._times(at, end, receipt, span), span, meta
-        self._rows[place * _WIDTH : place * _WIDTH] = array("Q", row)
+    def _insert(self, at: int, end: int, span: bytes, row: bytes) -> int:
+        place = self._place(at, end, span)
+        self._rows[place * _WIDTH : place * _WIDTH] = row
+        self.tail_end = max(self.tail_end, at)
         return place
 
-    def _place(self, at: int, end: int, span: int) -> int:
-        rows, size = self._rows, len(self)
-        if not size or (at, end, span) >= self._key(size - 1):
-            return size
-        if at < rows[_AT]:
-            return 0
-        return bisect_left(range(size), (at, end, span), key=self._key)
+    def _place(self, at: int, end: int, span: bytes) -> int:
+        """Where a step belongs: the first place behind all that come before it."""
+        low, high = 0, len(self)
+        if not high or self._order(high - 1, at, end, span) <= 0:
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._order(middle, at, end, span) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
-    def _key(self, place: int) -> tuple[int, int, int]:
-        step = self._unpack(place)
-        return step.at, step.end, step.span
+    def _order(self, place: int, at: int, end: int, span: bytes) -> int:
+        """Below zero where the step at `place` comes before another one, above where behind it."""
+        own = self.at(place)
+        if own != at:
+            return -1 if own < at else 1
+        _, times, other, _, _, _ = self._step(place)
+        own = self._end_and_receipt(at, times, other)[0]
+        if own != end:
+            return -1 if own < end else 1
+        return 0 if other == span else -1 if other < span else 1
 
     def take(self, other: Log, place: int) -> None:
         """Copies one step of another log to its place in this one."""
-        step = other._unpack(place)
-        span, meta = step.span, step.meta
-        number = self._number(other._context(meta))
-        self._insert(step._replace(meta=meta & ~_CONTEXT | number))
+        at, times, span, meta, tool, token = other._step(place)
+        end, receipt = other._end_and_receipt(at, times, span)
+        times, number = self._times(at, end, receipt, span), self._number(other._context(meta))
+        meta = meta & ~_CONTEXT | number
+        self._insert(at, end, span, _pack(at, times, span, meta, tool, token))
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
-        if meta >> _MOVED_SHIFT & 1 and other._moved:
+        if meta & _MOVED and other._moved:
             self._moved = self._moved or {}
             self._moved[span] = other._moved[span]
 
@@ -276,21 +294,21 @@ class Log:
         """Keeps what of a step is text until the step is folded; its call id is kept in any case."""
         if self._texts is None:
             self._texts = {}
-        self._texts[int.from_bytes(span_id, "big")] = texts
+        self._texts[span_id] = texts
 
-    def _keep_id(self, span: int, call_id: str) -> None:
+    def _keep_id(self, span: bytes, call_id: str) -> None:
         if self._texts is None:
             self._texts = {}
         if span not in self._texts:
             self._texts[span] = call_id
 
-    def _texts_of(self, span: int) -> Texts | None:
+    def _texts_of(self, span: bytes) -> Texts | None:
         found = self._texts.get(span) if self._texts else None
         return Texts(found, None) if isinstance(found, str) else found
 
     def release(self) -> None:
         """Lets go of the hashes of arguments: they have been compared."""
-        found: dict[int, Texts | str] = {}
+        found: dict[bytes, Texts | str] = {}
         for span, each in (self._texts or {}).items():
             if isinstance(each, Texts) and each.arguments is not None:
                 found[span] = each._replace(hashed=None)
@@ -308,12 +326,13 @@ class Log:
         if self._texts or self._moved or self._far:
             for place in range(count):
                 self._drop_aside(place)
-        del self._rows[: count * _WIDTH]
+        # Not deleted from what there is, which would keep its room.
+        self._rows = self._rows[count * _WIDTH :]
         if len(self._contexts) > 2 * _CONTEXT_BYTES * (len(self) + 8):
             self._compact()
 
     def _drop_aside(self, place: int) -> None:
-        span = self._rows[place * _WIDTH + _SPAN]
+        span = self._step(place)[2]
         for aside in (self._texts, self._moved, self._far):
             if aside:
                 aside.pop(span, None)
@@ -325,15 +344,15 @@ class Log:
         place = self.find(span_id) if span_id else None
         if place is None:
             return None
-        at, _, _, span, meta = self._unpack(place)
+        at, _, span, meta, _, _ = self._step(place)
         if self._context(meta)[:16] != trace_id:
             return None
         start, own = self._origin(span, at, meta)
         return at if start == own else None
 
-    def _origin(self, span: int, at: int, meta: int) -> tuple[int, int]:
+    def _origin(self, span: bytes, at: int, meta: int) -> tuple[int, int]:
         """When a step started, and where it would stand by itself."""
-        if meta >> _MOVED_SHIFT & 1 and self._moved:
+        if meta & _MOVED and self._moved:
             return self._moved[span]
         return at, at
 
@@ -343,7 +362,7 @@ class Log:
         Returns:
             The places that steps were moved from or to.
         """
-        if self._contexts.find(span_id) < 0:
+        if not _names(self._contexts, span_id):
             return []
         begun = self._begun(trace_id, span_id)
         moved: list[int] = []
@@ -360,10 +379,8 @@ class Log:
             for number in range(len(contexts) // _CONTEXT_BYTES)
             if contexts.startswith(context, number * _CONTEXT_BYTES)
         }
-        rows = self._rows
-        steps = zip(rows[_SPAN::_WIDTH], rows[_META::_WIDTH], strict=True)
-        found = [span for span, meta in steps if meta & _CONTEXT in numbers]
-        return [span.to_bytes(8, "big") for span in found]
+        steps = _unpacked(self._rows)
+        return [span for _, _, span, meta, _, _ in steps if meta & _CONTEXT in numbers]
 
     def _follow(
         self, trace_id: bytes, span_id: bytes, begun: int | None, depth: int
@@ -371,14 +388,16 @@ class Log:
         """One part of a call that stands at `begun`, and the parts of this part."""
         place = self.find(span_id)
         assert place is not None
-        step = self._unpack(place)
-        start, own = self._origin(step.span, step.at, step.meta)
+        at, times, span, meta, tool, token = self._step(place)
+        end, receipt = self._end_and_receipt(at, times, span)
+        start, own = self._origin(span, at, meta)
         new = own if begun is None else max(own, begun + 1)
-        if new == step.at:
+        if new == at:
             return []
-        meta = self._move(step.span, step.meta, start, own)
+        meta, times = self._move(span, meta, start, own), self._times(new, end, receipt, span)
         del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
-        moved = [place, self._insert(step._replace(at=new, meta=meta))]
+        row = _pack(new, times, span, meta, tool, token)
+        moved = [place, self._insert(new, end, span, row)]
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
     def settle_all(self) -> None:
@@ -397,10 +416,15 @@ class Log:
         would make a session's cost grow with its length. So one pair may have several numbers.
         """
         contexts = self._contexts
+        end = len(contexts)
+        for _ in range(_LOOK_BACK):
+            begin = end - _CONTEXT_BYTES
+            if begin < 0:
+                break
+            if contexts[begin:end] == context:
+                return begin // _CONTEXT_BYTES
+            end = begin
         count = len(contexts) // _CONTEXT_BYTES
-        for number in range(count - 1, max(-1, count - 1 - _LOOK_BACK), -1):
-            if contexts.startswith(context, number * _CONTEXT_BYTES):
-                return number
         if count > _CONTEXT:
             return _CONTEXT
         self._contexts = contexts + context
@@ -420,73 +444,83 @@ class Log:
     def _compact(self) -> None:
         """Forgets the contexts no step uses any more."""
         numbers: dict[bytes, int] = {}
-        for base in range(_META, len(self._rows), _WIDTH):
-            meta = self._rows[base]
+        rows = bytearray()
+        for at, times, span, meta, tool, token in _unpacked(self._rows):
             number = numbers.setdefault(self._context(meta), len(numbers))
-            self._rows[base] = meta & ~_CONTEXT | number
+            rows += _pack(at, times, span, meta & ~_CONTEXT | number, tool, token)
+        self._rows = rows
         self._contexts = b"".join(numbers)
 
     # --- reading -----------------------------------------------------------------------------------
 
     def at(self, place: int) -> int:
-        at: int = self._rows[place * _WIDTH + _AT]
+        at: int = _unpack_at(self._rows, place * _WIDTH)[0]
         return at
 
     def receipt(self, place: int) -> int:
         """When the step was received, to the millisecond below."""
-        return self._unpack(place).receipt
+        at, times, span, _, _, _ = self._step(place)
+        return self._end_and_receipt(at, times, span)[1]
+
+    def tool(self, place: int) -> int:
+        """The number of the step's tool."""
+        rows, base = self._rows, place * _WIDTH + _TOOL
+        return rows[base] | rows[base + 1] << 8
 
     def token(self, place: int) -> int:
-        meta: int = self._rows[place * _WIDTH + _META]
-        return meta >> _TOKEN_SHIFT & _SHORT
+        rows, base = self._rows, place * _WIDTH + _TOKEN
+        return rows[base] | rows[base + 1] << 8
 
     def mark(self, place: int) -> int:
         """What the judgement has noted on a step, one byte."""
-        meta: int = self._rows[place * _WIDTH + _META]
-        return meta >> _MARK_SHIFT
+        return self._rows[place * _WIDTH + _MARK]
 
     def set_mark(self, place: int, mark: int) -> None:
-        base = place * _WIDTH + _META
-        self._rows[base] = self._rows[base] & ~(_MARK << _MARK_SHIFT) | mark << _MARK_SHIFT
+        self._rows[place * _WIDTH + _MARK] = mark
 
     def mark_last(self, mark: int) -> None:
         """Marks the step that was just appended."""
-        self._rows[-1] |= mark << _MARK_SHIFT
+        self._rows[_MARK - _WIDTH] = mark
 
-    def marks(self) -> list[int]:
+    def marks(self) -> bytes:
         """The marks of all steps."""
-        return [meta >> _MARK_SHIFT for meta in self._rows[_META::_WIDTH]]
+        return bytes(self._rows[_MARK::_WIDTH])
 
     def find(self, span_id: bytes) -> int | None:
         """Place of the step with this span id."""
-        try:
-            return self._rows[_SPAN::_WIDTH].index(int.from_bytes(span_id, "big"))
-        except ValueError:
-            return None
+        rows = self._rows
+        found = rows.find(span_id)
+        while found >= 0 and found % _WIDTH != _SPAN:
+            found = rows.find(span_id, found + 1)
+        return found // _WIDTH if found >= 0 else None
 
     def origin(self, place: int) -> tuple[bytes, bytes, int]:
         """Trace id, span id and receipt of the step at `place`."""
-        _, _, receipt, span, meta = self._unpack(place)
-        return self._context(meta)[:16], span.to_bytes(8, "big"), receipt
+        at, times, span, meta, _, _ = self._step(place)
+        receipt = self._end_and_receipt(at, times, span)[1]
+        return self._context(meta)[:16], span, receipt
 
     def row(self, place: int) -> Row:
         """The step at `place`, unpacked."""
-        at, end, receipt, span, meta = self._unpack(place)
+        at, times, span, meta, tool, _ = self._step(place)
         context = self._context(meta)
+        end, receipt = self._end_and_receipt(at, times, span)
         parent = context[16:]
-        return Row(
-            at=at,
-            start=self._origin(span, at, meta)[0],
-            end=end,
-            receipt=receipt,
-            span_id=span.to_bytes(8, "big"),
-            parent_span_id=b"" if parent == _NO_PARENT else parent,
-            trace_id=context[:16],
-            tool=meta >> _TOOL_SHIFT & _SHORT,
-            error=bool(meta >> _ERROR_SHIFT & 1),
-            evidence=_EVIDENCE[meta >> _EVIDENCE_SHIFT & 3],
-            texts=self._texts_of(span),
+        fields = (
+            at,
+            self._origin(span, at, meta)[0],
+            end,
+            receipt,
+            span,
+            b"" if parent == _NO_PARENT else parent,
+            context[:16],
+            tool,
+            bool(meta >> _ERROR_SHIFT & 1),
+            _EVIDENCE[meta >> _EVIDENCE_SHIFT & 3],
+            self._texts_of(span),
         )
+        row: Row = _new(Row, fields)
+        return row
 
     def span(self) -> tuple[int, int]:
         """When the first of its steps started, and when the last one ended; it has some."""
@@ -500,17 +534,12 @@ class Log:
         strictly before all the others before it have ended, so touching times are a sequence.
         A step that overlaps none is in no group; nor is the step before `first`.
         """
-        rows, found = self._rows, list[tuple[int, int]]()
+        found: list[tuple[int, int]] = []
+        at = self.at(-1) if self._rows else 0
         until = last = 0
         opened = place = first
         far = self._far
-        for at, times, span, meta in zip(
-            rows[first * _WIDTH + _AT :: _WIDTH],
-            rows[first * _WIDTH + _TIMES :: _WIDTH],
-            rows[first * _WIDTH + _SPAN :: _WIDTH],
-            rows[first * _WIDTH + _META :: _WIDTH],
-            strict=True,
-        ):
+        for at, times, span, meta, _, _ in _unpacked(self._rows[first * _WIDTH :]):
             if at >= until or not self._siblings(meta, last):
                 if place - opened > 1:
                     found.append((opened, place))
@@ -526,18 +555,20 @@ class Log:
             place += 1
         if place - opened > 1:
             found.append((opened, place))
-        self.tail_end = until
+        self.tail_end = max(until, at)
         return found
 
-    def unpacked(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    def unpacked(self, first: int, end: int) -> list[tuple[int, int, int, int]]:
         """(place, token, mark, place in the order) of some steps, one after the other."""
-        rows = self._rows
-        times = rows[first * _WIDTH + _AT : end * _WIDTH : _WIDTH]
-        metas = rows[first * _WIDTH + _META : end * _WIDTH : _WIDTH]
-        for place, at, meta in zip(range(first, end), times, metas, strict=True):
-            yield place, meta >> _TOKEN_SHIFT & _SHORT, meta >> _MARK_SHIFT, at
+        rows = _unpacked(self._rows[first * _WIDTH : end * _WIDTH])
+        return [
+            (place, token, meta >> _MARK_SHIFT, at)
+            for place, (at, _, _, meta, _, token) in enumerate(rows, first)
+        ]
 
     def times(self, first: int, end: int) -> list[tuple[int, int]]:
         """(place in the order, end) of some steps."""
-        steps = map(self._unpack, range(first, end))
-        return [(step.at, step.end) for step in steps]
+        rows = _unpacked(self._rows[first * _WIDTH : end * _WIDTH])
+        return [
+            (at, self._end_and_receipt(at, times, span)[0]) for at, times, span, _, _, _ in rows
+        ]

@@ -40,8 +40,9 @@ class Session:
     """What is known of a session beside its judgements. Times are Unix nanoseconds."""
 
     __slots__ = (
-        "_agent_from",
         "_index",
+        "_named_by",
+        "_named_ns",
         "_others",
         "_source",
         "_sources",
@@ -62,7 +63,9 @@ class Session:
         "key",
         "last_ns",
         "late",
+        "newer",
         "not_judged",
+        "older",
         "queued",
         "seen",
         "session_from",
@@ -78,7 +81,9 @@ class Session:
         self._sources: Counter[str] | None = None
         """Calls by the dialect they were read by, where that is more than one."""
         self.agent = _service(call)
-        self._agent_from: tuple[int, bytes] | None = None
+        self._named_ns = 0
+        self._named_by = b""
+        """Start and id of the span that has named the agent; no id while none has."""
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
         self.touched_ns = now
@@ -114,6 +119,9 @@ class Session:
         """True where calls may be missing anywhere in it."""
         self.queued = False
         self.ended: Ended | None = None
+        self.older: Session | None = None
+        self.newer: Session | None = None
+        """Its neighbours among the live sessions, by last activity (`monitor.session.table`)."""
 
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""
@@ -164,9 +172,13 @@ class Session:
 
     def name(self, agent: str, start_ns: int, span_id: bytes) -> bool:
         """The session's agent is the one named by its earliest span, in any order of arrival."""
-        if self._agent_from is not None and (start_ns, span_id) >= self._agent_from:
-            return False
-        self._agent_from = (start_ns, span_id)
+        known = self._named_by
+        if known:
+            if start_ns > self._named_ns:
+                return False
+            if start_ns == self._named_ns and span_id >= known:
+                return False
+        self._named_ns, self._named_by = start_ns, span_id
         changed = agent != self.agent
         self.agent = agent
         return changed
@@ -202,8 +214,8 @@ class Session:
         if other._sources is not None or other._source != self._source:
             for source, count in other._by_source().items():
                 self._count_source(source, count)
-        if other._agent_from:
-            self.name(other.agent, *other._agent_from)
+        if other._named_by:
+            self.name(other.agent, other._named_ns, other._named_by)
         for attributes in other.attributes:
             if all(attributes is not each for each in self.attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]
@@ -241,7 +253,7 @@ class Session:
     @property
     def known_agent(self) -> str:
         """The agent's name as spans give it; "" while none has."""
-        return self.agent if self._agent_from else ""
+        return self.agent if self._named_by else ""
 
     def bind_on(self, attributes: Mapping[str, Any], agent: str) -> None:
         """Specs are bound on these."""

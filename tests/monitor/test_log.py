@@ -101,6 +101,20 @@ def test_appending_takes_only_what_comes_last() -> None:
     assert spans(log) == [1, 4]
 
 
+def test_nothing_is_appended_before_the_last() -> None:
+    """Whatever its clock says of its end, and after a look behind the last step, the last is last."""
+    log = Log()
+    assert log.append(call(1, 50, 10), 0, 0, 50, 0)
+    assert log.groups(1) == []
+    assert not log.append(call(2, 40), 0, 0, 40, 0)
+    assert not log.append(call(3, 50), 0, 0, 50, 0)
+    assert add(log, call(4, 60, 20)) == 1
+    assert not log.append(call(5, 55), 0, 0, 55, 0)
+    assert log.append(call(6, 61), 0, 0, 61, 0)
+
+    assert spans(log) == [1, 4, 6]
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(0, 6)), max_size=14),

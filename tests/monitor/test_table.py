@@ -47,7 +47,9 @@ def names(table: Table) -> list[str]:
 def test_the_least_recently_active_goes_first() -> None:
     """Beyond the bound the session nobody heard of for longest is in excess; a touch saves it."""
     table = filled("a", "b", "c", most=2)
-    table.touch(SessionKey("", "a"))
+    touched = table.touch(SessionKey("", "a"))
+    assert touched is table.live(SessionKey("", "a"))
+    assert table.touch(SessionKey("", "d")) is None
     gone = table.excess()
 
     assert gone is not None

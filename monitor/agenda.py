@@ -1,0 +1,63 @@
+"""Keys with the time at which each is to be looked at again, in the order of their times."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from typing import Final
+
+from monitor.records import SessionKey
+
+__all__ = ["Agenda"]
+
+_LATEST: Final = 2**62 - 1
+"""In the year 2116: clocks may say anything, and what is later is in the heap."""
+
+
+class Agenda:
+    """What is due when.
+
+    Nearly all come in the order of their times: they are kept as they come, 16 bytes each, where
+    an entry of a heap takes seven times as much. Only the others are in a heap.
+    """
+
+    __slots__ = ("_done", "_keys", "_others", "_times")
+
+    def __init__(self) -> None:
+        self._times = array("q")
+        self._keys: list[SessionKey] = []
+        self._done = 0
+        """How many of them, from the first on, were due and are taken."""
+        self._others: list[tuple[int, SessionKey]] = []
+
+    def __len__(self) -> int:
+        return len(self._times) - self._done + len(self._others)
+
+    def put(self, due_ns: int, key: SessionKey) -> None:
+        """The key is due at a time, Unix nanoseconds."""
+        times = self._times
+        if not 0 <= due_ns <= _LATEST or (times and due_ns < times[-1]):
+            heapq.heappush(self._others, (due_ns, key))
+        else:
+            times.append(due_ns)
+            self._keys.append(key)
+
+    def take(self, now: int) -> list[SessionKey]:
+        """Takes out what is due by now, by time, then by key."""
+        times, others, first = self._times, self._others, self._done
+        end = first
+        while end < len(times) and times[end] <= now:
+            end += 1
+        found = [(times[place], self._keys[place]) for place in range(first, end)]
+        while others and others[0][0] <= now:
+            found.append(heapq.heappop(others))
+        self._forget(end)
+        found.sort()
+        return [key for _, key in found]
+
+    def _forget(self, done: int) -> None:
+        """Lets go of what is taken, once that is half of all: a deletion moves the rest."""
+        if 2 * done >= len(self._times):
+            del self._times[:done], self._keys[:done]
+            done = 0
+        self._done = done
