@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from collector.decode.span import Span
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
@@ -57,6 +59,7 @@ class Seen:
         return key in self._young or key in self._old
 
 
+@mypyc_attr(acyclic=True)
 class Piece:
     """One span of a call."""
 
@@ -163,6 +166,7 @@ class Piece:
         )
 
 
+@mypyc_attr(acyclic=True)
 class Call:
     """A logical call: its pieces, what is above it, and what the monitor was told of it."""
 

@@ -11,6 +11,8 @@ from collections import OrderedDict, deque
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, Requested, requested
 from collector.one_call import Call, Piece, Seen
@@ -68,6 +70,7 @@ class _Agent:
 _NOBODY: Final = _Agent()
 
 
+@mypyc_attr(acyclic=True)
 class Open:
     """Requests of one tool in one trace that wait for their execution."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from monitor.records import SessionKey
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ Named = tuple[int, bytes, str]
 """Start and id of a span, and the agent's name that it gives: the earliest counts."""
 
 
+@mypyc_attr(acyclic=True)
 class Told:
     """A session id, and the span that told it: the best rung of the earliest span counts."""
 
@@ -78,6 +81,7 @@ class Told:
         return self.key, self.name
 
 
+@mypyc_attr(acyclic=True)
 class Tree:
     """The spans of one trace that are still remembered, by span id."""
 
@@ -220,6 +224,7 @@ def _still(
     return {key: spans for key, spans in lists if spans}
 
 
+@mypyc_attr(acyclic=True)
 class Trace:
     """One trace of one tenant."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects import brief
@@ -37,6 +38,7 @@ RESULT_MAX: Final = 256 * 1024
 _IS_ERROR: Final = '"is_error"'
 
 
+@mypyc_attr(acyclic=True)
 class Reading:
     """A span read as a tool call."""
 

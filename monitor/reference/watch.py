@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM
@@ -63,6 +65,7 @@ class Divergence(NamedTuple):
     """Of the tree, where the session stood."""
 
 
+@mypyc_attr(acyclic=True)
 class Watched:
     """Where one session stands: a few small integers."""
 

@@ -17,12 +17,15 @@ from itertools import accumulate, pairwise
 from math import expm1, log
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 __all__ = ["OTHER", "Goldens", "HarmTally", "PathRows", "efficiency"]
 
 OTHER: Final = -1
 """The token of a call that is a token of its own: no symbol, so never equal to a golden token."""
 
 
+@mypyc_attr(acyclic=True)
 class HarmTally:
     """Counts and weights of equations 6 and 7; one method call per tool call.
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.scores.running import HarmTally
 
@@ -33,6 +35,7 @@ class Episode(NamedTuple):
     efficiency: float | None
 
 
+@mypyc_attr(acyclic=True)
 class EpisodesTally(HarmTally):
     """A tally whose counts are sums and whose scores are the current episode's."""
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from monitor.records import Evidence, ToolCall
 
 __all__ = ["Log", "Names", "Placed", "Row", "Texts"]
@@ -142,6 +144,7 @@ class Row(NamedTuple):
     texts: Texts | None
 
 
+@mypyc_attr(acyclic=True)
 class Log:
     """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
 

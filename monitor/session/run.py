@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from monitor.automaton.position import Outcome, Position
 from monitor.reference.watch import Watched
 from monitor.scores.running import HarmTally
@@ -19,6 +21,7 @@ from monitor.session.judge import (
 __all__ = ["Run"]
 
 
+@mypyc_attr(acyclic=True)
 class Run:
     """Position, tally and progressed symbols after some prefix of the calls."""
 
