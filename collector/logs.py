@@ -52,9 +52,8 @@ class Log:
         error = fields.pop("exc_info", None)
         fields["event"] = event
         fields["level"] = logging.getLevelName(level).lower()
-        fields["timestamp"] = (
-            f"{datetime.fromtimestamp(now_ns() / 1e9, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-        )
+        now = datetime.fromtimestamp(now_ns() / 1e9, UTC)
+        fields["timestamp"] = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         if isinstance(error, BaseException):
             fields["exception"] = _told(error)
         self.write(fields)
