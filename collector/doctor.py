@@ -172,8 +172,10 @@ def _by_http(who: Sender, content_type: str) -> Finding:
         return found
     if status == http.client.NOT_FOUND and (ours := _observer(who, address)):
         return found._replace(problem=ours, hint=_OBSERVER)
-    problem = f"status {status}: {text[:200]}"
-    return found._replace(problem=problem, hint=_HTTP_HINTS.get(status, ""))
+    hint = _HTTP_HINTS.get(status, "")
+    if status == http.client.BAD_REQUEST and _spoken(who, address) == "grpc":
+        hint = _OTHER.format("grpc")
+    return found._replace(problem=f"status {status}: {text[:200]}", hint=hint)
 
 
 def _observer(who: Sender, address: Address) -> str:
@@ -244,21 +246,17 @@ def _wrong_protocol(who: Sender, address: Address, wanted: str) -> str:
     if who.tls:
         return "is TLS spoken there, with a certificate of that authority and for that name?"
     if spoken not in (None, wanted):
-        return f"{spoken} is spoken there: is it the port of the other transport?"
+        return _OTHER.format(spoken)
     return "something that is not OTLP listens there"
 
 
 def _spoken(who: Sender, address: Address) -> str | None:
     """The protocol of a port, by how it answers a request in HTTP/1.1: grpc, http, tls, None."""
-    asked = b"POST /v1/traces HTTP/1.1\r\nHost: doctor\r\nContent-Length: 0\r\n\r\n"
-    try:
-        with _open(who, address, tls=who.tls, protocols=("h2", "http/1.1")) as connection:
-            if isinstance(connection, ssl.SSLSocket) and connection.selected_alpn_protocol():
-                return "grpc" if connection.selected_alpn_protocol() == "h2" else "http"
-            connection.sendall(asked)
-            answer = connection.recv(64)
-    except OSError:
-        answer = b""
+    if agreed := who.tls and _agreed(who, address):
+        return "grpc" if agreed == "h2" else "http"
+    answer = _answer(who, address, _HTTP1)
+    if answer.startswith(b"HTTP/1.1 400"):  # which a gRPC server may say, too
+        answer = _answer(who, address, _HTTP2) or answer
     if answer.startswith(b"HTTP/1.1"):
         return "http"
     if len(answer) >= 9 and answer[3] == 4:  # an HTTP/2 frame: SETTINGS
@@ -266,6 +264,26 @@ def _spoken(who: Sender, address: Address) -> str | None:
     if not who.tls and _speaks_tls(address):
         return "tls"
     return None
+
+
+def _agreed(who: Sender, address: Address) -> str | None:
+    """The protocol that TLS agrees on; None where it does not."""
+    try:
+        with _open(who, address, tls=True, protocols=("h2", "http/1.1")) as connection:
+            assert isinstance(connection, ssl.SSLSocket)
+            return connection.selected_alpn_protocol()
+    except OSError:
+        return None
+
+
+def _answer(who: Sender, address: Address, asked: bytes) -> bytes:
+    """The first bytes that come back; none where there are none."""
+    try:
+        with _open(who, address, tls=who.tls) as connection:
+            connection.sendall(asked)
+            return connection.recv(64)
+    except OSError:
+        return b""
 
 
 def _speaks_tls(address: Address) -> bool:
@@ -280,6 +298,10 @@ def _speaks_tls(address: Address) -> bool:
     return True
 
 
+_OTHER: Final = "{} is spoken there: is it the port of the other transport?"
+_HTTP1: Final = b"POST /v1/traces HTTP/1.1\r\nHost: doctor\r\nContent-Length: 0\r\n\r\n"
+_HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""The preface, and empty settings."""
 _REACH: Final = "is the service running, on this address, and does no firewall stand between?"
 _OBSERVER: Final = "spans are sent to the OTLP listeners: receiver.grpc and receiver.http"
 _SET_HEADERS: Final = 'set OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20TOKEN"'

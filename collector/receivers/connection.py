@@ -11,14 +11,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
 
 from collector.receivers.crowd import Crowd, Member
+from collector.receivers.greeting import protocol_of
+from collector.receivers.words import last_words
 
-__all__ = ["Connection", "Exchange", "head_of"]
+__all__ = ["Connection", "Exchange"]
 
 IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
@@ -30,31 +31,9 @@ kernel would throw the answer away (RFC 9112 9.6)."""
 NEVER: Final = float("inf")
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-STATUS_LINES: Final = {
-    each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
-}
-
-
-def head_of(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The head of an answer, but for its last, empty line."""
-    lines = [b"%b: %b\r\n" % header for header in headers]
-    return STATUS_LINES[status] + b"".join(lines)
-
-
-def _last_words(status: int, code: int, message: str) -> bytes:
-    """A whole answer before the connection closes; the body is a google.rpc.Status in JSON."""
-    body = b'{"code": %d, "message": "%b"}' % (code, message.encode())
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"connection", b"close"),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    return head_of(status, headers) + b"\r\n" + body
-
-
-HEADERS_TOO_LARGE: Final = _last_words(431, 8, "headers are too large")
-TOO_SLOW: Final = _last_words(408, 4, "the request did not arrive in time")
-NOT_HTTP: Final = _last_words(400, 3, "not an HTTP/1.1 request")
+HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")
+TOO_SLOW: Final = last_words(408, 4, "the request did not arrive in time")
+NOT_HTTP: Final = last_words(400, 3, "not an HTTP/1.1 request")
 
 
 class Exchange(ABC):
@@ -400,7 +379,7 @@ class Connection(Member):
 
     def _refuse_other(self) -> None:
         if not self._greeted:
-            self.crowd.no_http(self._greeting)
+            self.crowd.foreign(protocol_of(self._greeting, "HTTP"), "HTTP")
         self._refuse(NOT_HTTP)
 
     def _refuse(self, words: bytes) -> None:

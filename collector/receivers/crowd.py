@@ -1,4 +1,4 @@
-"""The connections of one HTTP listener: how many, how old, and whom we wait for."""
+"""The connections of one listener: how many, how old, and whom we wait for."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from typing import Final
 
 from collector.logs import log
 from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
+from collector.receivers.greeting import Here, sentence
 from collector.stats import Stats
 
 __all__ = ["Bounds", "Crowd", "Member"]
 
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
-GREETINGS: Final = {
-    b"PRI * HTTP/2": ("http2", "HTTP/2 or gRPC was spoken on the HTTP port"),
-    b"\x16\x03": ("tls", "TLS was spoken on a port without TLS"),
-}
-"""How other protocols begin, their names in the counter, and the sentence in the log."""
-NO_HTTP: Final = ("other", "something that is not HTTP was spoken on the HTTP port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +127,9 @@ class Crowd:
                     self._stats.count("connections_closed", "slow")
                 connection.time_out()
 
-    def no_http(self, greeting: bytes) -> None:
+    def foreign(self, name: str, here: Here) -> None:
         """Counts another protocol on our port; each is told of once, not once a connection."""
-        found = (named for begins, named in GREETINGS.items() if greeting.startswith(begins))
-        name, sentence = next(found, NO_HTTP)
         self._stats.count("foreign_protocol", name)
         if name not in self._told:
             self._told.add(name)
-            self._log.warning("foreign_protocol", protocol=name, reason=sentence)
+            self._log.warning("foreign_protocol", protocol=name, reason=sentence(name, here))

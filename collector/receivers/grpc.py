@@ -184,6 +184,7 @@ class _Call(Stream):
     def begin(self, head: _Head) -> None:
         self._path, is_grpc, self._coding, authorization = head
         if not is_grpc:
+            self.connection.no_grpc()
             self.refuse(WRONG_TYPE)
             return
         self.deadline = self.connection.now() + self._receiver.door.body_seconds

@@ -21,12 +21,13 @@ from urllib.parse import unquote
 import httptools
 
 from collector.decode.slices import LARGE_BYTES
-from collector.receivers.connection import Connection, Exchange, head_of
+from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import ACCEPTED, inflate
 from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
 from collector.receivers.status import Outcome, Refusal, status_bytes
+from collector.receivers.words import head_of
 
 __all__ = ["HttpApp"]
 

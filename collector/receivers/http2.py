@@ -15,11 +15,12 @@ from struct import Struct
 from typing import Any, Final
 
 from collector.receivers.crowd import Crowd, Member
+from collector.receivers.greeting import PREFACE, is_short, protocol_of
 from collector.receivers.hpack import Decoder, Header, HpackError
+from collector.receivers.words import last_words
 
 __all__ = ["Http2", "Keeping", "Stream"]
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY = range(8)
 WINDOW_UPDATE, CONTINUATION = 8, 9
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 0x1, 0x1, 0x4, 0x8, 0x20
@@ -48,9 +49,16 @@ IDLE_FRAMES_MAX: Final = 10_000
 """That ask for nothing, since a call was answered."""
 UNREAD_SECONDS_MAX: Final = 60.0
 """For an answer that finds no room in the client's window; then the connection is closed."""
+LINGER_SECONDS: Final = 2.0
+"""A client that speaks something else is heard out for so long, so that our answer reaches it."""
 RESETS_MAX: Final = 500
 """Calls that were given up, since one was answered."""
 NEVER: Final = float("inf")
+NO_HTTP1: Final = last_words(
+    400,
+    3,
+    "gRPC over HTTP/2 is spoken here; OTLP over HTTP has a port of its own, usually 4318",
+)
 
 
 def frame(kind: int, flags: int, number: int, payload: bytes = b"") -> bytes:
@@ -217,7 +225,7 @@ class Http2(Member):
         self._keeping = keeping
         self._decoder = Decoder(read)
         self._rest = b""
-        self._is_greeted = self._has_settings = False
+        self._is_greeted = self._has_settings = self._is_foreign = False
         self._last = 0
         """The highest number of a stream."""
         self._block = b""
@@ -301,10 +309,9 @@ class Http2(Member):
         at, size = 0, len(data)
         if not self._is_greeted:
             if data[: len(PREFACE)] != PREFACE:
-                if PREFACE.startswith(data):
-                    return 0
-                self._control(GREETING)  # by which it can tell what is spoken here
-                raise _Fault(PROTOCOL_ERROR, "HTTP/2 with prior knowledge is spoken here")
+                if not is_short(data):
+                    self._refuse_other(data)
+                return 0
             at = len(PREFACE)
             self._is_greeted = True
             self._control(GREETING)
@@ -565,6 +572,9 @@ class Http2(Member):
 
     def time_out(self) -> None:
         """Does what is due."""
+        if self.is_deaf:
+            self.end()
+            return
         now, keeping = self.now(), self._keeping
         gone = not self._is_greeted and now >= self._born + self.crowd.bounds.head
         for stream in [each for each in self.streams.values() if each.deadline <= now]:
@@ -604,6 +614,28 @@ class Http2(Member):
         self.crowd.leave(self)
         self.is_deaf = True
         self.transport.close()
+
+    def no_grpc(self) -> None:
+        """A request was none of gRPC; of a connection that is said once."""
+        if not self._is_foreign:
+            self._is_foreign = True
+            self.crowd.foreign("http2", "gRPC")
+
+    def _refuse_other(self, greeting: bytes) -> None:
+        """Says what is spoken here, in HTTP/1.1 to who speaks that."""
+        name = protocol_of(greeting, "gRPC")
+        self.crowd.foreign(name, "gRPC")
+        if name == "http1":
+            self._control(NO_HTTP1)
+        else:
+            self._control(GREETING)
+            self._go_away(PROTOCOL_ERROR, "HTTP/2 with prior knowledge is spoken here")
+        self.is_deaf = True
+        if self.transport.is_closing() or not self.transport.can_write_eof():
+            self.end()
+            return
+        self.deadline = self.now() + LINGER_SECONDS
+        self.transport.write_eof()
 
     def _go_away(self, code: int, text: str) -> None:
         payload = _number(self._last) + _number(code) + text.encode()

@@ -10,8 +10,9 @@ from urllib.parse import unquote
 import httptools
 
 from collector.logs import log
-from collector.receivers.connection import Connection, Exchange, head_of
+from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
+from collector.receivers.words import head_of
 
 __all__ = ["WebApp"]
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from collector.decode.span import Span
+from collector.logs import captured
 from collector.receivers.crowd import Bounds
 from collector.receivers.door import Door
 from collector.receivers.export import Export
@@ -210,7 +211,7 @@ PROTOCOL, FLOW, SIZE, COMPRESSION, CALM = 1, 3, 6, 9, 11
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
-        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", PROTOCOL),
+        (b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", PROTOCOL),
         (PREFACE + frame(PING, bytes(8)), PROTOCOL),
         (GREETING + frame(SETTINGS, b"123"), SIZE),
         (GREETING + frame(SETTINGS, b"\0\4\xff\xff\xff\xff"), FLOW),
@@ -244,6 +245,103 @@ def test_faults_close_the_connection(run: Run, sent: bytes, code: int) -> None:
             assert await peer.gone() == code
             assert (door.requests, door.bytes) == (0, 0)
             assert server.spans == 0
+
+    run(scenario())
+
+
+HTTP1 = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+
+
+def test_http1_is_told_what_is_spoken(run: Run) -> None:
+    """In its own words, also where it comes byte by byte; the log says so once, the counter always."""
+
+    async def scenario() -> None:
+        with captured() as lines:
+            for count, pieces in enumerate(([HTTP1], [HTTP1[:1], HTTP1[1:3], HTTP1[3:]]), 1):
+                async with served() as (server, peer):
+                    for piece in pieces:
+                        peer.write(piece)
+                        await peer.writer.drain()
+                        await asyncio.sleep(0)
+                    answer = await peer.reader.read()
+                    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+                    assert b"gRPC over HTTP/2 is spoken here" in answer
+                    assert server.stats.counts[("foreign_protocol", "http1")] == 1
+                    assert len(lines) == count
+        assert {line["protocol"] for line in lines} == {"http1"}
+        assert all("receiver.http" in str(line["reason"]) for line in lines)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "tls"),
+        (b"\x00" * 100, "other"),
+        (b"PRI * HTTP/2.0\r\n\r\nXX", "other"),
+    ],
+)
+def test_other_protocols_are_named(run: Run, sent: bytes, name: str) -> None:
+    """Once in the log; each connection is counted, and told in HTTP/2 what is spoken."""
+
+    async def scenario() -> None:
+        with captured() as lines:
+            async with served() as (server, peer):
+                host, port = peer.writer.get_extra_info("peername")[:2]
+                second = Peer(*await asyncio.open_connection(host, port))
+                for each in (peer, second):
+                    each.write(sent)
+                    assert await each.gone() == PROTOCOL
+                second.writer.close()
+                assert server.stats.counts[("foreign_protocol", name)] == 2
+        assert [line["protocol"] for line in lines] == [name]
+
+    run(scenario())
+
+
+def test_http2_without_grpc_is_named(run: Run) -> None:
+    """As an exporter of HTTP speaks it where TLS agreed on it: 415, counted once a connection."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            block = head("/v1/traces", content_type="application/x-protobuf")
+            peer.write(GREETING)
+            for each in (1, 3):
+                peer.write(frame(HEADERS, block, END_HEADERS | END_STREAM, each))
+                fields = peer.decoder.decode((await peer.next(HEADERS)).payload)
+                assert fields == {b":status": b"415"}
+            assert server.stats.counts[("foreign_protocol", "http2")] == 1
+
+    run(scenario())
+
+
+async def say_more(peer: Peer) -> None:
+    while True:
+        peer.write(b"more")
+        await peer.writer.drain()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.plain
+def test_a_foreign_client_that_stays_is_closed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is heard out for a while, and no longer; it is no slow sender."""
+    monkeypatch.setattr("collector.receivers.http2.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        with captured():
+            await stay()
+
+    async def stay() -> None:
+        async with served() as (server, peer):
+            peer.write(HTTP1)
+            assert await peer.reader.read()
+            with pytest.raises(ConnectionError):
+                await say_more(peer)
+            assert ("connections_closed", "slow") not in server.stats.counts
 
     run(scenario())
 

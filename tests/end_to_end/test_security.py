@@ -524,6 +524,22 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
     assert wrong.request(gzip.compress(PROTO_BODY), headers={"Content-Encoding": "gzip"})
 
 
+def test_http_on_the_grpc_port_is_named(serve: Serve) -> None:
+    """A sender of HTTP sees why, the log has one sentence and the counter every connection."""
+    service = serve()
+    wrong = target_of(service, http=service.addresses["grpc"])
+    for _ in range(3):
+        answer = wrong.request(PROTO_BODY)
+        assert answer.status == 400
+        assert b"gRPC over HTTP/2 is spoken here" in answer.body
+
+    (event,) = eventually(lambda: service.events("foreign_protocol"))
+    assert event["protocol"] == "http1"
+    assert "receiver.http" in event["reason"]
+    assert service.metric("offrails_foreign_protocol_total", protocol="http1") == 3
+    assert wrong.code(PROTO_BODY, timeout=5) is grpc.StatusCode.OK
+
+
 def test_connections_grow_old(serve: Serve) -> None:
     """After its age a connection is closed with an answer, so that load spreads anew."""
     service = serve(**settings(keepalive_max_age_seconds=1))

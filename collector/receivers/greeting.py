@@ -1,0 +1,50 @@
+"""How clients begin, by which one that speaks another protocol than its listener is named."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+__all__ = ["PREFACE", "Here", "is_short", "protocol_of", "sentence"]
+
+Here = Literal["gRPC", "HTTP"]
+"""What a listener speaks."""
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""RFC 9113 3.4."""
+METHODS: Final = b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH".split()
+"""RFC 9110 9.3, and PATCH."""
+GREETINGS: Final = {
+    PREFACE[:12]: "http2",
+    b"\x16\x03": "tls",
+    **{method + b" ": "http1" for method in METHODS},
+}
+"""Beginnings of what people send to a wrong port, and the protocols' names in the counter."""
+OWN: Final = {"gRPC": "http2", "HTTP": "http1"}
+SENTENCES: Final = {
+    "http1": "HTTP/1.1 was spoken on the {} port; OTLP over HTTP goes to receiver.http",
+    "http2": "HTTP/2 or gRPC was spoken on the {} port; OTLP over gRPC goes to receiver.grpc",
+    "tls": "TLS was spoken on the {} port, which has no TLS",
+    "other": "something that is not {0} was spoken on the {0} port",
+}
+NO_GRPC: Final = (
+    "HTTP/2 without gRPC was spoken on the gRPC port; OTLP over HTTP goes to receiver.http"
+)
+
+
+def protocol_of(greeting: bytes, here: Here) -> str:
+    """The name of the protocol that begins so; what our own is not, though it begins like it, too."""
+    found = (name for known, name in GREETINGS.items() if greeting.startswith(known))
+    name = next(found, "other")
+    return "other" if name == OWN[here] else name
+
+
+def is_short(greeting: bytes) -> bool:
+    """It may yet become one that is known, or the preface of HTTP/2."""
+    return PREFACE.startswith(greeting) or any(
+        known.startswith(greeting) for known in GREETINGS
+    )
+
+
+def sentence(name: str, here: Here) -> str:
+    """What is wrong where a protocol of that name is spoken."""
+    return NO_GRPC if (name, here) == ("http2", "gRPC") else SENTENCES[name].format(here)
