@@ -1,8 +1,9 @@
-"""When Python looks for garbage that refers to itself: seldom.
+"""When Python looks for garbage that refers to itself: once at what is new, and hardly ever again.
 
-Spans leave none behind: what is no longer needed goes at once, by its count of references. What is
-left to find comes from errors and broken connections. Looked for as often as Python does by itself,
-among objects that are nearly all alive, it would take a fifth of the time of a span.
+Spans leave none behind, nor do broken connections: what is no longer needed goes at once, by its
+count of references. What is left to find comes from errors. Nearly all that is looked at is alive,
+and stays for as long as its session, so what a look costs is the objects that it finds: each is
+looked at once when it is new, in small portions, and is then old.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from typing import Final
 
 __all__ = ["settle"]
 
-YOUNG: Final = 10_000
-"""New objects, less those that have gone, after which the young ones are looked at: 0.3 ms."""
-MIDDLE: Final = 20
-"""Such looks, after which those that outlived one are looked at too."""
-OLD: Final = 200
-"""Of these, after which all are, if they have grown by a quarter: some 40 million objects later."""
+YOUNG: Final = 2_500
+"""New objects, less those that have gone, after which they are looked at: 0.4 to 0.7 ms. It costs 4 %
+of a span's time. With 10,000 it is 3 ms, and no less in all."""
+MIDDLE: Final = -1
+"""Such looks before those that outlived one are looked at once more; with less than none each look is
+that, and what outlives it is old. With 20 a look at 200,000 objects took 140 ms, and each object
+was looked at twice: 11 % of a span's time."""
+OLD: Final = 16_000
+"""Looks, after which all that is old is looked at too, if it has grown by a quarter: 40 million
+objects later."""
 
 
 def settle() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -49,3 +50,33 @@ def test_what_there_is_at_the_start_is_left_alone(restored: None) -> None:
 
     assert gc.get_freeze_count() > 1_000
     assert gc.get_threshold()[0] == garbage.YOUNG > 700
+
+
+class Kept:
+    """Refers to others."""
+
+
+def test_new_objects_are_looked_at_once(restored: None) -> None:
+    """In portions, after which they are old; garbage among them goes."""
+    garbage.settle()
+    seen: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(look)
+    try:
+        kept = [[Kept()] for _ in range(3 * garbage.YOUNG)]
+        cycle = Kept()
+        gone = weakref.ref(cycle)
+        cycle.itself = cycle  # type: ignore[attr-defined]
+        del cycle
+        kept += [[Kept()] for _ in range(garbage.YOUNG)]
+    finally:
+        gc.callbacks.remove(look)
+    assert len(seen) >= 4
+    assert set(seen) == {1}
+    assert gone() is None
+    assert len(gc.get_objects(generation=1)) == 0
+    assert len(kept) == 4 * garbage.YOUNG
