@@ -14,12 +14,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SWITCH = "OFFRAILS_NATIVE"
-NEEDS = ["mypy==2.4.1", "setuptools>=80"]
+NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
+"""The last two for their types."""
 
 COMPILED = {
     "collector": "joining one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue memo otlp_proto recurring scan sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
+    "collector/receivers": "connection crowd door export gate greeting grpc hpack http http2 listener"
+    " web words",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " timekeeper totals worst",
     "monitor/alphabet": "match pattern",

@@ -51,8 +51,14 @@ class Exchange(ABC):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.headers: list[tuple[bytes, bytes]] = []
-        """As they came, names in small letters."""
+
+    @abstractmethod
+    def header(self, name: bytes, value: bytes) -> None:
+        """One has come, its name in small letters."""
+
+    @abstractmethod
+    def headers_of(self, names: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        """Those of these names that have come."""
 
     @abstractmethod
     def route(self) -> None:
@@ -114,7 +120,7 @@ class Connection(Member):
         self.writable.set()
         self._start = start
         self._now = asyncio.get_running_loop().time
-        self._parser = _parser(self)
+        self._parser: Any = _parser(self)
         self._reading: Exchange | None = None
         """The request that is being parsed."""
         self._declined: Exchange | None = None
@@ -125,6 +131,8 @@ class Connection(Member):
         """What was parsed of requests that are not in front."""
         self._head_bytes = 0
         self._in_head = False
+        self._is_timed = False
+        """The deadline is that of what is being read."""
         self._greeting = b""
         self._greeted = False
         self._born = self._now()
@@ -151,7 +159,7 @@ class Connection(Member):
         self._later.clear()
         self.writable.set()
         front, self._front, self._reading = self._front, None, None
-        self._parser = None  # type: ignore[assignment]  # they know each other
+        self._parser = None  # they know each other
         if front is not None and not front.is_answered:
             front.lost()
 
@@ -166,8 +174,9 @@ class Connection(Member):
         except httptools.HttpParserError:
             self._refuse_other()
             return
-        if self._reading not in (None, begun) and not self._held:
-            self.crowd.await_(self)
+        reading = self._reading
+        if reading is not None and not self._held:
+            self._time(is_new=reading is not begun)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
@@ -199,7 +208,7 @@ class Connection(Member):
         reading, self._reading = self._reading, None
         self._parser = _parser(self)
         if reading is not None:
-            framing = [header for header in reading.headers if header[0] in FRAMING]
+            framing = reading.headers_of(FRAMING)
             self._declined = reading
             self._parser.feed_data(
                 b"POST / HTTP/1.1\r\n%b\r\n"
@@ -211,10 +220,9 @@ class Connection(Member):
     def on_message_begin(self) -> None:
         if self._declined is not None:
             return
-        self.idle = False
+        self.idle = self._is_timed = False
         self._in_head = True
         self._head_bytes = 0
-        self.deadline = self._now() + self.crowd.bounds.head
         self._reading = self._start(self)
 
     def on_url(self, url: bytes) -> None:
@@ -223,7 +231,7 @@ class Connection(Member):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading is not None:  # it is, but while a head is told once more
-            self._reading.headers.append((name.lower(), value))
+            self._reading.header(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         if self._declined is not None:
@@ -244,7 +252,7 @@ class Connection(Member):
         reading.route()
         if self.is_deaf:
             return
-        self.deadline = self._now() + self.crowd.bounds.body
+        self._is_timed = False
         if self._front is None or (self._front.is_answered and not self._later):
             self._front = reading
             reading.begin()
@@ -334,11 +342,21 @@ class Connection(Member):
         self.transport.resume_reading()
         bounds = self.crowd.bounds
         if self._reading is not None:
+            self._is_timed = True
             self._wait(bounds.head if self._in_head else bounds.body)
         elif not self.is_busy:
             self._rest()
 
     # --- time -----------------------------------------------------------------------------------
+
+    def _time(self, *, is_new: bool) -> None:
+        """What has begun to come, and is not whole, has until then: looked at once a read."""
+        if not self._is_timed:
+            self._is_timed = True
+            bounds = self.crowd.bounds
+            self.deadline = self._now() + (bounds.head if self._in_head else bounds.body)
+        if is_new:
+            self.crowd.await_(self)
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._now() + seconds

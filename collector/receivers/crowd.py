@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from heapq import nsmallest
+from typing import Any, Final
 
 from collector.logs import log
 from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
@@ -18,6 +18,9 @@ __all__ = ["Bounds", "Crowd", "Member"]
 
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
+LONGEST: Final = 256
+"""Of a crowd that is full, so many are closed before it is looked over once more."""
+NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,42 @@ class Bounds:
     """After it a connection is closed with its next answer, so that load spreads anew."""
 
 
-class Member(ABC, asyncio.Protocol):
-    """A connection, as the crowd knows it."""
+class Member(ABC):
+    """A connection, as the crowd knows it, and all that an event loop asks of a protocol.
 
-    deadline = float("inf")
+    It is none of asyncio's by descent, which no compiled class can be.
+    """
+
+    deadline = NEVER
     """When we have waited too long, on the loop's clock."""
     idle = False
     """It is no fault of the client's that we wait."""
+    turn = 0
+    """Since when we wait for it, in the crowd's count; 0: it waits for us."""
+
+    @abstractmethod
+    def connection_made(self, transport: Any) -> None:
+        """It begins."""
+
+    @abstractmethod
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+
+    @abstractmethod
+    def data_received(self, data: bytes) -> None:
+        """The client has sent something."""
+
+    def eof_received(self) -> bool | None:
+        """The client sends nothing any more: the transport closes."""
+        return None
+
+    @abstractmethod
+    def pause_writing(self) -> None:
+        """The client does not read what we write."""
+
+    @abstractmethod
+    def resume_writing(self) -> None:
+        """It does again."""
 
     @property
     @abstractmethod
@@ -64,7 +96,8 @@ class Crowd:
     """The connections of one listener, and whom we wait for.
 
     We wait for a client while it is idle or in the middle of a request; the rest of the time it
-    waits for us. `waiting` is in order of since when.
+    waits for us. Since when is a number each member holds: an order of all of them that is kept at
+    each request would touch the neighbours, too.
     """
 
     def __init__(self, bounds: Bounds, stats: Stats) -> None:
@@ -72,9 +105,11 @@ class Crowd:
         self.connections: set[Member] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are answered beside the loop's turn."""
-        self.waiting: OrderedDict[Member, None] = OrderedDict()
         self.moved = asyncio.Event()
         """A connection was closed, or will be once its answer has been read."""
+        self._turns = 0
+        self._longest: list[tuple[int, Member]] = []
+        """Whom we had waited for longest when it was last looked at, and since when; the first last."""
         self._stats = stats
         self._told: set[str] = set()
         self._log = log
@@ -82,25 +117,38 @@ class Crowd:
     def join(self, connection: Member) -> None:
         """One more has come: where that is too many, who kept us waiting longest goes."""
         self.connections.add(connection)
-        if len(self.connections) > self.bounds.connections and self.waiting:
-            first = next(iter(self.waiting))
-            self._stats.count("connections_closed", "crowded")
-            first.end()
+        if len(self.connections) > self.bounds.connections:
+            first = self._first()
+            if first is not None:
+                self._stats.count("connections_closed", "crowded")
+                first.end()
 
     def await_(self, connection: Member) -> None:
         """From now on we wait for this client."""
-        self.waiting[connection] = None
-        self.waiting.move_to_end(connection)
+        self._turns += 1
+        connection.turn = self._turns
 
     def leave(self, connection: Member) -> None:
         """It waits for us."""
-        self.waiting.pop(connection, None)
+        connection.turn = 0
 
     def part(self, connection: Member) -> None:
         """It is gone."""
         self.connections.discard(connection)
         self.leave(connection)
         self.moved.set()
+
+    def _first(self) -> Member | None:
+        """Whom we wait for longest; looked for among all once for many."""
+        while True:
+            while self._longest:
+                turn, member = self._longest.pop()
+                if member.turn == turn:
+                    return member
+            waiting = [(each.turn, each) for each in self.connections if each.turn]
+            if not waiting:
+                return None
+            self._longest = nsmallest(LONGEST, waiting, key=_turn)[::-1]
 
     async def disperse(self, grace_seconds: float) -> None:
         """Closes all, those in the middle of a request after its answer, or after the grace."""
@@ -122,7 +170,9 @@ class Crowd:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
-            for connection in [each for each in self.waiting if now >= each.deadline]:
+            for connection in [
+                each for each in self.connections if each.turn and now >= each.deadline
+            ]:
                 if not connection.idle:
                     self._stats.count("connections_closed", "slow")
                 connection.time_out()
@@ -133,3 +183,7 @@ class Crowd:
         if name not in self._told:
             self._told.add(name)
             self._log.warning("foreign_protocol", protocol=name, reason=sentence(name, here))
+
+
+def _turn(waiting: tuple[int, Member]) -> int:
+    return waiting[0]

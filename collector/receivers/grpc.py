@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
@@ -21,7 +21,7 @@ from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import inflate
 from collector.receivers.export import Export, Signal, proto_answer
 from collector.receivers.hpack import Header, literal
-from collector.receivers.http2 import Http2, Keeping, Stream
+from collector.receivers.http2 import Http2, Keeping, Stream, Whole
 from collector.receivers.listener import Listener
 from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
 from collector.receivers.tls import Certificates
@@ -64,29 +64,29 @@ GRPC_HEAD: Final = (
     + literal(b"grpc-accept-encoding", b"identity,deflate,gzip,zstd")
 )
 OK_TRAILERS: Final = literal(b"grpc-status", b"0")
+TAKEN: Final = Whole(GRPC_HEAD, bytes(5), OK_TRAILERS)
+"""Full success: an empty message."""
 WRONG_TYPE: Final = b"\x08\x03415"
 """The status that RFC 9110 has for it: what came is no gRPC at all."""
 
 
-class _Head(NamedTuple):
+class _Head:
     """The headers we look at."""
 
-    path: bytes
-    is_grpc: bool
-    coding: bytes
-    authorization: str
+    __slots__ = ("authorization", "coding", "is_grpc", "path")
+
+    def __init__(self, found: dict[bytes, bytes]) -> None:
+        content_type = found.get(b"content-type", b"")
+        self.path = found.get(b":path", b"")
+        self.is_grpc = (
+            content_type.startswith(b"application/grpc") and found.get(b":method") == b"POST"
+        )
+        self.coding = found.get(b"grpc-encoding", b"")
+        self.authorization = found.get(b"authorization", b"").decode("latin-1")
 
 
 def _read_head(headers: list[Header]) -> _Head:
-    found = dict(reversed(headers))
-    content_type = found.get(b"content-type", b"")
-    return _Head(
-        path=found.get(b":path", b""),
-        is_grpc=content_type.startswith(b"application/grpc")
-        and found.get(b":method") == b"POST",
-        coding=found.get(b"grpc-encoding", b""),
-        authorization=found.get(b"authorization", b"").decode("latin-1"),
-    )
+    return _Head(dict(reversed(headers)))
 
 
 class GrpcReceiver(Listener):
@@ -103,7 +103,7 @@ class GrpcReceiver(Listener):
         reflection: whether clients may ask which services there are.
     """
 
-    protocols = ("h2",)
+    protocols: Sequence[str] = ("h2",)
 
     def __init__(
         self,
@@ -182,15 +182,15 @@ class _Call(Stream):
     # --- what comes in --------------------------------------------------------------------------
 
     def begin(self, head: _Head) -> None:
-        self._path, is_grpc, self._coding, authorization = head
-        if not is_grpc:
+        self._path, self._coding = head.path, head.coding
+        if not head.is_grpc:
             self.connection.no_grpc()
             self.refuse(WRONG_TYPE)
             return
         self.deadline = self.connection.now() + self._receiver.door.body_seconds
         self._signal = EXPORTS.get(self._path)
         try:
-            self._enter(authorization)
+            self._enter(head.authorization)
         except Refusal as refusal:
             self._refuse(refusal)
 
@@ -359,6 +359,8 @@ class _Call(Stream):
             self.send(b"", b"", OK_TRAILERS)
         elif self._signal is None and self._path != HEALTH_CHECK:
             self.send(GRPC_HEAD, b"", OK_TRAILERS)
+        elif not answer:
+            self.send_whole(TAKEN)
         else:
             self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
@@ -60,12 +60,29 @@ DRAIN_FACTOR: Final = 4
 clients send all of it before they listen."""
 
 
-class _Reply(NamedTuple):
-    status: int
-    body: bytes
-    headers: Sequence[tuple[bytes, bytes]] = ()
-    whole: bytes = b""
-    """All of it, where nothing about the request or the connection changes it."""
+class _Reply:
+    """What goes out.
+
+    Args:
+        status: of HTTP.
+        body: of the answer.
+        headers: beside those about the body.
+        whole: all of it, where nothing about the request or the connection changes it.
+    """
+
+    __slots__ = ("body", "headers", "status", "whole")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        whole: bytes = b"",
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+        self.whole = whole
 
 
 def _about(body: bytes, encoding: Encoding) -> list[tuple[bytes, bytes]]:
@@ -84,6 +101,7 @@ _FULL: Final[Mapping[Encoding, _Reply]] = {
     "proto": _full(b"", "proto"),
     "json": _full(b"{}", "json"),
 }
+TOO_LARGE: Final = Outcome.TOO_LARGE.value.http
 CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 
 
@@ -136,16 +154,25 @@ class _Exchange(Exchange):
         """Headers by name; of several, the first."""
         self._pieces: list[bytes | bytearray] = []
 
+    def header(self, name: bytes, value: bytes) -> None:
+        if name not in self._found:
+            self._found[name] = value
+        elif name == b"transfer-encoding":  # codings in several lines are one list
+            self._found[name] += b", " + value
+
+    def headers_of(self, names: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        return [header for header in self._found.items() if header[0] in names]
+
     def route(self) -> None:
         self._signal = PATHS.get(self.url)
         if self._signal is None:
-            path = httptools.parse_url(self.url).path or b""
+            target: Any = httptools.parse_url(self.url)  # whose parts may be None
+            path: bytes = target.path or b""
             self._signal = PATHS.get(unquote(path.decode("ascii")).encode())
 
     # --- what comes in --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self._found = dict(reversed(self.headers))
         media_type = self._found.get(b"content-type", b"")
         encoding = MEDIA_TYPES.get(media_type) or _encoding(media_type)
         self._encoding = encoding or "json"
@@ -284,7 +311,7 @@ class _Exchange(Exchange):
         self._leave()
         signal = self._signal or "other"
         self._app.export.stats.request(TRANSPORTS[self._encoding], signal, CODES[reply.status])
-        if reply.status == Outcome.TOO_LARGE.value.http:  # some of the body may be unread
+        if reply.status == TOO_LARGE:  # some of the body may be unread
             self.keep_alive = False
         if reply.whole and self.keep_alive and not self._app.origins:
             self.write(reply.whole)

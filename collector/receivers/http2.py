@@ -19,7 +19,7 @@ from collector.receivers.greeting import PREFACE, is_short, protocol_of
 from collector.receivers.hpack import Decoder, Header, HpackError
 from collector.receivers.words import last_words
 
-__all__ = ["Http2", "Keeping", "Stream"]
+__all__ = ["Http2", "Keeping", "Stream", "Whole"]
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY = range(8)
 WINDOW_UPDATE, CONTINUATION = 8, 9
@@ -27,15 +27,18 @@ END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 0x1, 0x1, 0x4, 0x8, 0x20
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = range(4)
 STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM = 5, 6, 7
 COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 9, 11
-MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE = 3, 4, 6
+MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 3, 4, 5, 6
 
 _HEAD: Final = Struct(">BHBBI")
 HEAD_BYTES: Final = _HEAD.size
+NUMBER_BYTES: Final = 4
 NUMBER_MASK: Final = 0x7FFF_FFFF
-FRAME_BYTES_MAX: Final = 16_384
-"""Of a payload: what everyone must take, and what we ask for."""
+ANSWER_BYTES_MAX: Final = 16_384
+"""Of a payload of ours: what everyone must take."""
+DATA_BYTES_MAX: Final = 1 << 20
+"""Of a payload of data, which is taken as it comes, whole or not: fewer frames cost less."""
 BLOCK_BYTES_MAX: Final = 64 << 10
-"""Of a header block, over all its frames."""
+"""Of a header block, over all its frames, and of any other payload."""
 STREAMS_MAX: Final = 256
 STREAM_WINDOW: Final = 1 << 20
 """Of a body that is not ours to read yet, at most so much is under way."""
@@ -81,8 +84,37 @@ GREETING: Final = frame(
     0,
     _setting(MAX_CONCURRENT_STREAMS, STREAMS_MAX)
     + _setting(INITIAL_WINDOW_SIZE, STREAM_WINDOW)
+    + _setting(MAX_FRAME_SIZE, DATA_BYTES_MAX)
     + _setting(MAX_HEADER_LIST_SIZE, BLOCK_BYTES_MAX),
 ) + frame(WINDOW_UPDATE, 0, 0, _number(CONNECTION_WINDOW - USUAL_WINDOW))
+
+
+class Whole:
+    """An answer that is always the same, but for the number of its stream.
+
+    Args:
+        head: a header block.
+        data: of the body; less than any window that is not used up.
+        trailers: a header block.
+    """
+
+    def __init__(self, head: bytes, data: bytes, trailers: bytes) -> None:
+        self.head = head
+        self.data = data
+        self.trailers = trailers
+        begun = frame(HEADERS, END_HEADERS, 0, head)
+        body = frame(DATA, 0, 0, data)
+        last = frame(HEADERS, END_HEADERS | END_STREAM, 0, trailers)
+        at = HEAD_BYTES - NUMBER_BYTES
+        self._first = begun[:at]
+        self._second = begun[HEAD_BYTES:] + body[:at]
+        self._third = body[HEAD_BYTES:] + last[:at]
+        self._fourth = last[HEAD_BYTES:]
+
+    def frames(self, number: int) -> bytes:
+        """Its frames, as an answer of that stream."""
+        of = _number(number)
+        return b"".join([self._first, of, self._second, of, self._third, of, self._fourth])
 
 
 class _Fault(Exception):  # noqa: N818 - the peer's
@@ -186,6 +218,17 @@ class Stream(ABC):
         if trailers:
             self.connection.ended(self)
 
+    def send_whole(self, answer: Whole) -> None:
+        """Answers with what is ready made."""
+        connection, size = self.connection, len(answer.data)
+        if self.is_begun or size > connection.room_for(self):
+            self.send(b"" if self.is_begun else answer.head, answer.data, answer.trailers)
+        elif self.number in connection.streams:
+            self.is_begun = self.is_ended = True
+            connection.spend(self, size)
+            connection.write(answer.frames(self.number))
+            connection.ended(self)
+
     def refuse(self, head: bytes) -> None:
         """Answers with headers alone."""
         if self.number not in self.connection.streams:
@@ -228,6 +271,9 @@ class Http2(Member):
         self._is_greeted = self._has_settings = self._is_foreign = False
         self._last = 0
         """The highest number of a stream."""
+        self._data_of = self._data_flags = self._data_left = self._data_padding = 0
+        """Of the frame of data that is being read: its stream, its flags, how much of it is still to
+        come, and how much of that is padding."""
         self._block = b""
         self._block_of: tuple[int, int] | None = None
         """Number and flags of the headers that are not whole."""
@@ -316,36 +362,54 @@ class Http2(Member):
             self._is_greeted = True
             self._control(GREETING)
             self._schedule()
-        while size - at >= HEAD_BYTES and not self.is_deaf:
-            high, low, kind, flags, number = _HEAD.unpack_from(data, at)
+        while not self.is_deaf:
+            if self._data_left:
+                if at == size:
+                    break
+                at = self._take_data(data, at)
+                continue
             begin = at + HEAD_BYTES
-            end = begin + (high << 16 | low)
-            if end - begin > FRAME_BYTES_MAX:
-                raise _Fault(FRAME_SIZE_ERROR, "a frame is too large")
-            if end > size:
+            if begin > size:
                 break
-            self._take(kind, flags, number & NUMBER_MASK, data[begin:end])
-            at = end
+            high, low, kind, flags, number = _HEAD.unpack_from(data, at)
+            number &= NUMBER_MASK
+            length = high << 16 | low
+            if length > (BLOCK_BYTES_MAX if kind else DATA_BYTES_MAX):
+                raise _Fault(FRAME_SIZE_ERROR, "a frame is too large")
+            if begin + (length if kind else flags & PADDED and 1) > size:
+                break
+            if self._block_of is not None or not self._has_settings:
+                self._expect(kind, flags, number)
+            at = begin
+            if kind:
+                at += length
+                self._take(kind, flags, number, data[begin:at])
+            else:
+                at = self._begin_data(flags, number, length, data, at)
         return at
 
-    def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+    def _expect(self, kind: int, flags: int, number: int) -> None:
+        """Whether such a frame may come now."""
         if self._block_of is not None and (kind, number) != (CONTINUATION, self._block_of[0]):
             raise _Fault(PROTOCOL_ERROR, "headers are not continued")
         if not self._has_settings and (kind != SETTINGS or flags & ACK):
             raise _Fault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
-        if kind == DATA:
-            self._take_data(flags, number, payload)
-        elif kind == HEADERS:
+
+    def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == HEADERS:
             self._take_headers(flags, number, payload)
         elif kind == CONTINUATION:
             self._take_continuation(flags, payload)
         elif kind == WINDOW_UPDATE:
             self._take_window(number, payload)
         else:
-            self._idle_frames += 1
-            if self._idle_frames > IDLE_FRAMES_MAX:
-                raise _Fault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
+            self._ask_nothing()
             self._take_other(kind, flags, number, payload)
+
+    def _ask_nothing(self) -> None:
+        self._idle_frames += 1
+        if self._idle_frames > IDLE_FRAMES_MAX:
+            raise _Fault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 
     def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if kind == SETTINGS:
@@ -358,32 +422,61 @@ class Http2(Member):
             raise _Fault(PROTOCOL_ERROR, "clients do not push")
         # PRIORITY says nothing any more; GOAWAY, that the client opens nothing; others are unknown.
 
-    def _take_data(self, flags: int, number: int, payload: bytes) -> None:
-        size = len(payload)
+    def _begin_data(self, flags: int, number: int, length: int, data: bytes, at: int) -> int:
+        """The head of a frame of data, and as much of the rest as has come; returns where that ends.
+
+        Args:
+            flags: of the frame.
+            number: of the stream.
+            length: of the payload.
+            data: what has been read.
+            at: where the payload begins in it; of a padded one, the first byte has come.
+        """
+        if number > self._last or not number & 1:
+            raise _Fault(PROTOCOL_ERROR, "data without headers")
+        padding = 0
+        if flags & PADDED:
+            padding = data[at]
+            if padding >= length:
+                raise _Fault(PROTOCOL_ERROR, "more padding than there is")
+            at += 1
+            length -= 1
+            self._room -= 1
+        if length == padding and not flags & END_STREAM:
+            self._ask_nothing()
+        self._data_of, self._data_flags = number, flags
+        self._data_left, self._data_padding = length, padding
+        return self._take_data(data, at)
+
+    def _take_data(self, data: bytes, at: int) -> int:
+        """As much of a frame of data as has come; returns where it ends."""
+        last = end = at + self._data_left
+        content_end = last - self._data_padding
+        if last > len(data):
+            end = len(data)
+            if content_end > end:
+                content_end = end
+            else:
+                self._data_padding = last - end
+        self._data_left = last - end
+        size = end - at
         self._room -= size
         if self._room < CONNECTION_WINDOW // 2:
             self._control(frame(WINDOW_UPDATE, 0, 0, _number(CONNECTION_WINDOW - self._room)))
             self._room = CONNECTION_WINDOW
-        stream = self.streams.get(number)
+        stream = self.streams.get(self._data_of)
         if stream is None or stream.is_whole:
-            if number > self._last or not number & 1:
-                raise _Fault(PROTOCOL_ERROR, "data without headers")
-            return  # of a call that is over
+            return end  # of a call that is over
         stream.room -= size
-        if flags & PADDED:
-            payload = _unpadded(payload)
-        if not payload and not flags & END_STREAM:
-            self._idle_frames += 1
-            if self._idle_frames > IDLE_FRAMES_MAX:
-                raise _Fault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
-        if payload and not stream.is_ended:
-            stream.piece(payload)
-        if flags & END_STREAM:
+        if content_end > at and not stream.is_ended:
+            stream.piece(data[at:content_end])
+        if not self._data_left and self._data_flags & END_STREAM:
             self._complete(stream)
         elif stream.room < STREAM_WINDOW // 2 and not stream.is_ended:
             more = _number(STREAM_WINDOW - stream.room)
-            self._control(frame(WINDOW_UPDATE, 0, number, more))
+            self._control(frame(WINDOW_UPDATE, 0, stream.number, more))
             stream.room = STREAM_WINDOW
+        return end
 
     def _take_headers(self, flags: int, number: int, payload: bytes) -> None:
         if not number & 1:
@@ -511,7 +604,7 @@ class Http2(Member):
 
     def room_for(self, stream: Stream) -> int:
         """Bytes of one frame that may go now."""
-        return min(self._window, stream.window, FRAME_BYTES_MAX)
+        return min(self._window, stream.window, ANSWER_BYTES_MAX)
 
     def spend(self, stream: Stream, size: int) -> None:
         self._window -= size

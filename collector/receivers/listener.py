@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from collector.receivers.address import Address, bind, parse_address
 from collector.receivers.crowd import Bounds, Crowd, Member
@@ -64,7 +64,7 @@ class Listener:
             host, port = self._socket.getsockname()[:2]
             self._address = Address(host=host, port=port)
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: self._connect_one(self._crowd),
+            cast(Callable[[], asyncio.Protocol], lambda: self._connect_one(self._crowd)),
             sock=self._socket,
             ssl=tls,
             backlog=BACKLOG,

@@ -51,6 +51,8 @@ class _Exchange(Exchange):
     def __init__(self, connection: Connection, web: WebApp) -> None:
         super().__init__(connection)
         self._web = web
+        self._headers: list[tuple[bytes, bytes]] = []
+        """As they came."""
         self._scope: dict[str, Any] = {}
         self._body = bytearray()
         self._news = asyncio.Event()
@@ -58,8 +60,14 @@ class _Exchange(Exchange):
         self._is_gone = False
         self._is_chunked = False
 
+    def header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def headers_of(self, names: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        return [header for header in self._headers if header[0] in names]
+
     def route(self) -> None:
-        target = httptools.parse_url(self.url)
+        target: Any = httptools.parse_url(self.url)  # whose parts may be None
         raw_path = target.path or b"/"
         self._scope = {
             "type": "http",
@@ -70,7 +78,7 @@ class _Exchange(Exchange):
             "path": unquote(raw_path.decode("ascii")),
             "raw_path": raw_path,
             "query_string": target.query or b"",
-            "headers": self.headers,
+            "headers": self._headers,
         }
 
     def begin(self) -> None:
@@ -106,7 +114,7 @@ class _Exchange(Exchange):
         self._web.log.error("a request could not be answered", exc_info=error)
 
     async def _receive(self) -> Message:
-        self.go_on(dict(self.headers).get(b"expect", b""))
+        self.go_on(dict(self._headers).get(b"expect", b""))
         if not self._is_gone and not self.is_answered:
             self.connection.transport.resume_reading()
             await self._news.wait()

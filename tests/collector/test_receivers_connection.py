@@ -135,6 +135,30 @@ def test_a_body_in_many_small_chunks(run: Run) -> None:
     run(scenario())
 
 
+def test_who_kept_us_waiting_longest_goes(run: Run) -> None:
+    """In order of the last sign of each, also of those that came back since they were looked at."""
+
+    async def scenario() -> None:
+        async with served(Bounds(connections=4)) as (server, *first):
+            clients = [first, *[await server.connect() for _ in range(3)]]
+            for reader, writer in (clients[0], clients[2]):
+                writer.write(post(PROTO_BODY))
+                assert await status(reader) == 200
+            for count, gone in enumerate((1, 3, 0), 1):
+                clients.append(await server.connect())
+                assert await clients[gone][0].read() == b""
+                assert server.stats.counts["connections_closed", "crowded"] == count
+            reader, writer = clients[2]
+            writer.write(post(PROTO_BODY))
+            assert await status(reader) == 200
+            clients.append(await server.connect())
+            assert await clients[4][0].read() == b""
+            for _, writer in clients:
+                writer.close()
+
+    run(scenario())
+
+
 def test_an_upgrade_is_not_taken_up(run: Run) -> None:
     """The request is taken as HTTP/1.1, with its body of either kind, and so is the next."""
 
@@ -157,6 +181,7 @@ def test_an_upgrade_is_not_taken_up(run: Run) -> None:
     run(scenario())
 
 
+@pytest.mark.plain
 def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word and without blame, unlike those that begin and do not go on."""
     monkeypatch.setattr("collector.receivers.connection.IDLE_SECONDS_MAX", 0.01)

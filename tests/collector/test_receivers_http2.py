@@ -163,6 +163,59 @@ def test_frames_in_any_pieces(run: Run) -> None:
     run(scenario())
 
 
+def padded(content: bytes, padding: int) -> bytes:
+    return bytes((padding,)) + content + bytes(padding)
+
+
+def test_large_frames_in_any_pieces(run: Run) -> None:
+    """As large as we allow, padded or not, however the network cuts them: one message comes of them."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            body = message(proto_body(8_000))
+            cut = len(body) - 100_000
+            assert cut > 16_384
+            whole = call(1, proto_body(8_000))
+            apart = (
+                frame(HEADERS, head(), END_HEADERS, 3)
+                + frame(DATA, padded(body[:cut], 200), PADDED, 3)
+                + frame(DATA, padded(b"", 9), PADDED, 3)
+                + frame(DATA, padded(body[cut:], 0), PADDED | END_STREAM, 3)
+                + frame(HEADERS, head(), END_HEADERS, 5)
+                + frame(DATA, body, 0, 5)
+                + frame(DATA, padded(b"", 0), PADDED | END_STREAM, 5)
+            )
+            peer.write(GREETING)
+            sent = whole + apart
+            for size in (7, 1, 9_000, 16_384, 100_001):
+                while len(sent) > size:
+                    peer.write(sent[:size])
+                    await peer.writer.drain()
+                    await asyncio.sleep(0)
+                    sent = sent[size:]
+                    if size < 10:
+                        break
+            peer.write(sent)
+            assert [await peer.status() for _ in range(3)] == ["0", "0", "0"]
+            assert server.spans == 3 * 8_000
+
+    run(scenario())
+
+
+def test_data_of_calls_that_are_over_is_passed_over(run: Run) -> None:
+    """Large, padded, in pieces: what follows is read as ever, and the connection keeps its window."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            refused = frame(HEADERS, head("/no.such.Service/Export"), END_HEADERS, 1)
+            rest = frame(DATA, padded(bytes(900_000), 255), PADDED, 1)
+            peer.write(GREETING, refused, *[rest] * 20, call(3))
+            assert [await peer.status() for _ in range(2)] == ["12", "0"]
+            assert server.spans == 1
+
+    run(scenario())
+
+
 def test_an_answer_waits_for_room(run: Run) -> None:
     """Not a byte more than the windows allow; trailers need none, and come last."""
 
@@ -217,6 +270,8 @@ PROTOCOL, FLOW, SIZE, COMPRESSION, CALM = 1, 3, 6, 9, 11
         (GREETING + frame(SETTINGS, b"\0\4\xff\xff\xff\xff"), FLOW),
         (GREETING + b"\xff\xff\xff\0\0\0\0\0\1", SIZE),
         (GREETING + frame(DATA, b"x", 0, 1), PROTOCOL),
+        (GREETING + frame(HEADERS, bytes(65_537), 0, 1), SIZE),
+        (GREETING + frame(HEADERS, head(), END_HEADERS, 1) + frame(DATA, b"\5abcd", PADDED, 1), PROTOCOL),
         (GREETING + frame(HEADERS, head(), END_HEADERS, 2), PROTOCOL),
         (GREETING + frame(HEADERS, b"\x80", END_HEADERS, 1), COMPRESSION),
         (GREETING + frame(HEADERS, b"\5\0", END_HEADERS | PADDED, 1), PROTOCOL),
@@ -438,6 +493,7 @@ def test_messages_of_a_conversation_come_in_any_pieces(run: Run) -> None:
     run(scenario())
 
 
+@pytest.mark.plain
 def test_a_client_that_gives_its_answer_no_room_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +546,7 @@ def test_what_is_no_grpc_is_415(run: Run) -> None:
     run(scenario())
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("options", "sent", "is_asked"),
     [
@@ -525,6 +582,7 @@ def test_connections_end_in_time(
     run(scenario())
 
 
+@pytest.mark.plain
 def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """However silent it is otherwise."""
     monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)

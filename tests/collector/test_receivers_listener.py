@@ -247,6 +247,7 @@ async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.plain
 def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hold its connection by sending."""
     monkeypatch.setattr("collector.receivers.connection.LINGER_SECONDS", 0.01)

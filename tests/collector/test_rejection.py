@@ -148,6 +148,7 @@ def test_a_large_request_is_answered_like_a_small_one(encoding: Encoding) -> Non
     assert again.count("calls", "executed") == 598
 
 
+@pytest.mark.plain
 def test_spans_that_were_not_kept_are_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what is kept between the two readings, nothing is lost or judged twice."""
     monkeypatch.setattr("collector.receivers.export.KEPT_SPANS", 100)
@@ -185,6 +186,7 @@ async def _beside(service: Service, raw: bytes) -> tuple[int, bool]:
     return turns, taking.result() == Answer()
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(("seconds", "least", "most"), [(0, 3_000 / 32, 1_000), (1e9, 1, 10)])
 def test_others_are_served_while_a_large_request_is_taken(
     monkeypatch: pytest.MonkeyPatch, seconds: float, least: float, most: float
@@ -205,6 +207,7 @@ async def _until(reached: Callable[[], bool]) -> None:
     raise AssertionError("never reached")
 
 
+@pytest.mark.plain
 def test_a_large_request_that_was_let_in_is_judged_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -231,7 +231,7 @@ async def _connected(
         connection.time_out()
         connection.connection_lost(None)
         assert (door.requests, door.bytes) == (0, 0)
-        assert not crowd.waiting
+        assert not connection.turn
         assert not crowd.connections
 
 
