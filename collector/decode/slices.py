@@ -45,6 +45,8 @@ TURN: Final = 0
 LENGTH_BYTES: Final = 3
 """Of a length that is read without looking further: below 2 MiB."""
 GROUP_DEPTH_MAX: Final = 100
+_Part = bytes | memoryview
+"""Of a slice: what it is made of is joined once, when it is whole."""
 CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
 """A span with one attribute too many, and nothing else."""
 
@@ -76,22 +78,23 @@ def _resource_slices(body: bytes, start: int, end: int) -> Iterator[bytes | None
                 continue
             run.add(*scope)
             if run.is_full:
-                yield _field(FIRST, head + run.take())
+                yield b"".join(run.take(FIRST, head))
     # Where there is no scope at all, the resource is still to be checked.
-    yield _field(FIRST, head + run.take())
+    yield b"".join(run.take(FIRST, head))
 
 
 def _scope_slices(
     body: bytes, start: int, end: int, most: int
-) -> Iterator[tuple[bytes, int] | None]:
+) -> Iterator[tuple[list[_Part], int] | None]:
     """One ScopeSpans as several, with their tags and the number of their spans."""
     head = yield from _head(body, start, end)
     run = _Run(max(most, REPEATED_SHARE * len(head)))
+    whole = memoryview(body)
     at = start
     while at < end:
         to, count = _hop(body, at, end, run.room, run.parts)
         if count:
-            run.add(body[at:to], count)
+            run.add([whole[at:to]], count)
         else:
             tag, begin, to = yield from _next(body, at, end)
             if tag == SECOND:
@@ -99,9 +102,9 @@ def _scope_slices(
         at = to
         if run.is_full:
             count = run.count
-            yield _field(SECOND, head + run.take()), count
+            yield run.take(SECOND, head), count
     count = run.count
-    yield _field(SECOND, head + run.take()), count
+    yield run.take(SECOND, head), count
 
 
 def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
@@ -120,7 +123,7 @@ def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
         if seen >= TURN_FIELDS:
             seen = 0
             yield None
-    return _field(FIRST, b"".join(found))
+    return b"".join(_field(FIRST, b"".join(found)))
 
 
 def _hop(body: bytes, at: int, end: int, room: int, most: int) -> tuple[int, int]:
@@ -184,7 +187,7 @@ class _Run:
         """Spans in it; a scope without any counts as one."""
         self._most = most
         self._count_max = PARTS_MAX * most // SLICE_BYTES
-        self._parts: list[bytes] = []
+        self._parts: list[_Part] = []
         self._size = 0
 
     @property
@@ -200,26 +203,30 @@ class _Run:
     def is_full(self) -> bool:
         return self._size >= self._most or self.count >= self._count_max
 
-    def add(self, part: bytes, count: int = 1) -> None:
-        self._parts.append(part)
-        self._size += len(part)
+    def add(self, parts: list[_Part], count: int = 1) -> None:
+        self._parts += parts
+        self._size += sum(map(len, parts))
         self.count += count or 1
 
-    def take(self) -> bytes:
-        """All of it; the next slice begins."""
-        found = b"".join(self._parts)
+    def take(self, tag: int, head: bytes) -> list[_Part]:
+        """All of it behind a head, as one field, not yet joined; the next slice begins."""
+        found = [_prefix(tag, len(head) + self._size), head, *self._parts]
         self._parts, self._size, self.count = [], 0, 0
         return found
 
 
-def _field(tag: int, content: bytes) -> bytes:
+def _field(tag: int, content: bytes) -> list[_Part]:
+    return [_prefix(tag, len(content)), content]
+
+
+def _prefix(tag: int, size: int) -> bytes:
+    """What stands before so many bytes of content."""
     found = bytearray((tag,))
-    rest = len(content)
-    while rest >= 0x80:
-        found.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    found.append(rest)
-    return bytes(found) + content
+    while size >= 0x80:
+        found.append(size & 0x7F | 0x80)
+        size >>= 7
+    found.append(size)
+    return bytes(found)
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
