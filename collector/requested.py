@@ -275,7 +275,7 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     """
     if request.call_id:
         told = f"{trace.namespace}\0{request.call_id}\0{request.tool}"
-        return trace.trace_id + told.encode()
+        return trace.trace_id + told.encode(errors="surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 

@@ -81,7 +81,7 @@ def parsed(value: Any) -> Any:
         return value
     try:
         return _decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _parsed_leniently(value)
 
 

@@ -238,8 +238,9 @@ class Log:
 
     def _end_and_receipt(self, at: int, times: int, span: bytes) -> tuple[int, int]:
         lag = times >> _LENGTH_BITS
-        if lag == _FAR and self._far is not None:
-            return self._far[span]
+        if lag == _FAR:
+            # Two steps of one session may claim one span id: what is kept aside goes with the first.
+            return (self._far or {}).get(span) or (at, at)
         return at + (times & _LENGTH), (at // _MILLISECOND + lag) * _MILLISECOND
 
     def _move(self, span: bytes, meta: int, start: int, own: int) -> int:
@@ -289,9 +290,9 @@ class Log:
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
-        if meta & _MOVED and other._moved:
+        if meta & _MOVED and other._moved and (moved := other._moved.get(span)):
             self._moved = self._moved or {}
-            self._moved[span] = other._moved[span]
+            self._moved[span] = moved
 
     def keep(self, span_id: bytes, texts: Texts) -> None:
         """Keeps what of a step is text until the step is folded; its call id is kept in any case."""
@@ -355,9 +356,8 @@ class Log:
 
     def _origin(self, span: bytes, at: int, meta: int) -> tuple[int, int]:
         """When a step started, and where it would stand by itself."""
-        if meta & _MOVED and self._moved:
-            return self._moved[span]
-        return at, at
+        moved = self._moved.get(span) if meta & _MOVED and self._moved else None
+        return moved if moved is not None else (at, at)
 
     def settle(self, trace_id: bytes, span_id: bytes, depth: int = _DEPTH_MAX) -> list[int]:
         """The parts of a call go behind it, or where they stand by themselves if it is gone.

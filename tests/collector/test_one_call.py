@@ -347,6 +347,22 @@ def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> No
     assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
 
 
+def test_half_a_surrogate_pair_is_read_like_any_text(wire: Any, bench: Any) -> None:
+    """In names and ids of requests, and in arguments within arguments."""
+    part = {"type": "tool_call", "id": "c\ud800", "name": "move\ud800", "arguments": "\ud800"}
+    asked = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part]}]),
+    }
+    (step,) = bench(requested="always").send(wire.span("openai.chat", asked)).steps()
+    assert (step["tool"], step["call_id"]) == ("move\ud800", "c\ud800")
+
+    for given, expected in (("{\ud800", None), ('{"a": "\ud800"}', {"a": "\ud800"})):
+        done = {**GEN, "gen_ai.tool.call.arguments": json.dumps(given)}
+        (step,) = bench().send(wire.span("execute_tool move", done)).steps()
+        assert step["arguments"] == expected
+
+
 def test_an_answer_under_the_other_id_of_its_call_is_an_answer(wire: Any, bench: Any) -> None:
     """OpenAI's Responses name a call `fc_1` in the output and `call_1` in the next input."""
 

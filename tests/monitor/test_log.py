@@ -216,6 +216,47 @@ def test_a_part_is_of_its_own_trace() -> None:
 # --- siblings -------------------------------------------------------------------------------------
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    made=st.lists(
+        st.tuples(st.integers(1, 2), st.integers(0, 2), st.booleans(), st.integers(0, 9)),
+        max_size=9,
+    ),
+    taken=st.lists(st.integers(0, 8), max_size=4),
+)
+def test_span_ids_of_two_traces_may_be_equal(
+    made: list[tuple[int, int, bool, int]], taken: list[int]
+) -> None:
+    """What is kept aside of one step may be gone with another's; no step is lost over that."""
+    log, count = Log(), len(made)
+    for place, (number, parent, other, hours) in enumerate(made):
+        start = place * 7 % 5 * 3_600_000 * MILLISECOND
+        add(
+            log,
+            call(
+                number,
+                start,
+                start + hours * 3_600_000 * MILLISECOND,
+                trace_id=OTHER if other else TRACE,
+                parent_span_id=span(parent) if parent else b"",
+            ),
+            at=start + hours % 2,
+        )
+    for place in taken:
+        if place < len(log):
+            row = log.row(place)
+            log.remove(place)
+            log.settle(row.trace_id, row.span_id)
+            count -= 1
+    log.groups()
+    merged = Log()
+    for place in range(len(log)):
+        merged.take(log, place)
+    merged.settle_all()
+
+    assert len(spans(merged)) == len(log.times(0, len(log))) == count
+
+
 def test_siblings_overlap_by_time_and_parent() -> None:
     """Touching times are a sequence, a chain of overlaps is one group, another parent is none."""
     log = Log()
