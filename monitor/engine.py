@@ -453,19 +453,26 @@ class Monitor:
 
     def _settle(self, now: int) -> None:
         """Counts verdicts that have become final, and folds what is old."""
-        before = now - self.limits.window_ns
-        for key in self._due.take(now):
-            session = self._table.live(key)
-            if session is None or not session.queued:
-                continue
-            session.queued = False
-            if session.judges and session.held is not None:
-                # What binds specs comes within the window, or costs certainty.
-                self._court.release(session)
-            waiting = [self._finalise(session, each, before) for each in session.judgements]
-            receipts = [receipt for receipt in waiting if receipt is not None]
-            if receipts:
-                self._queue(session, min(receipts))
+        due = self._due.take(now)[::-1]
+        try:
+            while due:
+                self._look_at(due.pop(), now - self.limits.window_ns)
+        finally:
+            for key in due:  # one that fails does not keep the others from becoming final
+                self._due.put(now, key)
+
+    def _look_at(self, key: SessionKey, before: int) -> None:
+        session = self._table.live(key)
+        if session is None or not session.queued:
+            return
+        session.queued = False
+        if session.judges and session.held is not None:
+            # What binds specs comes within the window, or costs certainty.
+            self._court.release(session)
+        waiting = [self._finalise(session, each, before) for each in session.judgements]
+        receipts = [receipt for receipt in waiting if receipt is not None]
+        if receipts:
+            self._queue(session, min(receipts))
 
     def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""

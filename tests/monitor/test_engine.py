@@ -436,6 +436,24 @@ def test_a_harmful_verdict_that_became_final_is_told_once() -> None:
     ]
 
 
+def test_who_fails_to_hear_of_one_session_hears_of_the_others() -> None:
+    """What else was due is looked at again, though somebody who was told has raised."""
+    judge, told = monitor(ROVER), list[str]()
+    for name in "abc":
+        judge.observe(call(1, "dance", session=SessionKey("", name)), NOW)
+
+    def tell(verdict: Verdict) -> None:
+        told.append(verdict.session.id)
+        assert verdict.session.id != "a"
+
+    judge.on_final(tell)
+    with pytest.raises(AssertionError):
+        judge.tick(NOW + 11 * SECOND)
+    judge.tick(NOW + 11 * SECOND)
+
+    assert told == ["a", "b", "c"]
+
+
 def test_sessions_without_a_call_are_counted() -> None:
     """A conversation that is heard of and never calls a tool is counted when it is idle."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
