@@ -72,7 +72,10 @@ _NOBODY: Final = _Agent()
 
 @mypyc_attr(acyclic=True)
 class Open:
-    """Requests of one tool in one trace that wait for their execution."""
+    """Requests of one tool in one trace that wait for their execution.
+
+    It and its trace refer to each other until it is closed: executed, expired, or by `Requests.rest`.
+    """
 
     __slots__ = ("count", "since", "tool", "trace")
 
