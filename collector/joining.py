@@ -65,6 +65,12 @@ class Joiner:
     def rise(self, tree: Tree, span_ids: list[bytes], verdicts: list[Verdict]) -> list[Call]:
         """Pieces look at what is above them by now; returns the calls they are part of."""
         calls = tree.calls
+        if len(span_ids) == 1:  # as mostly
+            span_id = span_ids[0]
+            if span_id not in calls:
+                return []
+            self._rise(tree, span_id, verdicts)
+            return [calls[span_id]]
         known = [span_id for span_id in span_ids if span_id in calls]
         for span_id in known:
             self._rise(tree, span_id, verdicts)
@@ -78,20 +84,20 @@ class Joiner:
     def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:
         """One piece: the nearest call above it, with no agent or model between, may be the same."""
         piece = tree.calls[span_id].piece(span_id)
-        decided, parents = span_id in tree.apart, tree.parents
+        parents = tree.parents
         above = parents.get(span_id)
         for _ in range(DEPTH_MAX):
             if not above:
                 return
             beyond = parents.get(above)
             if beyond is None:
-                if tree.split or not (decided and piece.agent and piece.session is not None):
+                if tree.split or not (
+                    piece.apart and piece.agent and piece.session is not None
+                ):
                     tree.wait(above, span_id)
                 return
-            if not decided:
-                decided = self._meet(tree, piece, above, verdicts)
-                if decided:
-                    tree.apart.add(span_id)
+            if not piece.apart:
+                piece.apart = self._meet(tree, piece, above, verdicts)
             above = beyond
 
     def _meet(self, tree: Tree, piece: Piece, above: bytes, verdicts: list[Verdict]) -> bool:

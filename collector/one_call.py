@@ -65,6 +65,7 @@ class Piece:
 
     __slots__ = (
         "agent",
+        "apart",
         "arguments",
         "attributes",
         "bare",
@@ -129,6 +130,8 @@ class Piece:
         """Why its arguments are unknown, where that is more than that they are missing."""
         self.cut = cut
         """True where the sender dropped attributes of the span: what it told may be missing."""
+        self.apart = False
+        """True once it is settled what it is part of."""
 
     @staticmethod
     def of(
@@ -222,6 +225,7 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
+        piece.apart = known.apart
         self._made = None
         if self._pieces is None:
             self.outer = piece

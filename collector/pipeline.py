@@ -102,7 +102,7 @@ class Pipeline:
         self._foreign = 0
         self._executed = 0
         """Executed calls of this request."""
-        self._heard: set[Trace] = set()
+        self._heard: list[Trace] = []
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
         self._rejects: Rejects | None = None
@@ -156,8 +156,7 @@ class Pipeline:
                     self._duplicate(owner, span)
                     return
         trace = self._traces.of(owner.namespace, span.trace_id)
-        trace.spans += 1
-        self._heard.add(trace)
+        self._hear(trace)
         tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
         if plan.foreign:
             trace.foreign += 1
@@ -232,7 +231,7 @@ class Pipeline:
         if plan.wrappers:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
-                tree.wrapped[span.span_id] = wrapped
+                tree.wrap(span.span_id, wrapped)
         self._learn(span, trace, told, agent, now, verdicts)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             self._hear_answer(span, told.key if told is not None else trace.key)
@@ -256,11 +255,19 @@ class Pipeline:
             self._stats.count("calls", Evidence.EXECUTED, by=self._executed)
             self._executed = 0
         for trace in self._heard:
+            trace.heard = False
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
         self._heard.clear()
         self._count_missing("requested_only", self._requests.expired(now))
         self._count_missing("span_missing", self._traces.broken())
+
+    def _hear(self, trace: Trace) -> None:
+        """A span more, of which the trace's session is told at the end of the request."""
+        trace.spans += 1
+        if not trace.heard:
+            trace.heard = True
+            self._heard.append(trace)
 
     def _reject(self, span: Span) -> None:
         """Leaves a span out, as if it had not come; its sender is told."""
@@ -279,8 +286,7 @@ class Pipeline:
     def _duplicate(self, owner: Owner, span: Span) -> None:
         self._stats.drop("duplicate")
         trace = self._traces.of(owner.namespace, span.trace_id)
-        trace.spans += 1
-        self._heard.add(trace)
+        self._hear(trace)
         call = trace.tree.calls.get(span.span_id) if trace.tree is not None else None
         self._miss("duplicate", call.judged if call is not None else None)
 
@@ -350,10 +356,12 @@ class Pipeline:
         """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
         if agent:
             known = trace.named
-            if known is None or span.start_ns <= known[0]:
-                named = span.start_ns, span.span_id, agent
-                if known is None or named < known:
-                    trace.named = named
+            if (
+                known is None
+                or span.start_ns < known[0]
+                or (span.start_ns == known[0] and (span.span_id, agent) < known[1:])
+            ):
+                trace.named = span.start_ns, span.span_id, agent
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
             extras = kept(extras, self._oversized)

@@ -17,7 +17,7 @@ from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, Requested, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
-from collector.traces import Trace
+from collector.traces import Trace, Tree
 from monitor.records import Evidence
 
 __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Open", "Requests"]
@@ -67,9 +67,6 @@ class _Agent:
         self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
 
 
-_NOBODY: Final = _Agent()
-
-
 @mypyc_attr(acyclic=True)
 class Open:
     """Requests of one tool in one trace that wait for their execution.
@@ -96,6 +93,8 @@ class Requests:
     def __init__(self, mode: Mode = "auto") -> None:
         self.mode = mode
         self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
+        self._last: tuple[Asker, _Agent] | None = None
+        """The one that was asked for last, who mostly is the next one, too."""
         self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
         self._open: dict[Open, None] = {}
         """Those of all traces, oldest first."""
@@ -104,11 +103,15 @@ class Requests:
         self._lost: list[tuple[Trace, int]] = []
 
     def _agent(self, asker: Asker) -> _Agent:
+        last = self._last
+        if last is not None and last[0] is asker:
+            return last[1]
         agent = self._agents.get(asker)
         if agent is None:
             agent = self._agents[asker] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 self._agents.popitem(last=False)
+        self._last = asker, agent
         return agent
 
     def asked(
@@ -169,7 +172,7 @@ class Requests:
             Judged requests that are to be taken back, because tool spans tell of them.
         """
         self._done(trace, tool)
-        if trace.has_tools and self._agents.get(asker, _NOBODY).has_tools:
+        if trace.has_tools and self._agent(asker).has_tools:
             return []  # nothing of it is held or judged
         trace.has_tools = True
         back = self._carries(asker)
@@ -223,9 +226,7 @@ class Requests:
         if known is None:
             tree = trace.tree
             if tree is not None:
-                early = tree.early
-                if tool in early or len(early) < EARLY_MAX:
-                    early[tool] = early.get(tool, 0) + 1
+                _note_early(tree, tool)
         elif known.count == 1:
             self._close(known)
         else:
@@ -258,6 +259,15 @@ class Requests:
         for known in list(self._open):
             self._close(known)
         return rest
+
+
+def _note_early(tree: Tree, tool: str) -> None:
+    """A tool was executed before any model was seen to ask for it."""
+    if tree.early is None:
+        tree.early = {}
+    early = tree.early
+    if tool in early or len(early) < EARLY_MAX:
+        early[tool] = early.get(tool, 0) + 1
 
 
 def _answers(text: str, pieces: list[Piece]) -> bool:

@@ -38,6 +38,9 @@ ID_MAX: Final = 1_024
 RESOURCE_RUNG: Final = 1_000_000
 """Below every rung of the ladder: an id of the whole process says least."""
 
+_new: Final[Any] = tuple.__new__
+"""NamedTuple's own constructor costs twice as much."""
+
 _RESOURCES_MAX: Final = 4_096
 
 _KEYS_MAX: Final = 16_384
@@ -163,7 +166,7 @@ class Sessions:
         first = trace.first
         if first is None:
             trace.first = told
-            before, trace.key, trace.session_from = trace.key, told.key, told.name
+            before = trace.belong(told)
             return before if before != told.key else None
         if trace.split:
             if own:
@@ -173,7 +176,7 @@ class Sessions:
         if told.counts_before(first):
             first = trace.first = told
         if trace.split:
-            trace.key, trace.session_from = first.key, first.name
+            trace.belong(first)
         return None
 
     def _split(self, trace: Trace, tree: Tree) -> None:
@@ -232,11 +235,13 @@ def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
 def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
     """The session that a value names; None where it names none."""
     found = id_of(span.codec.value(raw))
-    return SessionKey(owner.namespace, found) if found else None
+    return _new(SessionKey, (owner.namespace, found)) if found else None
 
 
 def id_of(value: Any) -> str:
     """A session's id as text; "" where the value is none."""
+    if type(value) is str:
+        return value[:ID_MAX]
     if value is None or isinstance(value, dict | list | bytes | bool):
         return ""
     return str(value)[:ID_MAX]

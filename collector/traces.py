@@ -87,7 +87,6 @@ class Tree:
 
     __slots__ = (
         "agents",
-        "apart",
         "as_written",
         "by_id",
         "calls",
@@ -115,14 +114,13 @@ class Tree:
         """The session it names."""
         self.agents: dict[bytes, str] = {}
         self.stops: set[bytes] = set()
-        self.wrapped: dict[bytes, tuple[Wrapped, ...]] = {}
+        self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
+        """Span around calls -> the calls it lists; few frameworks have such spans."""
         self.calls: dict[bytes, Call] = {}
         self.by_id: dict[tuple[str, str], list[bytes]] = {}
         """(call id, tool) -> spans of calls."""
-        self.early: dict[str, int] = {}
+        self.early: dict[str, int] | None = None
         """Tool -> executions that no model has been seen to ask for."""
-        self.apart: set[bytes] = set()
-        """Spans of calls for which it is settled what they are part of."""
         self.waiting: dict[bytes, list[bytes]] = {}
         """Span that has not come -> spans of calls whose way up ends there."""
         self.hints: dict[bytes, Told] = {}
@@ -164,7 +162,14 @@ class Tree:
             call.look_up("", None, b"")  # the way up ends here
             return
         agent = "" if outer.agent else self._agent_above(outer.span_id)
-        call.look_up(agent, self.wrapped.get(outer.parent), beyond)
+        wrapped = self.wrapped.get(outer.parent) if self.wrapped is not None else None
+        call.look_up(agent, wrapped, beyond)
+
+    def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
+        """A span is around calls, which it lists."""
+        if self.wrapped is None:
+            self.wrapped = {}
+        self.wrapped[span_id] = calls
 
     def _agent_above(self, span_id: bytes) -> str:
         """The agent that the nearest ancestor names."""
@@ -200,9 +205,9 @@ class Tree:
         kept = self.parents
         self.told = {key: told for key, told in self.told.items() if key in kept}
         self.agents = {key: name for key, name in self.agents.items() if key in kept}
-        self.wrapped = {key: calls for key, calls in self.wrapped.items() if key in kept}
+        if self.wrapped is not None:
+            self.wrapped = {key: calls for key, calls in self.wrapped.items() if key in kept}
         self.stops &= kept.keys()
-        self.apart &= kept.keys()
         self.waiting = _still(self.waiting, kept)
         self.by_id = _still(self.by_id, kept)
         self.loose = {
@@ -231,12 +236,13 @@ class Trace:
     __slots__ = (
         "_extras",
         "_joined",
+        "_key",
         "asker",
         "epoch",
         "first",
         "foreign",
         "has_tools",
-        "key",
+        "heard",
         "learnt",
         "learnt_early",
         "learnt_named",
@@ -254,7 +260,7 @@ class Trace:
     def __init__(self, namespace: str, trace_id: bytes) -> None:
         self.namespace = namespace
         self.trace_id = trace_id
-        self.key: SessionKey = _new(SessionKey, (namespace, trace_id.hex()))
+        self._key: SessionKey | None = None
         self.session_from = FROM_TRACE
         self.first: Told | None = None
         """What the earliest span told of the session."""
@@ -267,9 +273,9 @@ class Trace:
         self.open: dict[str, Open] | None = None
         """Tool -> requests that wait for their execution."""
         self.named: Named | None = None
-        self._extras: dict[str, tuple[int, bytes, Any]] = {}
+        self._extras: dict[str, tuple[int, bytes, Any]] | None = None
         """Attributes of its spans that specs bind on."""
-        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
         self.sampled = False
         """True where only a share of such traces is kept."""
         self.learnt: Mapping[str, Any] | None = None
@@ -284,27 +290,48 @@ class Trace:
         """Its spans that no session was told of yet."""
         self.foreign = 0
         """Those of them that speak no dialect."""
+        self.heard = False
+        """True while one of this request is to be told."""
+
+    @property
+    def key(self) -> SessionKey:
+        """The session it is of: one of its own, made when first asked for, while none is told."""
+        if self._key is None:
+            self._key = _new(SessionKey, (self.namespace, self.trace_id.hex()))
+        return self._key
+
+    def belong(self, told: Told) -> SessionKey | None:
+        """It is of the session that was told.
+
+        Returns:
+            The one it was of before; None where nobody has heard of that.
+        """
+        before, self._key, self.session_from = self._key, told.key, told.name
+        return before
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
         """Takes note of attributes that specs bind on: of each, the earliest span's."""
         place = (start_ns, span_id)
+        if self._extras is None:
+            self._extras = {}
         for key, value in extras.items():
             known = self._extras.get(key)
             if known is None or place < known[:2]:
                 self._extras[key] = (*place, value)
                 if known is None or known[2] != value:
-                    self._joined.clear()
+                    self._joined = None
 
     def attributes(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
         """A resource's attributes with what spans add; one object while nothing is new."""
         if not self._extras:
             return resource
-        found = self._joined.get(id(resource))
+        joined = self._joined
+        found = joined.get(id(resource)) if joined is not None else None
         if found is None or found[0] is not resource:
-            if len(self._joined) >= RESOURCES_MAX:
-                self._joined.clear()
+            if joined is None or len(joined) >= RESOURCES_MAX:
+                joined = self._joined = {}
             extras = {key: value for key, (_, _, value) in self._extras.items()}
-            found = self._joined[id(resource)] = (resource, {**resource, **extras})
+            found = joined[id(resource)] = (resource, {**resource, **extras})
         return found[1]
 
 

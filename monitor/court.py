@@ -279,7 +279,8 @@ class Court:
             self._ledger.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
         if shown is not None or found is not None:
-            judgement.log.keep(call.span_id, Texts(call.call_id, shown, found))
+            texts: Texts = _new(Texts, (call.call_id, shown, found))
+            judgement.log.keep(call.span_id, texts)
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from monitor.agenda import Agenda
 from monitor.binder import Binder
@@ -36,14 +36,23 @@ Named = tuple[int, bytes, str]
 """A span that names an agent: (start in Unix nanoseconds, span id, name)."""
 
 
-class _Heard(NamedTuple):
+class _Heard:
     """What spans that are no call have told of a session that has made none yet."""
 
-    now: int
-    start_ns: int
-    """When the earliest of them began."""
-    named: Named | None
-    attributes: tuple[Mapping[str, Any], ...]
+    __slots__ = ("attributes", "named", "now", "start_ns")
+
+    def __init__(
+        self,
+        now: int,
+        start_ns: int,
+        named: Named | None,
+        attributes: tuple[Mapping[str, Any], ...],
+    ) -> None:
+        self.now = now
+        self.start_ns = start_ns
+        """When the earliest of them began."""
+        self.named = named
+        self.attributes = attributes
 
     def and_(self, other: _Heard) -> _Heard:
         """Both together."""

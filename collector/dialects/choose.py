@@ -60,7 +60,18 @@ from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
 from collector.dialects.wrappers import WRAPPERS
 
-__all__ = ["AGENT_KEYS", "DIALECTS", "SESSION_KEYS", "Fields", "Guard", "Plan", "Plans", "fits"]
+__all__ = [
+    "AGENT_KEYS",
+    "DIALECTS",
+    "MARK_MAX",
+    "SESSION_KEYS",
+    "AgentAt",
+    "Fields",
+    "Guard",
+    "Plan",
+    "Plans",
+    "fits",
+]
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
     # Frameworks, known by their scope.
@@ -161,13 +172,31 @@ class Fields(NamedTuple):
     """True where tool, arguments and ids are all there is to look at."""
 
 
-class AgentAt(NamedTuple):
+class AgentAt:
     """Where a span names an agent: an attribute, JSON metadata, or the span's name."""
 
-    at: int | None
-    metadata: bool = False
-    name: SpanName | None = None
-    guards: tuple[Guard, ...] = ()
+    __slots__ = ("agent", "as_written", "at", "guards", "metadata", "name")
+
+    def __init__(
+        self,
+        at: int | None,
+        *,
+        metadata: bool = False,
+        name: SpanName | None = None,
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        self.at = at
+        self.metadata = metadata
+        self.name = name
+        self.guards = guards
+        self.as_written = b""
+        """The attribute's value as it was last on the wire: it mostly comes again."""
+        self.agent = ""
+        """The agent it names."""
+
+    def settled(self) -> AgentAt:
+        """The same once its guards are."""
+        return AgentAt(self.at, metadata=self.metadata, name=self.name)
 
 
 class WrapperAt(NamedTuple):
@@ -369,7 +398,7 @@ def _settled(parts: _Open, span: Span) -> Plan:
     """The plan for spans whose guarded values are this one's."""
     plan, outputs = parts.plan, parts.plan.outputs
     calls = tuple(each._replace(guards=()) for each in plan.calls if _pass(span, each.guards))
-    agents = tuple(each._replace(guards=()) for each in plan.agents if _fit(span, each.guards))
+    agents = tuple(each.settled() for each in plan.agents if _fit(span, each.guards))
     wrappers = tuple(
         each._replace(guards=()) for each in plan.wrappers if _fit(span, each.guards)
     )

@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
-from collector.dialects.choose import Fields, Plan, fits
+from collector.dialects.choose import MARK_MAX, AgentAt, Fields, Plan, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.wrappers import Wrapped, listed_calls
 
@@ -144,10 +144,10 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
 def _arguments(span: Span, fields: Fields) -> Any:
     """The first place that gives arguments; UNREADABLE where places gave only that."""
     found: Any = None
-    decode, values = span.codec.value, span.values
+    codec, values = span.codec, span.values
     for at, unwrap, event, key in fields.arguments:
         if not event:
-            value = unwrap(decode(values[at]))
+            value = unwrap(codec.value(values[at]))
         elif span.events:
             value = unwrap(_event_value(span, event, key))
         else:
@@ -225,10 +225,25 @@ def agent_of(span: Span, plan: Plan) -> str:
         elif place.metadata:
             name = _metadata_agent(span.attribute(place.at or 0))
         else:
-            name = _name(span, place.at)
+            name = _agent(span, place)
         if name not in NO_AGENT:
             return name[:NAME_MAX] if len(name) > NAME_MAX else name
     return ""
+
+
+def _agent(span: Span, place: AgentAt) -> str:
+    """The agent that an attribute names, which mostly is the one it named last."""
+    if place.at is None:
+        return ""
+    raw = span.values[place.at]
+    if type(raw) is not bytes:
+        return _name(span, place.at)
+    if raw != place.as_written:
+        name = _name(span, place.at)
+        if not name or len(raw) > MARK_MAX:
+            return name
+        place.as_written, place.agent = raw, name
+    return place.agent
 
 
 def _name(span: Span, index: int | None) -> str:
