@@ -249,6 +249,7 @@ class _Sieve:
         "guarded",
         "kind",
         "mark",
+        "only",
         "open",
         "plans",
         "scope",
@@ -267,6 +268,8 @@ class _Sieve:
             itemgetter(*self.guarded) if self.guarded else _unmarked
         )
         """Takes the guarded values out of a span's."""
+        self.only = self.guarded[0] if len(self.guarded) == 1 else -1
+        """Place of the guarded value, where it is one, as mostly: it is its own mark."""
         self.open = parts
         self.plans: dict[Any, Plan] = {}
         self.usual: Any = _UNSEEN
@@ -302,8 +305,9 @@ class Plans:
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
         sieve = self._sieve(span)
-        mark = sieve.mark(span.values)
-        if mark == sieve.usual:
+        only, usual = sieve.only, sieve.usual
+        mark = span.values[only] if only >= 0 else sieve.mark(span.values)
+        if mark == usual:
             return sieve.usually
         try:
             found = sieve.plans.get(mark)

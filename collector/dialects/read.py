@@ -219,31 +219,34 @@ def _id(span: Span, index: int | None) -> str:
 def agent_of(span: Span, plan: Plan) -> str:
     """The agent a span names; "" where it names none."""
     for place in plan.agents:
-        name: str = ""
-        if place.name is not None:
-            name = place.name.find(span.name) or ""
-        elif place.metadata:
-            name = _metadata_agent(span.attribute(place.at or 0))
-        else:
-            name = _agent(span, place)
-        if name not in NO_AGENT:
-            return name[:NAME_MAX] if len(name) > NAME_MAX else name
+        name = _agent_at(span, place)
+        if name:
+            return name
     return ""
 
 
-def _agent(span: Span, place: AgentAt) -> str:
-    """The agent that an attribute names, which mostly is the one it named last."""
+def _agent_at(span: Span, place: AgentAt) -> str:
+    """The agent that one place names."""
+    if place.name is not None:
+        return _agent(place.name.find(span.name) or "")
     if place.at is None:
         return ""
+    if place.metadata:
+        return _agent(_metadata_agent(span.attribute(place.at)))
     raw = span.values[place.at]
-    if type(raw) is not bytes:
-        return _name(span, place.at)
-    if raw != place.as_written:
-        name = _name(span, place.at)
-        if not name or len(raw) > MARK_MAX:
-            return name
-        place.as_written, place.agent = raw, name
-    return place.agent
+    if type(raw) is bytes and raw == place.as_written:
+        return place.agent
+    agent = _agent(_name(span, place.at))
+    if agent and type(raw) is bytes and len(raw) <= MARK_MAX:
+        place.as_written, place.agent = raw, agent
+    return agent
+
+
+def _agent(name: str) -> str:
+    """A name, cut; "" where it names no agent."""
+    if name in NO_AGENT:
+        return ""
+    return name[:NAME_MAX] if len(name) > NAME_MAX else name
 
 
 def _name(span: Span, index: int | None) -> str:

@@ -6,6 +6,11 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.decode import otlp_proto
+from collector.dialects.choose import MARK_MAX, SESSION_KEYS, Plans
+from collector.dialects.read import agent_of
 
 MOVE = {"x": 3, "y": 4}
 AS_JSON = json.dumps(MOVE)
@@ -593,6 +598,21 @@ def test_a_node_of_two_like_calls_tells_only_what_is_certain(wire: Any, bench: A
 def test_dropped_attributes_are_counted(wire: Any, bench: Any) -> None:
     """A span that lost attributes on its way says that it is not whole."""
     assert bench().send(wire.tool("move", dropped=2)).covered("truncated_attributes") == 1
+
+
+def test_each_span_names_its_own_agent() -> None:
+    """A name may be the one before it, another one, nobody's, or longer than is remembered."""
+    names = ["rover", "rover", "mower", "OpenAI Agent", "rover", "", "x" * MARK_MAX, "rover"]
+    message = ExportTraceServiceRequest()
+    for number, name in enumerate(names, start=1):
+        span = message.resource_spans.add().scope_spans.add().spans.add()
+        span.trace_id, span.span_id = bytes([number]) * 16, bytes([number]) * 8
+        span.attributes.add(key="gen_ai.agent.name").value.string_value = name
+
+    plans = Plans(SESSION_KEYS, ())
+    spans = otlp_proto.decode(message.SerializeToString()).spans
+    found = [agent_of(span, plans.of(span)) for span in spans]
+    assert found == [name if name != "OpenAI Agent" else "" for name in names]
 
 
 def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:

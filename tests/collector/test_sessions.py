@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from collector.dialects.choose import SESSION_KEYS
-from collector.traces import Traces
+from collector.traces import Told, Trace, Traces
+from monitor.records import SessionKey
 from monitor.spec.read import load_specs
 
 CONVERSATION = "gen_ai.conversation.id"
@@ -354,6 +355,18 @@ def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
     for name in (b"3", b"4", b"5"):
         traces.of("", name)
     assert traces.of("", b"1") is not first
+
+
+def test_calls_move_from_a_traces_own_session_once_it_was_asked_for() -> None:
+    """Where nobody has heard of it, nothing can be filed under it."""
+    told = Told(0, 1, b"span", SessionKey("tenant", "s1"), "session.id")
+    fresh, asked = Trace("tenant", b"\1\2"), Trace("tenant", b"\1\2")
+    own = SessionKey("tenant", "0102")
+
+    assert asked.key == own
+    assert (fresh.belong(told), asked.belong(told)) == (None, own)
+    assert (fresh.key, asked.key) == (told.key, told.key)
+    assert fresh.session_from == "session.id"
 
 
 def test_a_long_trace_forgets_its_older_half(wire: Any, bench: Any) -> None:
