@@ -38,9 +38,10 @@ def missing() -> str:
     return "" if (headers / "Python.h").exists() else "Python's headers are not installed"
 
 
-def native_reader() -> Reader:
-    """A reader of request bodies, for `scan.decode`."""
-    return scan.reader(_module().Reader)
+def native_reader(**changes: Any) -> Reader:
+    """A reader of request bodies, for `scan.decode`; `changes` to what it asks."""
+    made = _module().Reader
+    return scan.reader(lambda **asked: made(**{**asked, **changes}))  # type: ignore[arg-type]
 
 
 def native_text(pair: bytes) -> str | None:

@@ -264,6 +264,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *asked[ASKED];
     Py_ssize_t name_max;
+    Py_ssize_t attributes_max;
     Known shapes[SHAPES];
 } Reader;
 
@@ -362,8 +363,8 @@ typedef struct {
 static bool read_attribute(Reading *reading, Piece *span)
 {
     Piece pair, key;
-    return block(span, &pair) && key_of(pair, &key) && note(&reading->attributes, pair)
-        && note(&reading->keys, key);
+    return reading->keys.count < reading->reader->attributes_max && block(span, &pair)
+        && key_of(pair, &key) && note(&reading->attributes, pair) && note(&reading->keys, key);
 }
 
 static bool read_event(Reading *reading, Piece *span)
@@ -591,12 +592,13 @@ static PyObject *reader_call(Reader *self, PyObject *args, PyObject *kwargs)
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {
-        "shape", "resource", "scope", "sampled", "span", "unusual", "name_max", NULL};
+        "shape", "resource", "scope", "sampled", "span", "unusual", "name_max",
+        "attributes_max", NULL};
     PyObject *asked[ASKED];
-    Py_ssize_t name_max;
+    Py_ssize_t name_max, attributes_max;
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "OOOOOOn", names, &asked[SHAPE], &asked[RESOURCE], &asked[SCOPE], &asked[SAMPLED], &asked[SPAN], &asked[UNUSUAL],
-            &name_max))
+            args, kwargs, "OOOOOOnn", names, &asked[SHAPE], &asked[RESOURCE], &asked[SCOPE],
+            &asked[SAMPLED], &asked[SPAN], &asked[UNUSUAL], &name_max, &attributes_max))
         return NULL;
     Reader *self = (Reader *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -604,6 +606,7 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     for (int each = 0; each < ASKED; each++)
         self->asked[each] = Py_NewRef(asked[each]);
     self->name_max = name_max;
+    self->attributes_max = attributes_max;
     return (PyObject *)self;
 }
 

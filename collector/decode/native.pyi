@@ -16,6 +16,7 @@ class Reader:
         span: Callable[..., Span],
         unusual: type[Exception],
         name_max: int,
+        attributes_max: int,
     ) -> None: ...
     def __call__(self, body: bytes, codec: ProtoCodec, /) -> list[Span]:
         """The spans; raises `unusual` where the protobuf runtime has to read the body."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from collector.decode.memo import Memo
 from collector.decode.recurring import ProtoCodec, resource_of, scope_name, shared_shape
 from collector.decode.span import (
+    ATTRIBUTES_MAX,
     NAME_MAX,
     Batch,
     Malformed,
@@ -44,6 +45,7 @@ def reader(made: type[Reader]) -> Reader:
         span=_span,
         unusual=_Unusual,
         name_max=NAME_MAX,
+        attributes_max=ATTRIBUTES_MAX,
     )
 
 

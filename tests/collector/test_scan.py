@@ -100,6 +100,22 @@ def test_all_else_is_left_to_the_runtime(fault: str, span: bytes) -> None:
     assert read(body(span)) is None, fault
 
 
+def test_attributes_are_counted_before_their_keys_are_read() -> None:
+    """As many as a span may have are read; of more not one key is looked at."""
+    asked = list[bytes]()
+
+    def shape(raw: bytes) -> None:
+        asked.append(raw)
+
+    counting = native_reader(shape=shape)
+    assert read(body(IDS + field(9, field(1, b"")) * ATTRIBUTES_MAX)) is not None
+    assert scan.decode(body(IDS + field(9, PAIR) * 2), CODEC, counting) is None
+    assert len(asked) == 1
+    more = body(IDS + field(9, PAIR) * (ATTRIBUTES_MAX + 1))
+    assert scan.decode(more, CODEC, counting) is None
+    assert len(asked) == 1
+
+
 def test_a_message_cut_off_anywhere_is_left_to_the_runtime() -> None:
     """Or means the same, where the cut falls between two fields."""
     raw = generate(2, 1).requests[0]
