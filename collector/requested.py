@@ -25,7 +25,7 @@ __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Open", "Requests"]
 Mode = Literal["auto", "always", "never"]
 
 AGENTS_MAX: Final = 1_000
-"""Askers remembered; the least recent is forgotten, and learnt anew."""
+"""Askers remembered; the first is forgotten, and learnt anew."""
 
 HELD_MAX: Final = 64
 """Requests of one asker held until it is known whether its tools are silent."""

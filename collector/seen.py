@@ -11,7 +11,7 @@ from monitor.records import ToolCall
 __all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
 
 AGENTS_MAX: Final = 1_000
-"""Services remembered; the least recently seen one is forgotten."""
+"""Services remembered; the one that was seen first is forgotten."""
 
 NAMES_MAX: Final = 256
 """Tools, dialects and agents remembered for one service."""

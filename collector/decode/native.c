@@ -205,7 +205,7 @@ static PyTypeObject ValuesType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_SEQUENCE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
 };
 
-/* Parts that are noted one by one. */
+/* Parts that are noted one by one; false where there is no room, and no exception set. */
 typedef struct {
     Py_ssize_t count;
     Py_ssize_t room;

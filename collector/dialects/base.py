@@ -12,7 +12,11 @@ from typing import Final
 
 from collector.dialects.arguments import Unwrap, mapping
 
-__all__ = ["NOT_A_TOOL", "Dialect", "Source"]
+__all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Source"]
+
+NAME_MAX: Final = 1_024
+"""Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
+is the agent's, so it is hostile."""
 
 NOT_A_TOOL: Final = frozenset(
     {

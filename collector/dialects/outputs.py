@@ -15,7 +15,7 @@ import msgspec
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
-from collector.dialects.base import NOT_A_TOOL
+from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
 __all__ = ["Outputs", "Requested", "outputs_of", "requested"]
 
@@ -171,11 +171,11 @@ def _items(value: Any) -> list[Requested | None]:
 
 def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:
     """One request. Flattened attributes leave empty arguments out, so `absent` says what none is."""
-    if not isinstance(name, str) or not name or name in NOT_A_TOOL:
+    if not isinstance(name, str) or not name or len(name) > NAME_MAX or name in NOT_A_TOOL:
         return None
     found = absent if arguments is None else mapping(arguments)
     return Requested(
         name,
         found if isinstance(found, dict) else None,
-        call_id if isinstance(call_id, str) else "",
+        call_id[:NAME_MAX] if isinstance(call_id, str) else "",
     )

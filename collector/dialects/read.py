@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
+from collector.dialects.base import NAME_MAX
 from collector.dialects.choose import MARK_MAX, AgentAt, Fields, Plan, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.wrappers import Wrapped, listed_calls
@@ -27,10 +28,6 @@ __all__ = [
 ]
 
 STATUS_ERROR: Final = 2
-
-NAME_MAX: Final = 1_024
-"""Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
-is the agent's, so it is hostile."""
 
 RESULT_MAX: Final = 256 * 1024
 """Longer results are not searched for `is_error`."""
@@ -117,7 +114,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         call_id = value[:NAME_MAX] if type(value) is str else ""
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
-        call_id = call_id or arguments.call_id
+        call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
     dialect = fields.dialect
     error = span.status == STATUS_ERROR or _has_text(span, plan.error)

@@ -6,6 +6,7 @@ import json
 from itertools import permutations
 from typing import Any
 
+from collector.dialects.base import NAME_MAX
 from collector.one_call import Call, Piece, Seen
 from collector.requested import OPEN_MAX, OPEN_NS
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -345,6 +346,20 @@ def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> No
     }
     (step,) = bench(requested="always").send(wire.span("openai.chat", attributes)).steps()
     assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
+
+
+def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
+    """As those of calls are: ids are cut, and a tool with a longer name is none."""
+    sent = [("i" * 9_000, "move"), ("c2", "m" * 9_000)]
+    steps = bench(requested="always").send(_llm(wire, 1, sent, [])).steps()
+    assert [(step["tool"], step["call_id"]) for step in steps] == [("move", "i" * NAME_MAX)]
+
+    given = {"input_str": "{}", "inputs": MOVE, "kwargs": {"tool_call_id": "i" * 9_000}}
+    entity = {"traceloop.span.kind": "tool", "traceloop.entity.name": "move"}
+    entity["traceloop.entity.input"] = json.dumps(given)
+    scope = "opentelemetry.instrumentation.langchain"
+    (step,) = bench().send(wire.span("move.tool", entity, scope=scope)).steps()
+    assert step["call_id"] == "i" * NAME_MAX
 
 
 def test_half_a_surrogate_pair_is_read_like_any_text(wire: Any, bench: Any) -> None:

@@ -56,7 +56,7 @@ def starts(log: Log) -> list[tuple[int, int]]:
 
 
 def test_a_row_is_what_was_put_in() -> None:
-    """Packing into integers loses nothing."""
+    """Packing into bytes loses nothing."""
     log = Log()
     made = call(5, 10, 20, error=True, evidence=Evidence.REQUESTED, parent_span_id=span(9))
     place = add(log, made, token=0xFFFF)
