@@ -19,7 +19,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 
 COMPILED = {
     "collector": "joining one_call pipeline requested seen sessions stats traces",
-    "collector/decode": "anyvalue memo otlp_proto recurring scan sizes span",
+    "collector/decode": "anyvalue memo otlp_proto recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
     "collector/receivers": "connection crowd door export gate greeting grpc hpack http http2 listener"
     " web words",
@@ -58,7 +58,8 @@ class Native(BuildHookInterface[Any]):
         """Compiles, if it is asked for; an editable install is always plain."""
         if not os.environ.get(SWITCH) or version == "editable":
             return
-        place = Path(tempfile.mkdtemp())
+        self._place = tempfile.TemporaryDirectory()  # until the wheel is written
+        place = Path(self._place.name)
         _compile(Path(self.root), place)
         found = {str(each): str(each.relative_to(place)) for each in place.rglob("*.so")}
         build_data["force_include"].update(found)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from collector.receivers.address import Address, parse_address
+from collector.receivers.greeting import PREFACE
 
 __all__ = ["Finding", "Sender", "examine", "run", "sender"]
 
@@ -300,7 +301,7 @@ def _speaks_tls(address: Address) -> bool:
 
 _OTHER: Final = "{} is spoken there: is it the port of the other transport?"
 _HTTP1: Final = b"POST /v1/traces HTTP/1.1\r\nHost: doctor\r\nContent-Length: 0\r\n\r\n"
-_HTTP2: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+_HTTP2: Final = PREFACE + b"\0\0\0\4\0\0\0\0\0"
 """The preface, and empty settings."""
 _REACH: Final = "is the service running, on this address, and does no firewall stand between?"
 _OBSERVER: Final = "spans are sent to the OTLP listeners: receiver.grpc and receiver.http"

@@ -16,15 +16,12 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
-from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.records import Evidence, SessionKey, ToolCall, built
 
 __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 
 class Seen:
@@ -331,7 +328,7 @@ class Call:
         if self.wrapped is not None:
             arguments = self.wrapped.arguments if arguments is None else arguments
             call_id = call_id or self.wrapped.call_id
-        call: ToolCall = _new(
+        call: ToolCall = built(
             ToolCall,
             (
                 session,

@@ -25,9 +25,9 @@ from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
-from collector.traces import FROM_TRACE, Told, Trace, Traces, Tree
+from collector.traces import Told, Trace, Traces, Tree
 from monitor.engine import Monitor
-from monitor.records import Evidence, SessionKey, ToolCall, Verdict
+from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall, Verdict
 
 __all__ = ["COVERAGE", "Pipeline"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
 from collector.traces import Told, Trace, Tree
-from monitor.records import SessionKey
+from monitor.records import SessionKey, built
 
 if TYPE_CHECKING:
     from collector.one_call import Call
@@ -37,9 +37,6 @@ ID_MAX: Final = 1_024
 
 RESOURCE_RUNG: Final = 1_000_000
 """Below every rung of the ladder: an id of the whole process says least."""
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 _RESOURCES_MAX: Final = 4_096
 
@@ -235,7 +232,7 @@ def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
 def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
     """The session that a value names; None where it names none."""
     found = id_of(span.codec.value(raw))
-    return _new(SessionKey, (owner.namespace, found)) if found else None
+    return built(SessionKey, (owner.namespace, found)) if found else None
 
 
 def id_of(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from monitor.records import SessionKey
+from monitor.records import FROM_TRACE, Named, SessionKey, built
 
 if TYPE_CHECKING:
     from collector.dialects.wrappers import Wrapped
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collector.requested import Open
     from collector.sessions import Asker
 
-__all__ = ["DEPTH_MAX", "FROM_TRACE", "TRACES_MAX", "Named", "Told", "Trace", "Traces", "Tree"]
+__all__ = ["DEPTH_MAX", "TRACES_MAX", "Told", "Trace", "Traces", "Tree"]
 
 TRACES_MAX: Final = 200_000
 """Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
@@ -41,15 +41,6 @@ WAITING_MAX: Final = 1_024
 
 RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
-
-FROM_TRACE: Final = "trace"
-
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
-
-Named = tuple[int, bytes, str]
-"""Start and id of a span, and the agent's name that it gives: the earliest counts."""
 
 
 @mypyc_attr(acyclic=True)
@@ -297,7 +288,7 @@ class Trace:
     def key(self) -> SessionKey:
         """The session it is of: one of its own, made when first asked for, while none is told."""
         if self._key is None:
-            self._key = _new(SessionKey, (self.namespace, self.trace_id.hex()))
+            self._key = built(SessionKey, (self.namespace, self.trace_id.hex()))
         return self._key
 
     def belong(self, told: Told) -> SessionKey | None:

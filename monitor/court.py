@@ -8,7 +8,7 @@ from typing import Any, Final
 from monitor.binder import Binder
 from monitor.ledger import Ledger
 from monitor.limits import SECOND, Limits
-from monitor.records import ToolCall, Verdict
+from monitor.records import ToolCall, Verdict, built
 from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
@@ -17,9 +17,6 @@ from monitor.session.session import Binds, Session
 from monitor.spec.spec import Spec
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 HELD_MAX: Final = 256
 """Calls of a session that another spec may match, kept with their arguments for a late binding."""
@@ -210,7 +207,7 @@ class Court:
         else:
             after, place = judgement.head.position, len(judgement.log) - 1
             fields = (place, None, code, code >= HARMFUL, False, before, after)
-            changes = (_new(Change, fields),)
+            changes = (built(Change, fields),)
             self._ledger.count(judgement, changes)
         if judge.watch is not None:
             inserted = changes[0].place if code is None else None
@@ -279,7 +276,7 @@ class Court:
             self._ledger.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
         if shown is not None or found is not None:
-            texts: Texts = _new(Texts, (call.call_id, shown, found))
+            texts: Texts = built(Texts, (call.call_id, shown, found))
             judgement.log.keep(call.span_id, texts)
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:

@@ -11,7 +11,7 @@ from monitor.binder import Binder
 from monitor.court import Court
 from monitor.ledger import Ledger
 from monitor.limits import Limits
-from monitor.records import Raised, SessionKey, ToolCall, Verdict
+from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names
 from monitor.session.report import judgement_object
@@ -31,9 +31,6 @@ QUIET_MAX: Final = 10_000
 
 EVICTED_MAX: Final = 100_000
 """Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
-
-Named = tuple[int, bytes, str]
-"""A span that names an agent: (start in Unix nanoseconds, span id, name)."""
 
 
 class _Heard:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from monitor.alarms import Alarms
-from monitor.records import Kind, Verdict
+from monitor.records import Kind, Verdict, built
 from monitor.repeats import LIVE_MAX, SAMPLED_MAX
 from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
@@ -29,10 +29,6 @@ from monitor.totals import (
 )
 
 __all__ = ["Ledger"]
-
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
@@ -195,7 +191,7 @@ class Ledger:
             new = CLEAN_SHARE
             if tally.harmful_steps:
                 harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
-                new = _new(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
+                new = built(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
         else:
             new = share
         self._stand_behind(judgement, run.tally.calls if new.sessions else 0)
@@ -386,7 +382,7 @@ class Ledger:
             span_id,
             judge.constraint(change.before, token) if harmful else None,
         )
-        verdict: Verdict = _new(Verdict, fields)
+        verdict: Verdict = built(Verdict, fields)
         return verdict
 
 

@@ -15,18 +15,30 @@ from typing import Any, Final, Literal, NamedTuple
 __all__ = [
     "ALARMING",
     "CALL_KINDS",
+    "FROM_TRACE",
     "PROFILES",
     "SESSION_KINDS",
     "Conventions",
     "Evidence",
     "Kind",
+    "Named",
     "Obstacle",
     "Raised",
     "Reason",
     "SessionKey",
     "ToolCall",
     "Verdict",
+    "built",
 ]
+
+FROM_TRACE: Final = "trace"
+"""Where a session's id comes from while no attribute has told it."""
+
+Named = tuple[int, bytes, str]
+"""A span that names an agent: (start in Unix nanoseconds, span id, name). The earliest counts."""
+
+built: Final[Any] = tuple.__new__
+"""`built(Verdict, fields)` makes a NamedTuple of all its fields, at half the cost of its constructor."""
 
 
 class Kind(StrEnum):

@@ -2,9 +2,10 @@
 
 A heap whose entries go stale when what they stand for changes; stale ones are dropped when they
 are met. What has changed is only noted, and gets its place when somebody asks, or when many have
-changed: a session that does harm changes with each of its calls. It is bounded: beyond `ROOM` entries that still hold, the least bad are forgotten until
-they change again, which for a session is its next call. So the worst is exact as long as no more
-than `ROOM` sessions of one pair do harm at the same time, and nearly so beyond.
+changed: a session that does harm changes with each of its calls. It is bounded: beyond `ROOM`
+entries that still hold, the least bad are forgotten until they change again, which for a session is
+its next call. So the worst is exact as long as no more than `ROOM` sessions of one pair do harm at
+the same time, and nearly so beyond.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from collector.decode.json_fields import (
 )
 from collector.decode.json_values import attributes, pairs
 from collector.decode.memo import Memo
+from collector.decode.shapes import Shapes
 from collector.decode.sizes import VALUE_BYTES_MIN, Sizes, kept, weight
 from collector.decode.span import (
     NAME_MAX,
@@ -42,7 +43,6 @@ from collector.decode.span import (
     SpanEvent,
     id_fault,
     is_sampled,
-    key_fault,
     name_fault,
 )
 
@@ -96,7 +96,7 @@ class JsonCodec:
 
 
 _CODEC: Final = JsonCodec()
-_SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
+_SHAPES: Final = Shapes()
 _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 
 
@@ -218,7 +218,7 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
         scope=scope,
         dropped=integer(item, UINT32, "droppedAttributesCount", "dropped_attributes_count"),
         flags=integer(item, UINT32, "flags"),
-        shape=_shared(keys),
+        shape=_SHAPES.of(keys),
         values=values,
         codec=codec,
         events=_events(item),
@@ -278,19 +278,3 @@ def _scope(item: Mapping[str, Any]) -> str:
         return text(item, "name")
     except Fault as fault:
         raise fault.within("scope") from None
-
-
-def _shared(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the one object for equal keys, so that comparing shapes is comparing pointers.
-
-    Raises:
-        OverBound: there are too many, or one is too long.
-    """
-    name = "\0".join(keys).encode("utf-8")
-    known = _SHAPES.entries.get(name)
-    if known == keys:
-        return known
-    fault = key_fault(keys)
-    if fault:
-        raise OverBound(fault)
-    return _SHAPES.put(name, keys)

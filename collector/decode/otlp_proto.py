@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from collector.decode import scan
 from collector.decode.memo import Memo
-from collector.decode.recurring import ProtoCodec, resource_of, scope_name, shared_shape
+from collector.decode.recurring import SHAPES, ProtoCodec, resource_of, scope_name
 from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
     ATTRIBUTES_MAX,
@@ -40,7 +40,6 @@ from collector.decode.span import (
     Span,
     id_fault,
     is_sampled,
-    key_fault,
     name_fault,
 )
 
@@ -220,15 +219,12 @@ def _learn(cut: bytes) -> _Form:
     message = _parse_form_span(cut)
     few = message.attributes[: ATTRIBUTES_MAX + 1]
     keys = tuple(str(pair.key, "utf-8", "replace") for pair in few)
-    fault = key_fault(keys)
-    if fault:
-        raise OverBound(fault)
     form = _Form(
         kind=message.kind,
         status=message.status.code,
         dropped=message.dropped,
         flags=message.flags,
-        shape=shared_shape(keys),
+        shape=SHAPES.of(keys),
         has_events=bool(message.events),
     )
     return _FORMS.put(cut, form)

@@ -13,13 +13,14 @@ from google.protobuf.message import DecodeError
 from collector.decode.anyvalue import attributes_of, text_of, value_of
 from collector.decode.memo import Memo
 from collector.decode.messages import Event, InstrumentationScope, ResourceMessage
+from collector.decode.shapes import Shapes
 from collector.decode.sizes import Sizes, kept
 from collector.decode.span import Malformed, Resource, SpanEvent
 
-__all__ = ["ProtoCodec", "resource_of", "scope_name", "shared_shape"]
+__all__ = ["SHAPES", "ProtoCodec", "resource_of", "scope_name"]
 
 _NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
-_SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
+SHAPES: Final = Shapes()
 _RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 _SCOPES: Final[Memo[str]] = Memo()
 
@@ -66,13 +67,6 @@ def _event(blob: bytes) -> SpanEvent | None:
     except DecodeError:
         return None
     return event.name, attributes_of(event.attributes), event.time_unix_nano
-
-
-def shared_shape(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the one object for equal keys, so that comparing shapes is comparing pointers."""
-    name = "\0".join(keys).encode("utf-8")
-    known = _SHAPES.entries.get(name)
-    return known if known == keys else _SHAPES.put(name, keys)
 
 
 def resource_of(blob: bytes, sizes: Sizes) -> Resource:

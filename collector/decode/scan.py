@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from collector.decode.memo import Memo
-from collector.decode.recurring import ProtoCodec, resource_of, scope_name, shared_shape
+from collector.decode.recurring import SHAPES, ProtoCodec, resource_of, scope_name
 from collector.decode.span import (
     ATTRIBUTES_MAX,
     NAME_MAX,
     Batch,
     Malformed,
+    OverBound,
     Rejects,
     Resource,
     Span,
     is_sampled,
-    key_fault,
 )
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ def _shape(raw: bytes) -> tuple[str, ...] | None:
     known = _SHAPES.entries.get(raw)
     if known is not None:
         return known
-    keys = tuple(_keys(raw))
-    return None if key_fault(keys) else _SHAPES.put(raw, shared_shape(keys))
+    try:
+        return _SHAPES.put(raw, SHAPES.of(tuple(_keys(raw))))
+    except OverBound:
+        return None
 
 
 def _keys(raw: bytes) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from collector.decode.slim import varint
 from collector.decode.span import ATTRIBUTES_MAX, Malformed
 
 __all__ = ["LARGE_BYTES", "SLICE_BYTES", "json_slices", "proto_slices"]
@@ -221,12 +222,7 @@ def _field(tag: int, content: bytes) -> list[_Part]:
 
 def _prefix(tag: int, size: int) -> bytes:
     """What stands before so many bytes of content."""
-    found = bytearray((tag,))
-    while size >= 0x80:
-        found.append(size & 0x7F | 0x80)
-        size >>= 7
-    found.append(size)
-    return bytes(found)
+    return bytes((tag,)) + varint(size)
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -26,6 +26,7 @@ __all__ = [
     "Messages",
     "build",
     "file_descriptor",
+    "varint",
 ]
 
 # FieldDescriptorProto.Type and Label, of descriptor.proto.
@@ -118,14 +119,15 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _bytes(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
+    return varint(number << 3) + varint(value)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first, as the wire format has it."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

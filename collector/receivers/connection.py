@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import httptools
 
-from collector.receivers.crowd import Crowd, Member
+from collector.receivers.crowd import LINGER_SECONDS, NEVER, Crowd, Member
 from collector.receivers.greeting import protocol_of
 from collector.receivers.words import last_words
 
@@ -25,10 +25,6 @@ IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
 """Of one request. Generous: one read of the socket may bring that much at once."""
-LINGER_SECONDS: Final = 2.0
-"""A refused client that goes on sending is read and not listened to for so long: closed at once, its
-kernel would throw the answer away (RFC 9112 9.6)."""
-NEVER: Final = float("inf")
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")

@@ -14,13 +14,16 @@ from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
 from collector.receivers.greeting import Here, sentence
 from collector.stats import Stats
 
-__all__ = ["Bounds", "Crowd", "Member"]
+__all__ = ["LINGER_SECONDS", "NEVER", "Bounds", "Crowd", "Member"]
 
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
 LONGEST: Final = 256
 """Of a crowd that is full, so many are closed before it is looked over once more."""
 NEVER: Final = float("inf")
+LINGER_SECONDS: Final = 2.0
+"""A refused client that goes on sending is read and not listened to for so long: closed at once, its
+kernel would throw the answer away (RFC 9112 9.6)."""
 
 
 @dataclass(frozen=True, slots=True)

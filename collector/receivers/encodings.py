@@ -7,13 +7,16 @@ from typing import Any, Final
 
 from collector.receivers.status import Outcome, Refusal
 
-__all__ = ["ACCEPTED", "inflate"]
+__all__ = ["ACCEPTED", "INLINE_BYTES_MAX", "inflate"]
 
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """RFC 9110 8.4.1: deflate is the zlib format; x-gzip is equivalent to gzip."""
 _CODINGS: Final = {*_WINDOW_BITS, "zstd"}
 ACCEPTED: Final = "gzip, deflate, zstd, identity"
 """For Accept-Encoding in an answer (RFC 9110 12.5.3)."""
+INLINE_BYTES_MAX: Final = 8 << 10
+"""Compressed bodies up to this are inflated at once: a thread would take longer. Larger ones would
+hold up everyone else, a bomb for a tenth of a second."""
 PIECE_BYTES: Final = 64 << 10
 MEMBERS_MAX: Final = 4096
 """Members of one gzip body. Real ones have one; each costs a copy of the piece it ends in."""

@@ -18,7 +18,7 @@ from collector.decode.slices import LARGE_BYTES
 from collector.decode.slim import INT32, STRING, build
 from collector.receivers.crowd import Bounds, Crowd
 from collector.receivers.door import Door, Ticket
-from collector.receivers.encodings import inflate
+from collector.receivers.encodings import INLINE_BYTES_MAX, inflate
 from collector.receivers.export import Export, Signal, proto_answer
 from collector.receivers.hpack import Header, literal
 from collector.receivers.http2 import Http2, Keeping, Stream, Whole
@@ -42,8 +42,6 @@ TRANSPORT: Final = "grpc"
 CANCELLED: Final = "CANCELLED"
 PREFIX_BYTES: Final = 5
 """Of a message: whether it is compressed, and its length."""
-INLINE_BYTES_MAX: Final = 8 << 10
-"""Compressed messages up to this are inflated at once: a thread would take longer."""
 CODINGS: Final = frozenset((b"", b"identity", b"gzip", b"deflate", b"zstd"))
 
 _HEALTH: Final = build(

@@ -24,7 +24,7 @@ from collector.decode.slices import LARGE_BYTES
 from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
-from collector.receivers.encodings import ACCEPTED, inflate
+from collector.receivers.encodings import ACCEPTED, INLINE_BYTES_MAX, inflate
 from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
 from collector.receivers.status import Outcome, Refusal, status_bytes
 from collector.receivers.words import head_of
@@ -50,9 +50,6 @@ PREFLIGHT: Final = (
     (b"access-control-allow-headers", b"authorization, content-encoding, content-type"),
     (b"access-control-max-age", b"7200"),
 )
-INLINE_BYTES_MAX: Final = 8 << 10
-"""Compressed bodies up to this are inflated at once: a thread would take longer. Larger ones would
-hold up everyone else, a bomb for a tenth of a second."""
 SMALL_BYTES: Final = 4 << 10
 """Pieces of a body up to this are joined as they come: an object for each would cost more than it."""
 DRAIN_FACTOR: Final = 4

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-from collector.receivers.crowd import Crowd, Member
+from collector.receivers.crowd import LINGER_SECONDS, NEVER, Crowd, Member
 from collector.receivers.greeting import PREFACE, is_short, protocol_of
 from collector.receivers.hpack import Decoder, Header, HpackError
 from collector.receivers.words import last_words
@@ -52,11 +52,8 @@ IDLE_FRAMES_MAX: Final = 10_000
 """That ask for nothing, since a call was answered."""
 UNREAD_SECONDS_MAX: Final = 60.0
 """For an answer that finds no room in the client's window; then the connection is closed."""
-LINGER_SECONDS: Final = 2.0
-"""A client that speaks something else is heard out for so long, so that our answer reaches it."""
 RESETS_MAX: Final = 500
 """Calls that were given up, since one was answered."""
-NEVER: Final = float("inf")
 NO_HTTP1: Final = last_words(
     400,
     3,

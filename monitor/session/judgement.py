@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position
-from monitor.records import ToolCall
+from monitor.records import ToolCall, built
 from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
@@ -64,10 +64,6 @@ _RAISED: Final = 0x40
 _FINAL: Final = 0x80
 
 
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
-
-
 class Change(NamedTuple):
     """A call whose verdict was given (`old` is None) or revised. Codes as in `judge.CODES`."""
 
@@ -103,7 +99,7 @@ class _Stretch(NamedTuple):
 def _singles(start: int, end: int) -> list[_Stretch]:
     """Steps that overlap no sibling, in stretches no longer than from stop to stop."""
     return [
-        _new(_Stretch, (first, min(first + STOP_EVERY, end), False))
+        built(_Stretch, (first, min(first + STOP_EVERY, end), False))
         for first in range(start, end, STOP_EVERY)
     ]
 
@@ -111,7 +107,7 @@ def _singles(start: int, end: int) -> list[_Stretch]:
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
     before = run.position
     code = run.step(judge, token)
-    steps.append(_new(Step, (place, code, before, run.position)))
+    steps.append(built(Step, (place, code, before, run.position)))
 
 
 class Checkpoint:
@@ -465,7 +461,7 @@ class Judgement:
             before = run.position
             code = run.step(judge, token)
             if not news or code != mark & _CODE:
-                steps.append(_new(Step, (place, code, before, run.position)))
+                steps.append(built(Step, (place, code, before, run.position)))
             if at < blind:
                 run.position = judge.anywhere
 
@@ -505,7 +501,7 @@ class Judgement:
             log.set_mark(place, mark & ~_CODE | code | (_RAISED if raised else 0))
             old = None if mark & _CODE == _UNJUDGED else mark & _CODE
             final = bool(mark & _FINAL)
-            change: Change = _new(Change, (place, old, code, raised, final, before, after))
+            change: Change = built(Change, (place, old, code, raised, final, before, after))
             changes.append(change)
         changes.sort(key=lambda change: (change.old is not None, change.place))
         return changes
@@ -559,7 +555,7 @@ class Judgement:
 
     def exemplar(self, place: int) -> Exemplar:
         """A step of the log as what stands for a count."""
-        exemplar: Exemplar = _new(Exemplar, self.log.origin(place))
+        exemplar: Exemplar = built(Exemplar, self.log.origin(place))
         return exemplar
 
     def is_final(self, index: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.records import Evidence, ToolCall
+from monitor.records import Evidence, ToolCall, built
 
 __all__ = ["Log", "Names", "Placed", "Row", "Texts"]
 
@@ -86,10 +86,6 @@ class Names:
 
     def text(self, number: int) -> str:
         return self._texts[number]
-
-
-_new: Final[Any] = tuple.__new__
-"""NamedTuple's own constructor costs twice as much."""
 
 
 def _names(contexts: bytes, span_id: bytes) -> bool:
@@ -522,7 +518,7 @@ class Log:
             _EVIDENCE[meta >> _EVIDENCE_SHIFT & 3],
             self._texts_of(span),
         )
-        row: Row = _new(Row, fields)
+        row: Row = built(Row, fields)
         return row
 
     def span(self) -> tuple[int, int]:

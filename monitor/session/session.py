@@ -6,18 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, Protocol
 
-from monitor.records import SessionKey, ToolCall
+from monitor.records import FROM_TRACE, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 
-__all__ = ["ATTRIBUTES_MAX", "FROM_TRACE", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
+__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
 
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
 UNKNOWN_AGENT: Final = "unknown"
-
-FROM_TRACE: Final = "trace"
-"""Where the id comes from while no attribute has told it."""
 
 ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""

@@ -6,6 +6,7 @@ import pytest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.decode.anyvalue import value_of
+from tests.conformance.bodies import varint
 
 
 def blob(**value: Any) -> bytes:
@@ -72,15 +73,6 @@ def test_deep_nesting_is_unreadable_and_harmless() -> None:
     """A value nested beyond protobuf's limit is None, not a crash."""
     inner = b""
     for _ in range(2_000):
-        array = b"\x0a" + _varint(len(inner)) + inner
-        inner = b"\x2a" + _varint(len(array)) + array
-    assert value_of(b"\x0a\x01k\x12" + _varint(len(inner)) + inner) is None
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+        array = b"\x0a" + varint(len(inner)) + inner
+        inner = b"\x2a" + varint(len(array)) + array
+    assert value_of(b"\x0a\x01k\x12" + varint(len(inner)) + inner) is None

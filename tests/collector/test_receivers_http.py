@@ -34,6 +34,7 @@ from collector.receivers.http import HttpApp
 from collector.receivers.listener import Listener
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
+from tests.conformance.bodies import varint
 
 LIMIT = 100_000
 PROTO, JSON = "application/x-protobuf", "application/json"
@@ -298,21 +299,12 @@ def test_too_large_is_413(server: Server, client: http.client.HTTPConnection) ->
     assert server.spans == []
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def test_the_limit_itself_is_allowed(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
     """A body of exactly the limit, plain and compressed."""
     pad = LIMIT - len(BODY) - 5
-    body = BODY + b"\x9a\x06" + _varint(pad) + b"x" * pad
+    body = BODY + b"\x9a\x06" + varint(pad) + b"x" * pad
     assert len(body) == LIMIT
     assert post(client, body).code == 200
     assert post(client, gzip.compress(body), Content_Encoding="gzip").code == 200

@@ -8,7 +8,16 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-__all__ = ["BODIES", "PROTO_BODY", "deep", "json_body", "padded", "proto_body", "raw_field"]
+__all__ = [
+    "BODIES",
+    "PROTO_BODY",
+    "deep",
+    "json_body",
+    "padded",
+    "proto_body",
+    "raw_field",
+    "varint",
+]
 
 TRACE_ID, SPAN_ID = b"\x5b" * 16, b"\xee" * 8
 
@@ -69,7 +78,7 @@ def deep(levels: int) -> bytes:
 
 def raw_field(number: int, value: bytes) -> bytes:
     """A length-delimited protobuf field."""
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def padded(body: bytes, size: int) -> bytes:
@@ -77,7 +86,8 @@ def padded(body: bytes, size: int) -> bytes:
     return body + raw_field(1000, b"x" * size)
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """As the wire format has it."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
