@@ -179,6 +179,10 @@ class Span:
         """Decode the value at `index` of the shape."""
         return self.codec.value(self.values[index])
 
+    def recurring(self, index: int) -> Any:
+        """Decode a value that recurs, as a tool's name does: the same, remembered."""
+        return self.codec.name(self.values[index])
+
     def attributes(self) -> dict[str, Any]:
         """Decode all attributes; of duplicate keys the last wins."""
         return dict(
