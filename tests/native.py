@@ -24,7 +24,7 @@ from collector.decode import scan
 if TYPE_CHECKING:
     from collector.decode.native import Reader
 
-__all__ = ["missing", "native_reader", "native_text"]
+__all__ = ["missing", "native", "native_reader"]
 
 SOURCE = Path(__file__).parents[1] / "collector" / "decode" / "native.c"
 STRICT = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"]
@@ -40,18 +40,13 @@ def missing() -> str:
 
 def native_reader(**changes: Any) -> Reader:
     """A reader of request bodies, for `scan.decode`; `changes` to what it asks."""
-    made = _module().Reader
+    made = native().Reader
     return scan.reader(lambda **asked: made(**{**asked, **changes}))  # type: ignore[arg-type]
 
 
-def native_text(pair: bytes) -> str | None:
-    """`native.text`."""
-    found: str | None = _module().text(pair)
-    return found
-
-
 @functools.cache
-def _module() -> Any:
+def native() -> Any:
+    """The module `collector.decode.native`."""
     try:
         return import_module("collector.decode.native")
     except ImportError:

@@ -46,7 +46,7 @@ typedef struct {
 static inline size_t size_of(Piece piece) { return (size_t)(piece.end - piece.at); }
 
 /* A number of at most 35 bits; longer varints are negative numbers, or oddly written. */
-static inline bool varint(Piece *from, uint64_t *value)
+static bool long_varint(Piece *from, uint64_t *value)
 {
     uint64_t found = 0;
     for (int shift = 0; shift < VARINT_BITS_MAX; shift += 7) {
@@ -60,6 +60,15 @@ static inline bool varint(Piece *from, uint64_t *value)
         }
     }
     return false;
+}
+
+/* The same, mostly of one byte. */
+static inline bool varint(Piece *from, uint64_t *value)
+{
+    if (from->at == from->end || *from->at >= 0x80)
+        return long_varint(from, value);
+    *value = *from->at++;
+    return true;
 }
 
 /* A varint that is no negative int32. */
@@ -102,6 +111,50 @@ static inline bool moment(Piece *from, uint64_t *value)
     return fixed(from, 8, value) && *value <= INT64_MAX;
 }
 
+/* Eight bytes as they lie in memory. */
+static inline uint64_t word_at(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+static inline uint64_t mixed(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return hash << 29 | hash >> 35;
+}
+
+/* A hash of a piece, for tables in which falling together only costs time. */
+static inline uint64_t hash_of(uint64_t hash, Piece piece)
+{
+    enum { WORD = sizeof(uint64_t) };
+    if (size_of(piece) < WORD) {
+        uint64_t word = size_of(piece);
+        while (piece.at < piece.end)
+            word = word << 8 | *piece.at++;
+        return mixed(hash, word);
+    }
+    const uint8_t *last = piece.end - WORD;
+    for (; piece.at < last; piece.at += WORD)
+        hash = mixed(hash, word_at(piece.at));
+    return mixed(hash, word_at(last)); /* may overlap */
+}
+
+/* True where as many bytes as the piece has are those of the piece. */
+static inline bool same(const char *bytes, Piece piece)
+{
+    enum { WORD = sizeof(uint64_t) };
+    const uint8_t *known = (const uint8_t *)bytes;
+    size_t size = size_of(piece), at = 0;
+    if (size < WORD)
+        return !memcmp(known, piece.at, size);
+    for (; at + WORD < size; at += WORD)
+        if (word_at(known + at) != word_at(piece.at + at))
+            return false;
+    return word_at(known + size - WORD) == word_at(piece.end - WORD);
+}
+
 static bool is_event(Piece event)
 {
     while (event.at < event.end) {
@@ -131,16 +184,13 @@ static bool status_code(Piece status, long *code)
     return true;
 }
 
-/* The key, with its length, of a KeyValue that is its key, then its value, and nothing else. */
-static inline bool key_of(Piece pair, Piece *key)
+/* Where the key ends of a KeyValue that is its key, then its value, and nothing else. */
+static inline bool is_pair(Piece pair, const uint8_t **key_end)
 {
     Piece content;
-    if (pair.at == pair.end || *pair.at++ != TAG_KEY)
+    if (pair.at == pair.end || *pair.at++ != TAG_KEY || !block(&pair, &content))
         return false;
-    key->at = pair.at;
-    if (!block(&pair, &content))
-        return false;
-    key->end = pair.at;
+    *key_end = pair.at;
     if (pair.at == pair.end)
         return true;
     return *pair.at++ == TAG_VALUE && block(&pair, &content) && pair.at == pair.end;
@@ -205,36 +255,54 @@ static PyTypeObject ValuesType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_SEQUENCE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
 };
 
-/* Parts that are noted one by one; false where there is no room, and no exception set. */
+/* Parts that are noted one by one: of an attribute also where its key ends. */
+typedef struct {
+    Piece whole;
+    const uint8_t *key_end;
+} Part;
+
 typedef struct {
     Py_ssize_t count;
     Py_ssize_t room;
-    Piece *parts;
+    Part *parts;
 } Parts;
 
-static bool note(Parts *parts, Piece piece)
+static bool widen(Parts *parts)
 {
-    if (parts->count == parts->room) {
-        Py_ssize_t room = parts->room ? parts->room * 2 : 64;
-        Piece *more = PyMem_Realloc(parts->parts, (size_t)room * sizeof(Piece));
-        if (more == NULL)
-            return false;
-        parts->parts = more;
-        parts->room = room;
-    }
-    parts->parts[parts->count++] = piece;
+    Py_ssize_t room = parts->room ? parts->room * 2 : 128;
+    Part *more = PyMem_Realloc(parts->parts, (size_t)room * sizeof(Part));
+    if (more == NULL)
+        return false;
+    parts->parts = more;
+    parts->room = room;
     return true;
 }
 
+/* False where there is no room, and no exception set. */
+static inline bool note(Parts *parts, Piece whole, const uint8_t *key_end)
+{
+    if (parts->count == parts->room && !widen(parts))
+        return false;
+    Part *part = &parts->parts[parts->count++];
+    part->whole = whole;
+    part->key_end = key_end;
+    return true;
+}
+
+/* The key of a noted attribute, behind its length. */
+static inline Piece key_in(Part *part) { return (Piece){part->whole.at + 1, part->key_end}; }
+
 static PyObject *values_of(Parts *parts, PyObject *body)
 {
+    if (parts->count == 0)
+        return PyTuple_New(0);
     Values *values = PyObject_NewVar(Values, &ValuesType, parts->count);
     if (values == NULL)
         return NULL;
     const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(body);
     for (Py_ssize_t each = 0; each < parts->count; each++) {
-        values->parts[each].from = (uint32_t)(parts->parts[each].at - begin);
-        values->parts[each].to = (uint32_t)(parts->parts[each].end - begin);
+        values->parts[each].from = (uint32_t)(parts->parts[each].whole.at - begin);
+        values->parts[each].to = (uint32_t)(parts->parts[each].whole.end - begin);
     }
     values->body = Py_NewRef(body);
     return (PyObject *)values;
@@ -252,12 +320,17 @@ enum {
     ASKED
 };
 
-/* The shapes that were seen last, by their keys: a few dozen recur in every request. */
-enum { SHAPES = 512, SHAPE_BYTES_MAX = 4096 };
+/* What was seen last, each in the place that its hash gives: it pushes out what was there.
+
+   Of shapes a few dozen recur in every request, and so do the names of spans. An id comes again in
+   the other spans of its trace, and below it: one object for each is hashed once, and found by its
+   identity. */
+enum { SHAPES = 512, SHAPE_BYTES_MAX = 4096, NAMES = 512, NAME_BYTES_MAX = 64 };
+enum { TRACES = 512, SPANS = 4096 };
 
 typedef struct {
     PyObject *raw; /* NULL where there is none */
-    PyObject *shape;
+    PyObject *read;
 } Known;
 
 typedef struct {
@@ -266,6 +339,9 @@ typedef struct {
     Py_ssize_t name_max;
     Py_ssize_t attributes_max;
     Known shapes[SHAPES];
+    Known names[NAMES];
+    PyObject *traces[TRACES];
+    PyObject *spans[SPANS];
 } Reader;
 
 /* What is being read. */
@@ -277,7 +353,8 @@ typedef struct {
     PyObject *resource;
     PyObject *scope;
     Parts attributes;
-    Parts keys;
+    size_t keys_size; /* in all */
+    uint64_t keys_hash;
     Parts events;
 } Reading;
 
@@ -293,61 +370,76 @@ static PyObject *bytes_of(Piece piece)
     return PyBytes_FromStringAndSize((const char *)piece.at, piece.end - piece.at);
 }
 
+static inline bool is_of(Known *known, Piece raw)
+{
+    return known->raw != NULL && (size_t)PyBytes_GET_SIZE(known->raw) == size_of(raw)
+        && same(PyBytes_AS_STRING(known->raw), raw);
+}
+
+static void remember(Known *known, PyObject *raw, PyObject *read)
+{
+    Py_XSETREF(known->raw, Py_NewRef(raw));
+    Py_XSETREF(known->read, Py_NewRef(read));
+}
+
+/* An id: the same object, while it is remembered. */
+static PyObject *id_of(PyObject **known, size_t places, Piece id)
+{
+    if (size_of(id) == 0)
+        return PyBytes_FromStringAndSize(NULL, 0);
+    PyObject **place = &known[mixed(0, word_at(id.at)) % places];
+    if (*place == NULL || !same(PyBytes_AS_STRING(*place), id)) {
+        PyObject *made = bytes_of(id);
+        if (made == NULL)
+            return NULL;
+        Py_XSETREF(*place, made);
+    }
+    return Py_NewRef(*place);
+}
+
 /* The keys of the span, each behind its length. */
 static PyObject *raw_keys(Reading *reading)
 {
-    Py_ssize_t size = 0;
-    for (Py_ssize_t each = 0; each < reading->keys.count; each++)
-        size += (Py_ssize_t)size_of(reading->keys.parts[each]);
-    PyObject *raw = PyBytes_FromStringAndSize(NULL, size);
+    PyObject *raw = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reading->keys_size);
     if (raw == NULL)
         return NULL;
     char *to = PyBytes_AS_STRING(raw);
-    for (Py_ssize_t each = 0; each < reading->keys.count; each++) {
-        Piece key = reading->keys.parts[each];
+    for (Py_ssize_t each = 0; each < reading->attributes.count; each++) {
+        Piece key = key_in(&reading->attributes.parts[each]);
         memcpy(to, key.at, size_of(key));
         to += size_of(key);
     }
     return raw;
 }
 
-/* Where a shape is kept. Keys that fall together push each other out, and are asked for again. */
-static Known *place_of(Reader *reader, PyObject *raw)
+static bool are_keys(Known *known, Reading *reading)
 {
-    uint64_t hash = (uint64_t)PyBytes_GET_SIZE(raw), word;
-    const char *at = PyBytes_AS_STRING(raw), *end = at + PyBytes_GET_SIZE(raw);
-    for (; end - at >= (Py_ssize_t)sizeof(word); at += sizeof(word)) {
-        memcpy(&word, at, sizeof(word));
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
+    if (known->raw == NULL || (size_t)PyBytes_GET_SIZE(known->raw) != reading->keys_size)
+        return false;
+    const char *at = PyBytes_AS_STRING(known->raw);
+    for (Py_ssize_t each = 0; each < reading->attributes.count; each++) {
+        Piece key = key_in(&reading->attributes.parts[each]);
+        if (!same(at, key))
+            return false;
+        at += size_of(key);
     }
-    return &reader->shapes[hash % SHAPES];
-}
-
-static bool is_known(Known *known, PyObject *raw)
-{
-    return known->raw != NULL && PyBytes_GET_SIZE(known->raw) == PyBytes_GET_SIZE(raw)
-        && !memcmp(PyBytes_AS_STRING(known->raw), PyBytes_AS_STRING(raw),
-                   (size_t)PyBytes_GET_SIZE(raw));
+    return true;
 }
 
 static PyObject *shape_of(Reading *reading)
 {
+    Known *known = &reading->reader->shapes[reading->keys_hash % SHAPES];
+    if (are_keys(known, reading))
+        return Py_NewRef(known->read);
     PyObject *raw = raw_keys(reading);
     if (raw == NULL)
         return NULL;
-    Known *known = place_of(reading->reader, raw);
-    if (is_known(known, raw)) {
-        Py_DECREF(raw);
-        return Py_NewRef(known->shape);
-    }
     PyObject *shape = PyObject_CallOneArg(reading->reader->asked[SHAPE], raw);
     if (shape == Py_None) {
         Py_DECREF(shape);
         shape = unusual(reading);
     } else if (shape != NULL && PyBytes_GET_SIZE(raw) <= SHAPE_BYTES_MAX) {
-        Py_XSETREF(known->raw, Py_NewRef(raw));
-        Py_XSETREF(known->shape, Py_NewRef(shape));
+        remember(known, raw, shape);
     }
     Py_DECREF(raw);
     return shape;
@@ -360,17 +452,23 @@ typedef struct {
     long kind, dropped, status;
 } Fields;
 
-static bool read_attribute(Reading *reading, Piece *span)
+static inline bool read_attribute(Reading *reading, Piece *span)
 {
-    Piece pair, key;
-    return reading->keys.count < reading->reader->attributes_max && block(span, &pair)
-        && key_of(pair, &key) && note(&reading->attributes, pair) && note(&reading->keys, key);
+    Piece pair;
+    const uint8_t *key_end;
+    if (reading->attributes.count >= reading->reader->attributes_max || !block(span, &pair)
+        || !is_pair(pair, &key_end) || !note(&reading->attributes, pair, key_end))
+        return false;
+    Piece key = {pair.at + 1, key_end};
+    reading->keys_size += size_of(key);
+    reading->keys_hash = hash_of(reading->keys_hash, key);
+    return true;
 }
 
 static bool read_event(Reading *reading, Piece *span)
 {
     Piece event;
-    return block(span, &event) && is_event(event) && note(&reading->events, event);
+    return block(span, &event) && is_event(event) && note(&reading->events, event, NULL);
 }
 
 static bool read_field(Reading *reading, Piece *span, Fields *fields)
@@ -401,7 +499,8 @@ static bool read_field(Reading *reading, Piece *span, Fields *fields)
 
 static bool read_fields(Reading *reading, Piece span, Fields *fields)
 {
-    reading->attributes.count = reading->keys.count = reading->events.count = 0;
+    reading->attributes.count = reading->events.count = 0;
+    reading->keys_size = reading->keys_hash = 0;
     while (span.at < span.end)
         if (!read_field(reading, &span, fields))
             return false;
@@ -416,7 +515,7 @@ static bool read_fields(Reading *reading, Piece span, Fields *fields)
     return parent == 0 || parent == SPAN_ID_SIZE;
 }
 
-static PyObject *name_of(Reading *reading, Piece name)
+static PyObject *new_name(Reading *reading, Piece name)
 {
     PyObject *found = PyUnicode_DecodeUTF8((const char *)name.at, name.end - name.at, NULL);
     if (found != NULL && PyUnicode_GET_LENGTH(found) <= reading->reader->name_max)
@@ -425,6 +524,20 @@ static PyObject *name_of(Reading *reading, Piece name)
         return NULL;
     Py_XDECREF(found);
     return unusual(reading);
+}
+
+static PyObject *name_of(Reading *reading, Piece name)
+{
+    if (size_of(name) > NAME_BYTES_MAX)
+        return new_name(reading, name);
+    Known *known = &reading->reader->names[hash_of(0, name) % NAMES];
+    if (is_of(known, name))
+        return Py_NewRef(known->read);
+    PyObject *raw = bytes_of(name), *found = raw != NULL ? new_name(reading, name) : NULL;
+    if (found != NULL)
+        remember(known, raw, found);
+    Py_XDECREF(raw);
+    return found;
 }
 
 static PyObject *is_sampled(Reading *reading, Piece state)
@@ -456,9 +569,10 @@ static bool read_span(Reading *reading, Piece span)
     enum { COUNT = 17 }; /* in the order of `Span` */
     PyObject *parts[COUNT] = {NULL};
     PyObject *body = reading->body;
-    bool whole = put(&parts[0], bytes_of(fields.trace_id))
-        && put(&parts[1], bytes_of(fields.span_id))
-        && put(&parts[2], bytes_of(fields.parent))
+    Reader *reader = reading->reader;
+    bool whole = put(&parts[0], id_of(reader->traces, TRACES, fields.trace_id))
+        && put(&parts[1], id_of(reader->spans, SPANS, fields.span_id))
+        && put(&parts[2], id_of(reader->spans, SPANS, fields.parent))
         && put(&parts[3], name_of(reading, fields.name))
         && put(&parts[4], PyLong_FromLong(fields.kind))
         && put(&parts[5], PyLong_FromUnsignedLongLong(fields.start))
@@ -473,7 +587,7 @@ static bool read_span(Reading *reading, Piece span)
         && put(&parts[14], Py_NewRef(reading->codec))
         && put(&parts[15], values_of(&reading->events, body))
         && put(&parts[16], is_sampled(reading, fields.state));
-    PyObject *made = whole ? PyObject_Vectorcall(reading->reader->asked[SPAN], parts, COUNT, NULL) : NULL;
+    PyObject *made = whole ? PyObject_Vectorcall(reader->asked[SPAN], parts, COUNT, NULL) : NULL;
     for (int each = 0; each < COUNT; each++)
         Py_XDECREF(parts[each]);
     if (made == NULL)
@@ -584,7 +698,6 @@ static PyObject *reader_call(Reader *self, PyObject *args, PyObject *kwargs)
     Py_XDECREF(reading.resource);
     Py_XDECREF(reading.scope);
     PyMem_Free(reading.attributes.parts);
-    PyMem_Free(reading.keys.parts);
     PyMem_Free(reading.events.parts);
     return reading.spans;
 }
@@ -610,14 +723,24 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)self;
 }
 
+static void forget(Known *known, int places)
+{
+    for (int each = 0; each < places; each++) {
+        Py_XDECREF(known[each].raw);
+        Py_XDECREF(known[each].read);
+    }
+}
+
 static void reader_dealloc(Reader *self)
 {
     for (int each = 0; each < ASKED; each++)
         Py_XDECREF(self->asked[each]);
-    for (int each = 0; each < SHAPES; each++) {
-        Py_XDECREF(self->shapes[each].raw);
-        Py_XDECREF(self->shapes[each].shape);
-    }
+    forget(self->shapes, SHAPES);
+    forget(self->names, NAMES);
+    for (int each = 0; each < TRACES; each++)
+        Py_XDECREF(self->traces[each]);
+    for (int each = 0; each < SPANS; each++)
+        Py_XDECREF(self->spans[each]);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -634,6 +757,21 @@ static PyTypeObject ReaderType = {
 
 /* --- the module -------------------------------------------------------------------------------- */
 
+/* A text, as Python has it; NULL and no exception where it is not valid. */
+static PyObject *decoded(Piece text)
+{
+    PyObject *found = PyUnicode_DecodeUTF8((const char *)text.at, text.end - text.at, NULL);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+        PyErr_Clear();
+    return found;
+}
+
+/* What was found; None where there is nothing, unless that is for an exception. */
+static PyObject *or_none(PyObject *found)
+{
+    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
+}
+
 static PyObject *text(PyObject *Py_UNUSED(module), PyObject *pair)
 {
     if (!PyBytes_CheckExact(pair))
@@ -642,16 +780,91 @@ static PyObject *text(PyObject *Py_UNUSED(module), PyObject *pair)
     Piece found;
     if (!text_of((Piece){begin, begin + PyBytes_GET_SIZE(pair)}, &found))
         Py_RETURN_NONE;
-    PyObject *decoded =
-        PyUnicode_DecodeUTF8((const char *)found.at, found.end - found.at, NULL);
-    if (decoded != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
-        return decoded;
-    PyErr_Clear();
-    Py_RETURN_NONE;
+    return or_none(decoded(found));
+}
+
+/* The place of a value: false, and no exception, where the first two arguments are none. */
+static bool part_at(PyObject *const *arguments, Piece *part)
+{
+    if (!Py_IS_TYPE(arguments[0], &ValuesType) || !PyLong_CheckExact(arguments[1]))
+        return false;
+    Values *values = (Values *)arguments[0];
+    Py_ssize_t index = PyLong_AsSsize_t(arguments[1]);
+    if (index < 0 || index >= Py_SIZE(values)) {
+        PyErr_Clear();
+        return false;
+    }
+    const uint8_t *body = (const uint8_t *)PyBytes_AS_STRING(values->body);
+    *part = (Piece){body + values->parts[index].from, body + values->parts[index].to};
+    return true;
+}
+
+/* Longer values are read where their size is looked at. */
+enum { TEXT_BYTES_MAX = 16 << 10 };
+
+static PyObject *text_at(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    Piece part, found;
+    if (count != 2 || !part_at(arguments, &part) || size_of(part) > TEXT_BYTES_MAX
+        || !text_of(part, &found))
+        Py_RETURN_NONE;
+    return or_none(decoded(found));
+}
+
+/* Texts that recur, by the KeyValue they were read from. */
+enum { TEXTS = 1024, RECURRING_BYTES_MAX = 128 };
+static Known texts[TEXTS];
+
+static PyObject *recurring_at(
+    PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    Piece part, found;
+    if (count != 2 || !part_at(arguments, &part) || size_of(part) > RECURRING_BYTES_MAX)
+        Py_RETURN_NONE;
+    Known *known = &texts[hash_of(0, part) % TEXTS];
+    if (is_of(known, part))
+        return Py_NewRef(known->read);
+    if (!text_of(part, &found))
+        Py_RETURN_NONE;
+    PyObject *raw = bytes_of(part), *read = raw != NULL ? decoded(found) : NULL;
+    if (read != NULL)
+        remember(known, raw, read);
+    Py_XDECREF(raw);
+    return or_none(read);
+}
+
+/* Whether two objects are equal; NULL with an exception where they cannot be compared. */
+static PyObject *compared(PyObject *one, PyObject *other)
+{
+    int equal = PyObject_RichCompareBool(one, other, Py_EQ);
+    return equal < 0 ? NULL : PyBool_FromLong(equal);
+}
+
+static PyObject *came_as(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "expected values, an index, and what is looked for");
+        return NULL;
+    }
+    Piece part;
+    PyObject *raw = arguments[2];
+    if (PyBytes_CheckExact(raw) && part_at(arguments, &part))
+        return PyBool_FromLong((size_t)PyBytes_GET_SIZE(raw) == size_of(part)
+                               && same(PyBytes_AS_STRING(raw), part));
+    PyObject *item = PyObject_GetItem(arguments[0], arguments[1]);
+    PyObject *equal = item != NULL ? compared(item, raw) : NULL;
+    Py_XDECREF(item);
+    return equal;
 }
 
 static PyMethodDef functions[] = {
     {"text", text, METH_O, "The text of a KeyValue that is a key and a string; else None."},
+    {"text_at", (PyCFunction)(void (*)(void))text_at, METH_FASTCALL,
+     "The same of a value by its index, if it is not long; None of all others."},
+    {"recurring_at", (PyCFunction)(void (*)(void))recurring_at, METH_FASTCALL,
+     "The same of a short text that comes again and again: it is remembered."},
+    {"came_as", (PyCFunction)(void (*)(void))came_as, METH_FASTCALL,
+     "Whether a value, by its index, came as this."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -668,7 +881,9 @@ PyMODINIT_FUNC PyInit_native(void)
     if (PyType_Ready(&ValuesType) < 0 || PyType_Ready(&ReaderType) < 0)
         return NULL;
     PyObject *made = PyModule_Create(&module);
-    if (made != NULL && PyModule_AddType(made, &ReaderType) < 0)
+    if (made != NULL
+        && (PyModule_AddType(made, &ReaderType) < 0
+            || PyModule_AddIntConstant(made, "TEXT_BYTES_MAX", TEXT_BYTES_MAX) < 0))
         Py_CLEAR(made);
     return made;
 }

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from collector.decode.recurring import ProtoCodec
 from collector.decode.span import Resource, Span
@@ -23,3 +24,14 @@ class Reader:
 
 def text(pair: bytes, /) -> str | None:
     """The text of a KeyValue that is a key and a string, and nothing else; None for all others."""
+
+TEXT_BYTES_MAX: Final[int]
+
+def text_at(values: Sequence[Any], index: int, /) -> str | None:
+    """The same of a span's value of at most TEXT_BYTES_MAX; None of values of another reader."""
+
+def recurring_at(values: Sequence[Any], index: int, /) -> str | None:
+    """The same of a short text, which is remembered: one object for all that come alike."""
+
+def came_as(values: Sequence[Any], index: int, raw: Any, /) -> bool:
+    """Whether a span's raw value is equal to this one, of whatever reader."""

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from mypy_extensions import mypyc_attr
 
+from collector.decode.parts import came_as, recurring_at, text_at
+
 __all__ = [
     "ATTRIBUTES_MAX",
     "FIELDS",
@@ -177,11 +179,19 @@ class Span:
 
     def attribute(self, index: int) -> Any:
         """Decode the value at `index` of the shape."""
-        return self.codec.value(self.values[index])
+        found = text_at(self.values, index) if text_at is not None else None
+        return found if found is not None else self.codec.value(self.values[index])
 
     def recurring(self, index: int) -> Any:
         """Decode a value that recurs, as a tool's name does: the same, remembered."""
-        return self.codec.name(self.values[index])
+        found = recurring_at(self.values, index) if recurring_at is not None else None
+        return found if found is not None else self.codec.name(self.values[index])
+
+    def came_as(self, index: int, raw: Any) -> bool:
+        """True where the raw value at `index` is equal to this one, which was kept of another."""
+        if came_as is not None:
+            return came_as(self.values, index, raw)
+        return bool(self.values[index] == raw)
 
     def attributes(self) -> dict[str, Any]:
         """Decode all attributes; of duplicate keys the last wins."""

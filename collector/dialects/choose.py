@@ -306,6 +306,8 @@ class Plans:
         """
         sieve = self._sieve(span)
         only, usual = sieve.only, sieve.usual
+        if only >= 0 and span.came_as(only, usual):
+            return sieve.usually
         mark = span.values[only] if only >= 0 else sieve.mark(span.values)
         if mark == usual:
             return sieve.usually

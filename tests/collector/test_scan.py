@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.decode import otlp_proto, scan
 from collector.decode.anyvalue import value_of
+from collector.decode.sizes import VALUE_BYTES_MIN
 from collector.decode.span import ATTRIBUTES_MAX, FIELDS, Batch, Span
 from tests.bench.traffic import generate
 from tests.conformance.bodies import raw_field as field
-from tests.native import missing, native_reader, native_text
+from tests.native import missing, native, native_reader
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -182,4 +185,86 @@ def test_values_outlive_their_request() -> None:
 )
 def test_texts_are_cut_out_and_nothing_else(text: str | None, pair: bytes) -> None:
     """A key and a string, whatever their lengths; the rest is for those who know it."""
-    assert native_text(pair) == text
+    assert native().text(pair) == text
+
+
+USUAL = [PAIR, field(1, b"k") + field(2, field(1, b"w" * 200)), field(1, b"k")]
+ODD = [field(1, b"k") + field(2, field(5, b"")), field(1, b"k") + field(2, field(1, b"\xff"))]
+
+
+@given(st.lists(st.sampled_from([*USUAL, *ODD]) | st.binary(max_size=40), max_size=8))
+def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
+    """Text, recurring text and comparison say of each place what they say of its bytes."""
+    batch = read(body(IDS + b"".join(field(9, pair) for pair in pairs)))
+    if batch is None:
+        return
+    values = batch.spans[0].values
+    for _ in range(2):  # read, and remembered
+        for index, raw in enumerate(values):
+            told = native().text(raw)
+            assert native().text_at(values, index) == told
+            assert native().recurring_at(values, index) == (told if len(raw) <= 128 else None)
+            assert native().came_as(values, index, raw)
+            assert not native().came_as(values, index, raw + b"more")
+
+
+def test_recurring_texts_are_one_object() -> None:
+    """Whichever request they come in."""
+    first, second = (read(body(IDS + field(9, PAIR))) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    texts = [native().recurring_at(each.spans[0].values, 0) for each in (first, second)]
+
+    assert texts[0] is texts[1]
+
+
+def test_long_texts_are_left_to_who_looks_at_their_size() -> None:
+    """The longest that is read by its index is the longest whose size nobody bounds."""
+    most = native().TEXT_BYTES_MAX
+    text = b"v" * (most - 9)
+    pairs = [field(1, b"k") + field(2, field(1, text + more)) for more in (b"", b"v")]
+    batch = read(body(IDS + b"".join(field(9, pair) for pair in pairs)))
+    assert batch is not None
+    values = batch.spans[0].values
+
+    assert most == VALUE_BYTES_MIN
+    assert [len(value) - most for value in values] == [0, 1]
+    assert native().text_at(values, 0) == text.decode()
+    assert native().text_at(values, 1) is None
+
+
+def test_values_of_other_readers_are_left_to_their_codec() -> None:
+    """They are no parts of a body; to compare them is possible all the same."""
+    assert native().text_at([PAIR], 0) is None
+    assert native().recurring_at([PAIR], 0) is None
+    assert native().came_as([PAIR, "text"], 0, PAIR)
+    assert native().came_as([PAIR, "text"], 1, "text")
+    assert not native().came_as([PAIR], 0, "text")
+    with pytest.raises(IndexError):
+        native().came_as([PAIR], 1, PAIR)
+
+
+def test_equal_ids_and_names_are_one_object() -> None:
+    """A trace's id in each of its spans, and a span's in those below it."""
+    child = field(1, b"\1" * 16) + field(2, b"\3" * 8) + field(4, b"\2" * 8) + field(5, b"n")
+    reader = native_reader()
+    raws = [body(IDS + field(5, b"n")), body(child)]
+    parent, below = (reader(raw, CODEC)[0] for raw in raws)
+
+    assert below.trace_id is parent.trace_id
+    assert below.parent_span_id is parent.span_id
+    assert below.name is parent.name
+
+
+def test_more_than_is_remembered_is_read_all_the_same() -> None:
+    """Ids, names and shapes push each other out of their places, and none is taken for another."""
+    reader = native_reader()
+    numbers = [*range(3_000), *range(3_000)]
+    for number in numbers:
+        text = f"{number}".encode()
+        ids = field(1, text.zfill(16)) + field(2, text.zfill(8)) + field(4, text.zfill(8))
+        pair = field(1, b"a key of number " + text + b" with an end") + field(2, b"")
+        (span,) = reader(body(ids + field(5, b"name " + text) + field(9, pair)), CODEC)
+        assert (span.trace_id, span.span_id) == (text.zfill(16), text.zfill(8))
+        assert (span.parent_span_id, span.name) == (text.zfill(8), f"name {number}")
+        assert span.shape == (f"a key of number {number} with an end",)

@@ -30,7 +30,7 @@ from collector.stats import Stats
 from tests.conformance.bodies import BODIES, deep, proto_body
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED
-from tests.native import missing, native_reader
+from tests.native import missing, native, native_reader
 
 __all__ = ["CRASHES", "SEEDS", "TARGETS"]
 
@@ -52,6 +52,8 @@ def protobuf(body: bytes) -> None:
     except Malformed:
         spans = None
     assert scanned is None or _all(scanned.spans) == spans
+    for span in scanned.spans if scanned is not None else ():
+        _by_index(span)
     try:
         official = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
@@ -78,6 +80,15 @@ def _all(spans: list[Span]) -> list[tuple[Any, ...]]:
         )
         for span in spans
     ]
+
+
+def _by_index(span: Span) -> None:
+    """What C reads of a value by its index is what it reads of its bytes."""
+    read, values = native(), span.values
+    told = [(read.text(raw), read.text_at(values, at)) for at, raw in enumerate(values)]
+    assert all(text in (None, whole) for whole, text in told)
+    assert all(read.recurring_at(values, at) in (None, each[0]) for at, each in enumerate(told))
+    assert all(read.came_as(values, at, raw) for at, raw in enumerate(values))
 
 
 def _good(request: ExportTraceServiceRequest) -> Iterator[Any]:

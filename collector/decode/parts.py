@@ -1,0 +1,33 @@
+"""How a span's raw values are read in C (`native.c`), where that was built; else None each.
+
+Each does what a codec does with the raw value, but without making an object of it first, and gives
+None for what it leaves to the codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+__all__ = ["came_as", "recurring_at", "text_at"]
+
+_Text = Callable[[Sequence[Any], int], str | None]
+_Same = Callable[[Sequence[Any], int, Any], bool]
+
+
+def _built() -> tuple[_Text, _Text, _Same] | tuple[None, None, None]:
+    try:
+        from collector.decode import native
+    except ImportError:
+        return None, None, None
+    return native.text_at, native.recurring_at, native.came_as
+
+
+_BUILT: Final = _built()
+
+text_at: Final[_Text | None] = _BUILT[0]
+"""(values, index) -> the text there."""
+recurring_at: Final[_Text | None] = _BUILT[1]
+"""The same of a short text, which is remembered: one object for all that come alike."""
+came_as: Final[_Same | None] = _BUILT[2]
+"""(values, index, raw) -> whether the raw value is equal to one that was kept."""
