@@ -44,7 +44,7 @@ class Row(NamedTuple):
     answer: tuple[float, float]
     """From the scheduled send."""
     verdict: tuple[float, float]
-    """From the receipt; upper ends of the buckets that hold them."""
+    """From the receipt, of the service's histogram."""
 
 
 def _buckets(text: str) -> dict[float, int]:
@@ -53,10 +53,15 @@ def _buckets(text: str) -> dict[float, int]:
 
 
 def _quantile(before: dict[float, int], after: dict[float, int], share: float) -> float:
-    """The upper end of the bucket that holds a quantile, in milliseconds."""
+    """A quantile in milliseconds, as Prometheus' histogram_quantile gives it: linear in its bucket."""
     grown = {upper: count - before.get(upper, 0) for upper, count in sorted(after.items())}
     wanted = share * max(grown.values())
-    return next(upper for upper, count in grown.items() if count >= wanted)
+    lower, below = 0.0, 0
+    for upper, count in grown.items():
+        if count >= wanted:
+            return lower + (upper - lower) * (wanted - below) / (count - below)
+        lower, below = upper, count
+    raise AssertionError("the last bucket holds all")
 
 
 def _scrape(server: Server, stop: threading.Event) -> None:
@@ -105,7 +110,7 @@ def bounds_of(rows: list[Row]) -> list[Bound]:
     """What has to be kept at the highest rate.
 
     A verdict comes after its request was due and before its answer, so the time of the answer is a
-    bound on it as well as the bucket is.
+    bound on it as well.
     """
     row = max(rows)
     found = min(row.verdict[1], row.answer[1])
@@ -116,12 +121,12 @@ def bounds_of(rows: list[Row]) -> list[Bound]:
 def table(rows: list[Row]) -> str:
     """The rows as a Markdown table."""
     lines = [
-        "| ms, p50 / p99 | the load's own lateness | due to answered | receipt to verdict, at most |",
+        "| ms, p50 / p99 | the load's own lateness | due to answered | receipt to verdict |",
         "|---|---|---|---|",
     ]
     for row in rows:
         sender, answer = (f"{p50:.2f} / {p99:.2f}" for p50, p99 in (row.sender, row.answer))
-        verdict = f"{row.verdict[0]:g} / {row.verdict[1]:g}"
+        verdict = f"{row.verdict[0]:.2f} / {row.verdict[1]:.2f}"
         lines.append(
             f"| {row.spans_a_second:,} spans a second | {sender} | {answer} | {verdict} |"
         )
