@@ -86,7 +86,8 @@ class JsonCodec:
             return None
         return raw
 
-    name = value
+    def name(self, raw: Any) -> Any:
+        return self.value(raw)
 
     def events(self, raw: list[SpanEvent]) -> list[SpanEvent]:
         return [
