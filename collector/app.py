@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from collector.asgi import Application
 from collector.clock import now_ns
@@ -26,10 +27,9 @@ from collector.receiving import (
     namespace_keys,
     warn_if_open,
 )
-from collector.record import recorder_of
 from collector.redaction import Redaction, rules
 from collector.reload import Reloader
-from collector.settings import OFF, Redact, Settings
+from collector.settings import OFF, Record, Redact, Settings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
 from collector.sinks.log import LogSink
@@ -39,6 +39,9 @@ from monitor.limits import Limits
 from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 from monitor.totals import SessionFinished
+
+if TYPE_CHECKING:
+    from collector.record import Recorder
 
 __all__ = ["App", "limits_of", "redaction_of"]
 
@@ -77,6 +80,15 @@ def redaction_of(settings: Redact) -> Redaction:
         raise OSError(problem.errno, message) from problem
 
 
+def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
+    """The recorder that is set up; None where nothing is to be recorded, and nothing is loaded."""
+    if settings.folder is None:
+        return None
+    from collector.record import recorder_of
+
+    return recorder_of(settings, clock, stats.recorded)
+
+
 class App:
     """The running service. Everything happens on one event loop, so nothing needs a lock."""
 
@@ -110,7 +122,7 @@ class App:
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
         self._gate = Gate()
         self._seen = pipeline.seen
-        self._recorder = recorder_of(settings.record, clock, stats.recorded)
+        self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None

@@ -84,10 +84,12 @@ def rules(
         OSError: the key file cannot be read.
         ValueError: an expression is none.
     """
-    import re2  # only who has something to hide pays for it
-
     key = _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
     given = [(each, False) for each in replace] + [(each, True) for each in hashed]
+    if not given:
+        return ()
+    import re2  # only who has something to hide pays for it
+
     try:
         return tuple(Rule(re2.compile(each), of_hash, key) for each, of_hash in given)
     except re2.error as problem:

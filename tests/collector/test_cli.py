@@ -148,9 +148,15 @@ def test_serving_loads_what_serves() -> None:
             "google.protobuf.descriptor_pb2",
         ),
         *("pydantic", "structlog", "rich", "prometheus_client", "importlib.metadata"),
-        *("zstandard", "difflib", "encodings.idna", "http.server"),
+        *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
         *("collector.viewing", "collector.page", "collector.receivers.grpc"),
-        *("collector.replay", "collector.learning", "collector.doctor", "collector.drawing"),
+        *(
+            "collector.record",
+            "collector.replay",
+            "collector.learning",
+            "collector.doctor",
+            "collector.drawing",
+        ),
     )
     code = (
         "import asyncio, sys\n"
