@@ -21,8 +21,8 @@ COMPILED = {
     "collector": "joining one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
-    "collector/receivers": "connection crowd door export gate greeting grpc hpack http http2 listener"
-    " web words",
+    "collector/receivers": "connection crowd door export gate greeting grpc heads hpack http http2"
+    " listener web words",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " timekeeper totals worst",
     "monitor/alphabet": "match pattern",

@@ -15,8 +15,18 @@ from typing import Any, Final
 
 import httptools
 
-from collector.receivers.crowd import LINGER_SECONDS, NEVER, Crowd, Member
+from collector.receivers.crowd import (
+    COPIED_BYTES,
+    LINGER_SECONDS,
+    NEVER,
+    Crowd,
+    Data,
+    Member,
+    part,
+)
 from collector.receivers.greeting import protocol_of
+from collector.receivers.heads import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
+from collector.receivers.heads import KnownHead, known_head
 from collector.receivers.words import last_words
 
 __all__ = ["Connection", "Exchange"]
@@ -25,6 +35,10 @@ IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
 """Of one request. Generous: one read of the socket may bring that much at once."""
+HEADS_MAX: Final = 3
+"""That are remembered of a connection: one sender sends traces, metrics and logs."""
+UNUSUAL: Final = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
+"""Headers after which more is to be done than to read a body."""
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")
@@ -63,6 +77,10 @@ class Exchange(ABC):
         Raises:
             httptools.HttpParserInvalidURLError: the target is none.
         """
+
+    def again(self) -> Exchange | None:
+        """One with the same head, but for its length; None where each is to be read anew."""
+        return None
 
     @abstractmethod
     def begin(self) -> None:
@@ -119,6 +137,12 @@ class Connection(Member):
         self._parser: Any = _parser(self)
         self._reading: Exchange | None = None
         """The request that is being parsed."""
+        self._first: Exchange | None = None
+        """The first request that began in what is being parsed."""
+        self._heads: list[tuple[KnownHead, Exchange]] = []
+        """With the first exchange of each."""
+        self._left = 0
+        """Of a body whose head was known: what the parser is not told."""
         self._declined: Exchange | None = None
         """The same, while its head is told to a parser once more."""
         self._front: Exchange | None = None
@@ -155,28 +179,67 @@ class Connection(Member):
         self._later.clear()
         self.writable.set()
         front, self._front, self._reading = self._front, None, None
-        self._parser = None  # they know each other
+        self._parser = self._first = None  # they know each other
+        self._heads.clear()
         if front is not None and not front.is_answered:
             front.lost()
 
     def data_received(self, data: bytes) -> None:
+        if not self.is_deaf:
+            self._take(data, data)
+
+    def buffer_updated(self, count: int) -> None:
         if self.is_deaf:
             return
+        data = self.crowd.inbox[:count]
+        if count <= COPIED_BYTES:
+            copied = bytes(data)
+            self._take(copied, copied)
+        else:
+            self._take(data, bytes(data[:KNOWN_BYTES_MAX]))
+
+    def _take(self, data: Data, head: bytes) -> None:
+        """Takes what has come.
+
+        Args:
+            data: all of it.
+            head: its beginning, at least.
+        """
         begun = self._reading
-        if not self._greeted:
-            self._greeting = data[:24]
-        try:
-            self._parse(data)
-        except httptools.HttpParserError:
-            self._refuse_other()
+        at = 0
+        if self._left:
+            at = self._go_on(data, 0)
+        elif begun is None and self._heads:
+            at = self._take_known(data, head)
+        if (
+            at < len(data)
+            and not self.is_deaf
+            and not self._feed(data[at:] if at else data, head)
+        ):
             return
         reading = self._reading
         if reading is not None and not self._held:
             self._time(is_new=reading is not begun)
+
+    def _feed(self, data: Data, head: bytes) -> bool:
+        """Has the parser take it; False where it was refused."""
+        if not self._greeted:
+            self._greeting = head[:24]
+        is_between = self._reading is None
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self._refuse_other()
+            return False
+        first, self._first = self._first, None
+        if is_between and first is not None and len(self._heads) < HEADS_MAX:
+            self._learn(first, head)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
                 self._refuse(HEADERS_TOO_LARGE)
+                return False
+        return True
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -185,7 +248,7 @@ class Connection(Member):
         self.writable.set()
         self._listen()
 
-    def _parse(self, data: bytes | memoryview) -> None:
+    def _parse(self, data: Data) -> None:
         while True:
             try:
                 self._parser.feed_data(data)
@@ -211,6 +274,50 @@ class Connection(Member):
                 % b"".join(b"%b: %b\r\n" % each for each in framing)
             )
 
+    # --- heads that are known -------------------------------------------------------------------
+
+    def _learn(self, first: Exchange, head: bytes) -> None:
+        """Remembers the head of a request that was parsed, if the next one may have the same."""
+        if (
+            first.method != b"POST"
+            or not head.startswith(b"POST ")
+            or not first.keep_alive
+            or first.headers_of(UNUSUAL)
+            or self._declined is not None
+        ):
+            return
+        known = known_head(head)
+        if known is not None and first.again() is not None:
+            self._heads.append((known, first))
+
+    def _take_known(self, data: Data, head: bytes) -> int:
+        """Takes a request whose head is known, as far as it has come; returns where that ends."""
+        if self.is_busy or self._later:
+            return 0
+        for known, first in self._heads:
+            length, at = known.read(head)
+            exchange = first.again() if length else None
+            if exchange is not None:
+                self.idle = self._is_timed = False
+                exchange.keep_alive = not self._leaving and not self._is_old()
+                self._left = length
+                self._reading = self._front = exchange
+                exchange.begin()
+                return self._go_on(data, at)
+        return 0
+
+    def _go_on(self, data: Data, at: int) -> int:
+        """Takes more of the body of such a request; returns where that ends."""
+        end = min(at + self._left, len(data))
+        self._left -= end - at
+        reading = self._reading
+        if reading is not None and end > at and not reading.is_answered:
+            reading.piece(part(data, at, end))
+        if not self._left and reading is not None and not self.is_deaf:
+            self._reading = None
+            self._complete(reading)
+        return end
+
     # --- the parser -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
@@ -220,6 +327,8 @@ class Connection(Member):
         self._in_head = True
         self._head_bytes = 0
         self._reading = self._start(self)
+        if self._first is None:
+            self._first = self._reading
 
     def on_url(self, url: bytes) -> None:
         if self._reading is not None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -14,13 +15,30 @@ from collector.receivers.door import BODY_SECONDS, HEAD_SECONDS
 from collector.receivers.greeting import Here, sentence
 from collector.stats import Stats
 
-__all__ = ["LINGER_SECONDS", "NEVER", "Bounds", "Crowd", "Member"]
+__all__ = [
+    "COPIED_BYTES",
+    "INBOX_BYTES",
+    "LINGER_SECONDS",
+    "NEVER",
+    "Bounds",
+    "Crowd",
+    "Data",
+    "Member",
+    "part",
+]
+
+Data = bytes | memoryview
+"""What has come, which a view shows until the next read."""
 
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
 LONGEST: Final = 256
 """Of a crowd that is full, so many are closed before it is looked over once more."""
 NEVER: Final = float("inf")
+INBOX_BYTES: Final = 256 << 10
+"""Read from a socket at once."""
+COPIED_BYTES: Final = 8 << 10
+"""What has come is copied up to this: that costs less than looking into the inbox."""
 LINGER_SECONDS: Final = 2.0
 """A refused client that goes on sending is read and not listened to for so long: closed at once, its
 kernel would throw the answer away (RFC 9112 9.6)."""
@@ -43,8 +61,11 @@ class Bounds:
 class Member(ABC):
     """A connection, as the crowd knows it, and all that an event loop asks of a protocol.
 
-    It is none of asyncio's by descent, which no compiled class can be.
+    It is none of asyncio's by descent, which no compiled class can be. Loops that ask for methods
+    alone, as uvloop does, read into the crowd's inbox, others hand over `bytes`.
     """
+
+    crowd: Crowd
 
     deadline = NEVER
     """When we have waited too long, on the loop's clock."""
@@ -64,6 +85,14 @@ class Member(ABC):
     @abstractmethod
     def data_received(self, data: bytes) -> None:
         """The client has sent something."""
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's; ours is larger
+        """Where to put what the client sends."""
+        return self.crowd.inbox
+
+    @abstractmethod
+    def buffer_updated(self, count: int) -> None:
+        """The client has sent so many bytes, which are in the crowd's inbox."""
 
     def eof_received(self) -> bool | None:
         """The client sends nothing any more: the transport closes."""
@@ -110,6 +139,8 @@ class Crowd:
         """Requests that are answered beside the loop's turn."""
         self.moved = asyncio.Event()
         """A connection was closed, or will be once its answer has been read."""
+        self.inbox = memoryview(b"")
+        """Where it arrives; whoever reads takes out what is to be kept."""
         self._turns = 0
         self._longest: list[tuple[int, Member]] = []
         """Whom we had waited for longest when it was last looked at, and since when; the first last."""
@@ -119,6 +150,8 @@ class Crowd:
 
     def join(self, connection: Member) -> None:
         """One more has come: where that is too many, who kept us waiting longest goes."""
+        if not self.inbox:
+            self.inbox = _inbox()
         self.connections.add(connection)
         if len(self.connections) > self.bounds.connections:
             first = self._first()
@@ -186,6 +219,17 @@ class Crowd:
         if name not in self._told:
             self._told.add(name)
             self._log.warning("foreign_protocol", protocol=name, reason=sentence(name, here))
+
+
+@cache
+def _inbox() -> memoryview:
+    """One for all listeners, since all is read in one thread, and none before the first client."""
+    return memoryview(bytearray(INBOX_BYTES))
+
+
+def part(data: Data, begin: int, end: int) -> bytes:
+    """Some of what has come, to be kept."""
+    return data[begin:end] if isinstance(data, bytes) else bytes(data[begin:end])
 
 
 def _turn(waiting: tuple[int, Member]) -> int:

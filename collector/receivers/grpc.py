@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.slices import LARGE_BYTES
 from collector.decode.slim import INT32, STRING, build
-from collector.receivers.crowd import Bounds, Crowd
+from collector.receivers.crowd import Bounds, Crowd, Data, part
 from collector.receivers.door import Door, Ticket
 from collector.receivers.encodings import INLINE_BYTES_MAX, inflate
 from collector.receivers.export import Export, Signal, proto_answer
@@ -166,6 +166,8 @@ class _Call(Stream):
     _ticket: Ticket | None = None
     _path = b""
     _coding = b""
+    _prefix = b""
+    """What stands before the message, as far as it has come."""
     _size = 0
     """Bytes of the message that have come, with what stands before it."""
     _length = -1
@@ -207,28 +209,32 @@ class _Call(Stream):
 
         return self._receiver.reflect is not None and self._path in METHODS
 
-    def piece(self, data: bytes) -> None:
+    def piece(self, data: Data, at: int, end: int) -> None:
         try:
             if self._ticket is None:
-                self._converse(data)
+                self._converse(part(data, at, end))
             else:
-                self._ticket.grow(len(data))
-                self._keep(data)
+                self._ticket.grow(end - at)
+                self._keep(data, at, end)
         except Refusal as refusal:
             self._refuse(refusal)
 
-    def _keep(self, data: bytes) -> None:
-        self._size += len(data)
-        self._pieces.append(data)
-        if self._length < 0 and self._size >= PREFIX_BYTES:
-            self._begin_message()
+    def _keep(self, data: Data, at: int, end: int) -> None:
+        self._size += end - at
+        if self._length < 0:
+            begin = min(at + PREFIX_BYTES - len(self._prefix), end)
+            self._prefix += part(data, at, begin)
+            at = begin
+            if self._size >= PREFIX_BYTES:
+                self._begin_message()
+        if at < end:
+            self._pieces.append(part(data, at, end))
         if 0 <= self._length < self._size:
             raise Refusal(Outcome.MALFORMED, "expected one message")
 
     def _begin_message(self) -> None:
-        """Reads what stands before the message, and takes it off."""
-        first = b"".join(self._pieces)
-        self._pieces[:] = [first[PREFIX_BYTES:]]
+        """Reads what stands before the message."""
+        first = self._prefix
         self._is_packed = first[0] == 1
         self._length = PREFIX_BYTES + int.from_bytes(first[1:PREFIX_BYTES], "big")
         most = self._receiver.max_message_bytes

@@ -142,6 +142,8 @@ class _Exchange(Exchange):
     """Of the answer, too."""
     _sender: str | None = None
     _ticket: Ticket | None = None
+    _media: Encoding | None = None
+    """Of the body; None where it is none of ours."""
     _size = 0
 
     def __init__(self, connection: Connection, app: HttpApp) -> None:
@@ -166,15 +168,24 @@ class _Exchange(Exchange):
             target: Any = httptools.parse_url(self.url)  # whose parts may be None
             path: bytes = target.path or b""
             self._signal = PATHS.get(unquote(path.decode("ascii")).encode())
+        media_type = self._found.get(b"content-type", b"")
+        self._media = MEDIA_TYPES.get(media_type) or _encoding(media_type)
+
+    def again(self) -> Exchange:
+        other = _Exchange(self.connection, self._app)
+        other.method, other.url = self.method, self.url
+        other._found = (
+            self._found
+        )  # of the length in it, only one who expects an answer is asked
+        other._signal, other._media = self._signal, self._media
+        return other
 
     # --- what comes in --------------------------------------------------------------------------
 
     def begin(self) -> None:
-        media_type = self._found.get(b"content-type", b"")
-        encoding = MEDIA_TYPES.get(media_type) or _encoding(media_type)
-        self._encoding = encoding or "json"
+        self._encoding = self._media or "json"
         try:
-            self._enter(encoding)
+            self._enter(self._media)
         except Refusal as refusal:
             self._answer(_refuse(refusal, self._encoding))
 

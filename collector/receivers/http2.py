@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-from collector.receivers.crowd import LINGER_SECONDS, NEVER, Crowd, Member
+from collector.receivers.crowd import (
+    COPIED_BYTES,
+    LINGER_SECONDS,
+    NEVER,
+    Crowd,
+    Data,
+    Member,
+    part,
+)
 from collector.receivers.greeting import PREFACE, is_short, protocol_of
 from collector.receivers.hpack import Decoder, Header, HpackError
 from collector.receivers.words import last_words
@@ -171,8 +179,8 @@ class Stream(ABC):
         """The headers have come."""
 
     @abstractmethod
-    def piece(self, data: bytes) -> None:
-        """Some of the body; not called once it is answered."""
+    def piece(self, data: Data, at: int, end: int) -> None:
+        """Some of the body, from `at` to `end` of what has come; not called once it is answered."""
 
     @abstractmethod
     def complete(self) -> None:
@@ -310,11 +318,19 @@ class Http2(Member):
                 stream.lost()
 
     def data_received(self, data: bytes) -> None:
-        if self.is_deaf:
-            return
+        if not self.is_deaf:
+            self._hear(data)
+
+    def buffer_updated(self, count: int) -> None:
+        if not self.is_deaf:
+            data = self.crowd.inbox[:count]
+            self._hear(bytes(data) if count <= COPIED_BYTES else data)
+
+    def _hear(self, data: Data) -> None:
+        """Takes what has come, as far as its frames are whole."""
         self._heard = self.now()
         if self._rest:
-            data = self._rest + data
+            data = b"".join((self._rest, data))
         try:
             at = self._read(data)
         except _Fault as fault:
@@ -324,7 +340,7 @@ class Http2(Member):
             self._go_away(COMPRESSION_ERROR, str(error))
             self.end()
         else:
-            self._rest = data[at:]
+            self._rest = part(data, at, len(data))
 
     def pause_writing(self) -> None:
         self._readable = False
@@ -347,13 +363,14 @@ class Http2(Member):
 
     # --- frames ---------------------------------------------------------------------------------
 
-    def _read(self, data: bytes) -> int:
+    def _read(self, data: Data) -> int:
         """Takes all whole frames; returns where the rest begins."""
         at, size = 0, len(data)
         if not self._is_greeted:
-            if data[: len(PREFACE)] != PREFACE:
-                if not is_short(data):
-                    self._refuse_other(data)
+            if part(data, 0, len(PREFACE)) != PREFACE:
+                greeting = bytes(data)
+                if not is_short(greeting):
+                    self._refuse_other(greeting)
                 return 0
             at = len(PREFACE)
             self._is_greeted = True
@@ -380,7 +397,7 @@ class Http2(Member):
             at = begin
             if kind:
                 at += length
-                self._take(kind, flags, number, data[begin:at])
+                self._take(kind, flags, number, part(data, begin, at))
             else:
                 at = self._begin_data(flags, number, length, data, at)
         return at
@@ -419,7 +436,7 @@ class Http2(Member):
             raise _Fault(PROTOCOL_ERROR, "clients do not push")
         # PRIORITY says nothing any more; GOAWAY, that the client opens nothing; others are unknown.
 
-    def _begin_data(self, flags: int, number: int, length: int, data: bytes, at: int) -> int:
+    def _begin_data(self, flags: int, number: int, length: int, data: Data, at: int) -> int:
         """The head of a frame of data, and as much of the rest as has come; returns where that ends.
 
         Args:
@@ -445,7 +462,7 @@ class Http2(Member):
         self._data_left, self._data_padding = length, padding
         return self._take_data(data, at)
 
-    def _take_data(self, data: bytes, at: int) -> int:
+    def _take_data(self, data: Data, at: int) -> int:
         """As much of a frame of data as has come; returns where it ends."""
         last = end = at + self._data_left
         content_end = last - self._data_padding
@@ -466,7 +483,7 @@ class Http2(Member):
             return end  # of a call that is over
         stream.room -= size
         if content_end > at and not stream.is_ended:
-            stream.piece(data[at:content_end])
+            stream.piece(data, at, content_end)
         if not self._data_left and self._data_flags & END_STREAM:
             self._complete(stream)
         elif stream.room < STREAM_WINDOW // 2 and not stream.is_ended:

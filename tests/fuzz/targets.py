@@ -18,7 +18,7 @@ from collector.decode.anyvalue import attributes_of
 from collector.decode.slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
 from collector.logs import captured
-from collector.receivers.crowd import Bounds, Crowd, Member
+from collector.receivers.crowd import INBOX_BYTES, Bounds, Crowd, Member
 from collector.receivers.door import Door
 from collector.receivers.encodings import inflate
 from collector.receivers.export import Answer, Export, Limits, proto_answer
@@ -229,14 +229,18 @@ class _Wire(asyncio.Transport):
 async def _connected(
     raw: bytes, serve: Callable[[Export, Door], Callable[[Crowd], Member]]
 ) -> None:
-    """Gives the bytes to a connection, at once and in two pieces."""
-    for cut in (0, len(raw) // 2):
+    """Gives the bytes to a connection, at once, in two pieces and twice."""
+    half = len(raw) // 2
+    for pieces in ((raw,), (raw[:half], raw[half:]), (raw, raw)):
         door = Door()
         crowd = Crowd(Bounds(), Stats())
         connection: Any = serve(Export(_read, Stats(), lambda: 0), door)(crowd)
         connection.connection_made(_Wire())
-        for piece in (raw[:cut], raw[cut:]):
-            if piece:
+        for piece in pieces:
+            if 0 < len(piece) <= INBOX_BYTES:
+                connection.get_buffer(-1)[: len(piece)] = piece
+                connection.buffer_updated(len(piece))
+            elif piece:
                 connection.data_received(piece)
         await asyncio.gather(*crowd.tasks)
         connection.time_out()
