@@ -50,6 +50,8 @@ class Door:
         self.requests = 0
         """That are being read now."""
         self.body_seconds = body_seconds
+        self.asks = tokens is not None
+        """Senders have to show a token."""
         self._bytes_max = bytes_max
         self._requests_max = requests_max
         self._tokens = tokens

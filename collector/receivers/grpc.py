@@ -64,6 +64,7 @@ GRPC_HEAD: Final = (
 OK_TRAILERS: Final = literal(b"grpc-status", b"0")
 TAKEN: Final = Whole(GRPC_HEAD, bytes(5), OK_TRAILERS)
 """Full success: an empty message."""
+GRPC_OK: Final = GRPC_NAMES[Outcome.OK.value.grpc]
 WRONG_TYPE: Final = b"\x08\x03415"
 """The status that RFC 9110 has for it: what came is no gRPC at all."""
 
@@ -357,7 +358,7 @@ class _Call(Stream):
     # --- what goes out --------------------------------------------------------------------------
 
     def _finish(self, answer: bytes) -> None:
-        if self._is_over(Outcome.OK):
+        if self._is_over(GRPC_OK):
             return
         if self._signal is None and self.is_begun:
             self.send(b"", b"", OK_TRAILERS)
@@ -369,9 +370,9 @@ class _Call(Stream):
             self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
 
     def _refuse(self, refusal: Refusal) -> None:
-        if self._is_over(refusal.outcome):
-            return
         code = refusal.outcome.value
+        if self._is_over(GRPC_NAMES[code.grpc]):
+            return
         trailers = literal(b"grpc-status", str(code.grpc).encode())
         trailers += literal(b"grpc-message", _escaped(refusal.message))
         if refusal.outcome is not Outcome.TOO_LARGE:  # no details: never to be tried again
@@ -382,13 +383,12 @@ class _Call(Stream):
         else:
             self.refuse(OK_HEAD + trailers)
 
-    def _is_over(self, outcome: Outcome) -> bool:
-        """Counts the call, unless it is over."""
+    def _is_over(self, name: str) -> bool:
+        """Counts the call by the name of its code, unless it is over."""
         self._leave()
         if self.is_ended:
             return True
         if self._signal is not None:
-            name = GRPC_NAMES[outcome.value.grpc]
             self._receiver.export.stats.request(TRANSPORT, self._signal, name)
         return False
 

@@ -14,7 +14,9 @@ HEAD_BYTES_MAX: Final = 1024
 """Of a head that is remembered."""
 DIGITS_MAX: Final = 12
 LENGTH: Final = b"content-length"
-ZERO, NINE = b"09"
+ZERO: Final = 0x30
+"""The digit."""
+NINE: Final = 0x39
 
 
 class KnownHead:

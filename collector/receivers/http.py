@@ -50,6 +50,7 @@ PREFLIGHT: Final = (
     (b"access-control-allow-headers", b"authorization, content-encoding, content-type"),
     (b"access-control-max-age", b"7200"),
 )
+CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 SMALL_BYTES: Final = 4 << 10
 """Pieces of a body up to this are joined as they come: an object for each would cost more than it."""
 DRAIN_FACTOR: Final = 4
@@ -67,7 +68,7 @@ class _Reply:
         whole: all of it, where nothing about the request or the connection changes it.
     """
 
-    __slots__ = ("body", "headers", "status", "whole")
+    __slots__ = ("body", "code", "headers", "status", "whole")
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class _Reply:
         whole: bytes = b"",
     ) -> None:
         self.status = status
+        self.code = CODES[status]
         self.body = body
         self.headers = headers
         self.whole = whole
@@ -99,7 +101,6 @@ _FULL: Final[Mapping[Encoding, _Reply]] = {
     "json": _full(b"{}", "json"),
 }
 TOO_LARGE: Final = Outcome.TOO_LARGE.value.http
-CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 
 
 class HttpApp:
@@ -204,8 +205,9 @@ class _Exchange(Exchange):
             raise Refusal(
                 Outcome.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
             )
-        self._sender = self._app.door.sender(self._text(b"authorization"))
-        self._ticket = self._app.door.enter(self._sender)
+        door = self._app.door
+        self._sender = door.sender(self._text(b"authorization")) if door.asks else None
+        self._ticket = door.enter(self._sender)
         expected = self._found.get(b"expect")
         if expected is not None:
             length = self._found.get(b"content-length", b"")
@@ -258,7 +260,7 @@ class _Exchange(Exchange):
         """Takes it now, or where that takes long, in a task."""
         assert self._signal is not None
         body = self._body()
-        coding = self._text(b"content-encoding")
+        coding = self._text(b"content-encoding") if b"content-encoding" in self._found else ""
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
         if coding or len(body) > LARGE_BYTES:
@@ -318,7 +320,7 @@ class _Exchange(Exchange):
         """Writes all of the answer at once."""
         self._leave()
         signal = self._signal or "other"
-        self._app.export.stats.request(TRANSPORTS[self._encoding], signal, CODES[reply.status])
+        self._app.export.stats.request(TRANSPORTS[self._encoding], signal, reply.code)
         if reply.status == TOO_LARGE:  # some of the body may be unread
             self.keep_alive = False
         if reply.whole and self.keep_alive and not self._app.origins:

@@ -29,13 +29,35 @@ from collector.receivers.words import last_words
 
 __all__ = ["Http2", "Keeping", "Stream", "Whole"]
 
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY = range(8)
-WINDOW_UPDATE, CONTINUATION = 8, 9
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 0x1, 0x1, 0x4, 0x8, 0x20
-NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = range(4)
-STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM = 5, 6, 7
-COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 9, 11
-MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 3, 4, 5, 6
+DATA: Final = 0
+HEADERS: Final = 1
+RST_STREAM: Final = 3
+SETTINGS: Final = 4
+PUSH_PROMISE: Final = 5
+PING: Final = 6
+GOAWAY: Final = 7
+WINDOW_UPDATE: Final = 8
+CONTINUATION: Final = 9
+"""Kinds of frames (RFC 9113 6)."""
+ACK: Final = 0x1
+END_STREAM: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+PRIORITISED: Final = 0x20
+"""Their flags."""
+NO_ERROR: Final = 0
+PROTOCOL_ERROR: Final = 1
+FLOW_CONTROL_ERROR: Final = 3
+FRAME_SIZE_ERROR: Final = 6
+REFUSED_STREAM: Final = 7
+COMPRESSION_ERROR: Final = 9
+ENHANCE_YOUR_CALM: Final = 11
+"""Errors (7)."""
+MAX_CONCURRENT_STREAMS: Final = 3
+INITIAL_WINDOW_SIZE: Final = 4
+MAX_FRAME_SIZE: Final = 5
+MAX_HEADER_LIST_SIZE: Final = 6
+"""Settings (6.5.2)."""
 
 _HEAD: Final = Struct(">BHBBI")
 HEAD_BYTES: Final = _HEAD.size
@@ -366,6 +388,11 @@ class Http2(Member):
     def _read(self, data: Data) -> int:
         """Takes all whole frames; returns where the rest begins."""
         at, size = 0, len(data)
+        high: int  # what is unpacked is of any type, unless it is told
+        low: int
+        kind: int
+        flags: int
+        number: int
         if not self._is_greeted:
             if part(data, 0, len(PREFACE)) != PREFACE:
                 greeting = bytes(data)
@@ -618,7 +645,8 @@ class Http2(Member):
 
     def room_for(self, stream: Stream) -> int:
         """Bytes of one frame that may go now."""
-        return min(self._window, stream.window, ANSWER_BYTES_MAX)
+        room = min(self._window, stream.window)
+        return min(room, ANSWER_BYTES_MAX)
 
     def spend(self, stream: Stream, size: int) -> None:
         self._window -= size
