@@ -24,7 +24,7 @@ from monitor.session.judge import (
     Judge,
     count_code,
 )
-from monitor.session.log import Log
+from monitor.session.log import Brief, Log, mark_of
 from monitor.session.run import Run
 from monitor.session.scoring import episode
 from monitor.session.siblings import SIBLINGS_MAX
@@ -94,14 +94,24 @@ class _Stretch(NamedTuple):
     end: int
     together: bool
     """True for a group of overlapping siblings."""
+    steps: list[Brief]
+    """Those of the log, from the first one on that is stepped."""
+    start: int
+    """Where `steps` begin."""
 
 
-def _singles(start: int, end: int) -> list[_Stretch]:
-    """Steps that overlap no sibling, in stretches no longer than from stop to stop."""
-    return [
-        built(_Stretch, (first, min(first + STOP_EVERY, end), False))
-        for first in range(start, end, STOP_EVERY)
-    ]
+def _singles(
+    found: list[_Stretch], first: int, end: int, steps: list[Brief], start: int
+) -> None:
+    """Adds steps that overlap no sibling, in stretches no longer than from stop to stop."""
+    while first < end:
+        behind = min(first + STOP_EVERY, end)
+        found.append(built(_Stretch, (first, behind, False, steps, start)))
+        first = behind
+
+
+def _news_first(change: Change) -> tuple[bool, int]:
+    return change.old is not None, change.place
 
 
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
@@ -385,8 +395,8 @@ class Judgement:
         for stretch in self._stretches(start):
             if stretch.first >= STOP_EVERY:
                 self._stop(stretch.first, runs)
-            for run, steps in zip(runs, news, strict=True):
-                self._step(run, stretch, steps, news=True)
+            for reading, run in enumerate(runs):
+                self._step(run, stretch, news[reading], news=True)
         return news
 
     def _stop(self, place: int, runs: Sequence[Run]) -> None:
@@ -403,12 +413,13 @@ class Judgement:
     def _grouped(
         self, run: Run, end: int | None = None
     ) -> Iterator[tuple[list[Step], Position]]:
-        for first, behind, together in self._stretches(0, end):
+        for stretch in self._stretches(0, end):
+            first, behind, together = stretch.first, stretch.end, stretch.together
             places = [first] if together else range(first, behind)
             for place in places:
                 steps: list[Step] = []
                 until = behind if together else place + 1
-                self._step(run, _Stretch(place, until, together), steps)
+                self._step(run, stretch._replace(first=place, end=until), steps)
                 yield steps, run.position
 
     def _taken(self, steps: list[Step]) -> list[Taken]:
@@ -432,15 +443,18 @@ class Judgement:
 
     def _stretches(self, start: int, end: int | None = None) -> list[_Stretch]:
         """The log from one place to another, or to its end."""
-        end = len(self.log) if end is None else end
+        log = self.log
+        end = len(log) if end is None else end
+        steps, place = log.unpacked(start, len(log)), start
         found: list[_Stretch] = []
-        for first, behind in self.log.groups(start):
+        for first, behind in log.groups(start, steps):
             if first >= end:
                 break
-            found += _singles(start, first)
-            start = min(behind, end)
-            found.append(_Stretch(first, start, together=True))
-        return found + _singles(start, end)
+            _singles(found, place, first, steps, start)
+            place = min(behind, end)
+            found.append(_Stretch(first, place, True, steps, start))
+        _singles(found, place, end, steps, start)
+        return found
 
     def _step(
         self, run: Run, stretch: _Stretch, steps: list[Step], *, news: bool = False
@@ -451,16 +465,18 @@ class Judgement:
         """
         judge, log = self.judge, self.log
         blind = self.blind_ns if self._joined else 0
-        if stretch.together:
-            found = self._step_group(run, stretch.first, stretch.end)
+        first, end, together, rows, start = stretch
+        if together:
+            found = self._step_group(run, first, end)
             steps += (s for s in found if not news or s.code != log.mark(s.place) & _CODE)
-            if log.at(stretch.first) < blind:
+            if log.at(first) < blind:
                 run.position = judge.anywhere
             return
-        for place, token, mark, at in log.unpacked(stretch.first, stretch.end):
+        for place in range(first, end):
+            at, _, meta, token = rows[place - start]
             before = run.position
             code = run.step(judge, token)
-            if not news or code != mark & _CODE:
+            if not news or code != mark_of(meta) & _CODE:
                 steps.append(built(Step, (place, code, before, run.position)))
             if at < blind:
                 run.position = judge.anywhere
@@ -503,7 +519,8 @@ class Judgement:
             final = bool(mark & _FINAL)
             change: Change = built(Change, (place, old, code, raised, final, before, after))
             changes.append(change)
-        changes.sort(key=lambda change: (change.old is not None, change.place))
+        if len(changes) > 1:
+            changes.sort(key=_news_first)
         return changes
 
     # --- what time brings -------------------------------------------------------------------------

@@ -6,20 +6,33 @@ holds many sessions. Texts (call ids, and arguments while they are shown) are ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from struct import Struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
 
-__all__ = ["Log", "Names", "Placed", "Row", "Texts"]
+__all__ = ["Brief", "Log", "Names", "Placed", "Row", "Texts", "mark_of"]
 
-# A row: its place in the order, its times, its span id, what it is, its tool, its token.
-_ROW: Final = Struct("<QQ8sIHH")
-_AT: Final = Struct("<Q")
 _WIDTH: Final = 32
+
+
+def _row_format() -> str:
+    """A row: its place in the order, its times, its span id, what it is, its tool, its token.
+
+    Sizes of the machine take half the time, where they make the same bytes.
+    """
+    own = "@NN8sIHH"
+    same = sys.byteorder == "little" and calcsize(own) == _WIDTH
+    return own if same else "<QQ8sIHH"
+
+
+_ROW: Final = Struct(_row_format())
+_STEP: Final = Struct("<QQ8xI2xH")
+_AT: Final = Struct("<Q")
 _SPAN: Final = 16
 _MARK: Final = 27
 _TOOL: Final = 28
@@ -27,6 +40,9 @@ _TOKEN: Final = 30
 """Where in a row what is read by itself begins."""
 
 _Packed = tuple[int, int, bytes, int, int, int]
+
+Brief = tuple[int, int, int, int]
+"""What of a row a step needs: its place in the order, its times, what it is, its token."""
 
 # Bound once: looking them up takes as long as what they do.
 _pack: Final[Any] = _ROW.pack
@@ -38,13 +54,20 @@ def _unpacked(rows: bytearray) -> Iterator[_Packed]:
     return _ROW.iter_unpack(rows)
 
 
+def _briefed(rows: bytearray) -> Iterator[Brief]:
+    return _STEP.iter_unpack(rows)
+
+
 # End and receipt are kept as distances from the place in the order: how long the call took, to the
-# nanosecond, and how much later it was received, in whole milliseconds of the clock. What does
-# not fit (calls of 18 minutes, receipts hours later, clocks that are wrong) is kept aside.
+# nanosecond, and how much later it was received, in whole milliseconds of the clock, above what is
+# the log's: calls that are told again long after they were made all lag alike. What does not fit
+# (calls of 18 minutes, receipts hours after the others', clocks that are wrong) is kept aside.
 _LENGTH_BITS: Final = 40
 _LENGTH: Final = (1 << _LENGTH_BITS) - 1
 _MILLISECOND: Final = 1_000_000
 _FAR: Final = (1 << 24) - 1
+_EARLIER: Final = 1 << 20
+"""What later calls of a log may lag less than its first one, where that lags much: 17 minutes."""
 
 # What a step is, one integer of a row, from its lowest bit on; its highest byte is the mark.
 _CONTEXT: Final = (1 << 20) - 1
@@ -56,6 +79,9 @@ _MARK_SHIFT: Final = 24
 _CONTEXT_BYTES: Final = 24
 """A trace id and a parent's span id."""
 _NO_PARENT: Final = bytes(8)
+_ID_BYTES: Final = 8
+_LOOKED_THROUGH_MAX: Final = 16 * _CONTEXT_BYTES
+"""So many contexts are looked through one by one."""
 _LOOK_BACK: Final = 4
 _DEPTH_MAX: Final = 8
 """Calls within calls that are moved with the outermost; and spans may claim to be in a circle."""
@@ -89,11 +115,17 @@ class Names:
 
 
 def _names(contexts: bytes, span_id: bytes) -> bool:
-    """True where a span id may be one of the parents.
-
-    As `in`, which first takes the id for a number, at a third of the cost.
-    """
-    return not span_id or bool(contexts.partition(span_id)[1])
+    """True where a span id may be one of the parents."""
+    size = len(contexts)
+    if size > _LOOKED_THROUGH_MAX or len(span_id) != _ID_BYTES:
+        # As `in`, which first takes the id for a number, at a third of the cost.
+        return not span_id or bool(contexts.partition(span_id)[1])
+    last, end = span_id[_ID_BYTES - 1], _CONTEXT_BYTES
+    while end <= size:
+        if contexts[end - 1] == last and contexts[end - _ID_BYTES : end] == span_id:
+            return True
+        end += _CONTEXT_BYTES
+    return False
 
 
 class Texts(NamedTuple):
@@ -144,7 +176,7 @@ class Row(NamedTuple):
 class Log:
     """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
 
-    __slots__ = ("_contexts", "_far", "_moved", "_rows", "_texts", "tail_end")
+    __slots__ = ("_contexts", "_far", "_lag", "_moved", "_rows", "_texts", "tail_end")
 
     def __init__(self) -> None:
         self._rows = bytearray()
@@ -155,6 +187,8 @@ class Log:
         """By span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
         """By span id, ends and receipts too far away to be packed."""
+        self._lag = 0
+        """What is taken off how much later each step was received, in milliseconds."""
         self.tail_end = 0
         """When the last step has begun, and it and the siblings it overlaps have all ended."""
 
@@ -201,14 +235,14 @@ class Log:
         place = self._insert(at, end, span, _pack(at, times, span, meta, tool, token))
         moved = self.settle(call.trace_id, span)
         if not moved:
-            return Placed(place, place, int(behind))
+            placed: Placed = built(Placed, (place, place, int(behind)))
+            return placed
         place = self.find(span) or 0
         return Placed(place, min([place, *moved]), behind + len(moved) // 2)
 
     def _meta(self, call: ToolCall, at: int) -> int:
         """What a step is, its mark 0."""
-        context = call.trace_id + (call.parent_span_id or _NO_PARENT)
-        meta = 0 if context == self._contexts else self._number(context)
+        meta = self._number(call.trace_id + (call.parent_span_id or _NO_PARENT))
         if call.error:
             meta |= 1 << _ERROR_SHIFT
         if call.evidence is not Evidence.EXECUTED:
@@ -219,12 +253,17 @@ class Log:
 
     def _times(self, at: int, end: int, receipt: int, span: bytes) -> int:
         """The end and the receipt of a step, in one integer."""
-        length, lag = end - at, receipt // _MILLISECOND - at // _MILLISECOND
-        if 0 <= length <= _LENGTH and 0 <= lag < _FAR:
-            return lag << _LENGTH_BITS | length
+        length = end - at
+        lag = receipt // _MILLISECOND - at // _MILLISECOND - self._lag
+        if 0 <= length <= _LENGTH:
+            if 0 <= lag < _FAR:
+                return lag << _LENGTH_BITS | length
+            if not self._rows:
+                self._lag += lag - _EARLIER
+                return _EARLIER << _LENGTH_BITS | length
         if self._far is None:
             self._far = {}
-        self._far[span] = end, receipt
+        self._far[span] = end, receipt // _MILLISECOND * _MILLISECOND
         return _FAR << _LENGTH_BITS
 
     def _step(self, place: int) -> _Packed:
@@ -237,7 +276,8 @@ class Log:
         if lag == _FAR:
             # Two steps of one session may claim one span id: what is kept aside goes with the first.
             return (self._far or {}).get(span) or (at, at)
-        return at + (times & _LENGTH), (at // _MILLISECOND + lag) * _MILLISECOND
+        receipt = (at // _MILLISECOND + self._lag + lag) * _MILLISECOND
+        return at + (times & _LENGTH), receipt
 
     def _move(self, span: bytes, meta: int, start: int, own: int) -> int:
         """Notes that a step does not stand where it started."""
@@ -299,8 +339,7 @@ class Log:
     def _keep_id(self, span: bytes, call_id: str) -> None:
         if self._texts is None:
             self._texts = {}
-        if span not in self._texts:
-            self._texts[span] = call_id
+        self._texts.setdefault(span, call_id)
 
     def _texts_of(self, span: bytes) -> Texts | None:
         found = self._texts.get(span) if self._texts else None
@@ -416,11 +455,16 @@ class Log:
         """
         contexts = self._contexts
         end = len(contexts)
+        one, last = context[0], context[-1]
         for _ in range(_LOOK_BACK):
             begin = end - _CONTEXT_BYTES
             if begin < 0:
                 break
-            if contexts[begin:end] == context:
+            if (
+                contexts[end - 1] == last
+                and contexts[begin] == one
+                and contexts[begin:end] == context
+            ):
                 return begin // _CONTEXT_BYTES
             end = begin
         count = len(contexts) // _CONTEXT_BYTES
@@ -526,28 +570,30 @@ class Log:
         rows = [self.row(place) for place in range(len(self))]
         return min(row.start for row in rows), max(row.end for row in rows)
 
-    def groups(self, first: int = 0) -> list[tuple[int, int]]:
+    def unpacked(self, first: int, end: int) -> list[Brief]:
+        """What is needed to step some steps, one after the other."""
+        return list(_briefed(self._rows[first * _WIDTH : end * _WIDTH]))
+
+    def groups(
+        self, first: int = 0, steps: Sequence[Brief] | None = None
+    ) -> list[tuple[int, int]]:
         """(first place, end place) of the groups of overlapping siblings, from `first` on.
 
         Siblings have one parent, and stand side by side in the log; each of a group starts
         strictly before all the others before it have ended, so touching times are a sequence.
-        A step that overlaps none is in no group; nor is the step before `first`.
+        A step that overlaps none is in no group; nor is the step before `first`. `steps` are
+        those from `first` on, where they are at hand.
         """
         found: list[tuple[int, int]] = []
         at = self.at(-1) if self._rows else 0
         until = last = 0
         opened = place = first
-        far = self._far
-        for at, times, span, meta, _, _ in _unpacked(self._rows[first * _WIDTH :]):
+        for at, times, meta, _ in self.unpacked(first, len(self)) if steps is None else steps:
             if at >= until or not self._siblings(meta, last):
                 if place - opened > 1:
                     found.append((opened, place))
                 opened, until = place, 0
-            end = (
-                at + (times & _LENGTH)
-                if far is None
-                else self._end_and_receipt(at, times, span)[0]
-            )
+            end = self._end(place, at, times)
             if end > until:
                 until = end
             last = meta
@@ -557,17 +603,20 @@ class Log:
         self.tail_end = max(until, at)
         return found
 
-    def unpacked(self, first: int, end: int) -> list[tuple[int, int, int, int]]:
-        """(place, token, mark, place in the order) of some steps, one after the other."""
-        rows = _unpacked(self._rows[first * _WIDTH : end * _WIDTH])
-        return [
-            (place, token, meta >> _MARK_SHIFT, at)
-            for place, (at, _, _, meta, _, token) in enumerate(rows, first)
-        ]
+    def _end(self, place: int, at: int, times: int) -> int:
+        """When the step at `place` ended."""
+        if self._far is None:
+            return at + (times & _LENGTH)
+        return self._end_and_receipt(at, times, self._step(place)[2])[0]
 
     def times(self, first: int, end: int) -> list[tuple[int, int]]:
         """(place in the order, end) of some steps."""
-        rows = _unpacked(self._rows[first * _WIDTH : end * _WIDTH])
         return [
-            (at, self._end_and_receipt(at, times, span)[0]) for at, times, span, _, _, _ in rows
+            (at, self._end(place, at, times))
+            for place, (at, times, _, _) in enumerate(self.unpacked(first, end), first)
         ]
+
+
+def mark_of(meta: int) -> int:
+    """What the judgement has noted on a step, of what the step is."""
+    return meta >> _MARK_SHIFT
