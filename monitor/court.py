@@ -12,7 +12,7 @@ from monitor.records import ToolCall, Verdict, built
 from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
-from monitor.session.log import Names, Texts
+from monitor.session.log import Names, Texts, origin_of
 from monitor.session.session import Binds, Session
 from monitor.spec.spec import Spec
 
@@ -197,7 +197,7 @@ class Court:
         at = _at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
-        before = judgement.head.position
+        before, origin = judgement.head.position, None
         code = judgement.append(call, tool, token, at, now)
         if code is None:
             changes = self._insert(judgement, call, tool, token, at, now)
@@ -208,14 +208,15 @@ class Court:
             after, place = judgement.head.position, len(judgement.log) - 1
             fields = (place, None, code, code >= HARMFUL, False, before, after)
             changes = (built(Change, fields),)
-            self._ledger.count(judgement, changes)
+            origin = origin_of(call, now)
+            self._ledger.count(judgement, changes, origin)
         if judge.watch is not None:
             inserted = changes[0].place if code is None else None
             self._ledger.alarms.take(session, judgement, token, inserted)
         told: Sequence[Verdict] = ()
         if changes:
             told = [
-                self._ledger.verdict(session, judgement, change)
+                self._ledger.verdict(session, judgement, change, origin)
                 for change in changes
                 if not quiet or change.new >= HARMFUL or change.old is not None
             ]

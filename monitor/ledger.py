@@ -8,7 +8,7 @@ from typing import Final
 from monitor.alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.repeats import LIVE_MAX, SAMPLED_MAX
-from monitor.session.judge import CODES, HARMFUL, SELF_LOOP
+from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
 from monitor.session.log import Names, Row
 from monitor.session.outlook import News, cannot_finish, missed_of
@@ -16,16 +16,14 @@ from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.session.timing import Missed
 from monitor.totals import (
-    CLEAN_SHARE,
     NO_SHARE,
     UNKNOWN_TOOL,
     UNMATCHED,
+    Exemplar,
     Finished,
     Pair,
     SessionFinished,
-    Share,
     Totals,
-    fixed,
 )
 
 __all__ = ["Ledger"]
@@ -85,7 +83,7 @@ class Ledger:
             pair.active -= 1
             if judgement.sampled:
                 self._count_sampled(judgement, -1)
-            judgement.share, judgement.pair = NO_SHARE, None
+            judgement.share, judgement.pair, judgement.is_behind = NO_SHARE, None, False
 
     def _count_sampled(self, judgement: Judgement, sign: int) -> None:
         if judgement.pair is not None:
@@ -139,16 +137,24 @@ class Ledger:
 
     # --- verdicts ----------------------------------------------------------------------------
 
-    def count(self, judgement: Judgement, changes: Sequence[Change]) -> None:
-        """Counts first verdicts and revisions, and what they make of the live means."""
+    def count(
+        self, judgement: Judgement, changes: Sequence[Change], origin: Exemplar | None = None
+    ) -> None:
+        """Counts first verdicts and revisions, and what they make of the live means.
+
+        Args:
+            judgement: which has changed.
+            changes: what has changed.
+            origin: of the call that is the only change, where it is at hand.
+        """
         pair = judgement.pair
         if pair is None or not judgement.judge.spec.id:
             return
         for change in changes:
             kind, reason = CODES[change.new]
             if change.old is None:
-                pair.calls[kind] += 1
-                pair.exemplars[kind] = judgement.exemplar(change.place)
+                _count_call(pair, change.new)
+                pair.exemplars[kind] = origin or judgement.exemplar(change.place)
             else:
                 pair.revisions[CODES[change.old][0], kind] += 1
             if change.raised and reason is not None:
@@ -157,50 +163,41 @@ class Ledger:
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 pair.provisional[reason, severity] += 1
         if judgement.judge.watch is None:
-            self.share(judgement)
+            self._weigh(judgement, pair)
 
     def count_plain(self, judgement: Judgement, code: int) -> None:
         """The same for the first verdict of a call that came in order and did no harm."""
-        pair = judgement.pair
-        if pair is not None and judgement.judge.spec.id:
-            kind = CODES[code][0]
-            count = pair.calls[kind] + 1
-            pair.calls[kind] = count
-            if count % EXEMPLAR_EACH == 1:
-                pair.exemplars[kind] = judgement.exemplar(len(judgement.log) - 1)
-            if judgement.judge.watch is not None:
-                return
-            tally = judgement.head.tally
-            if tally.harmful_steps or judgement.share is NO_SHARE or not judgement.head.exact:
-                self.share(judgement)
-            else:
-                self._stand_behind(judgement, tally.calls)
+        pair, judge = judgement.pair, judgement.judge
+        if pair is not None and judge.spec.id:
+            if _count_call(pair, code) % EXEMPLAR_EACH == 1:
+                place = len(judgement.log) - 1
+                pair.exemplars[CODES[code][0]] = judgement.exemplar(place)
+            if judge.watch is None:
+                self._weigh(judgement, pair)
+
+    def _weigh(self, judgement: Judgement, pair: Pair) -> None:
+        """A call may have changed the judgement's share, which may wait where it has one."""
+        run, share = judgement.head, judgement.share
+        if not (share.sessions and run.exact):
+            self.share(judgement)
+            return
+        tally = run.tally
+        pair.scored_calls += tally.calls - judgement.behind
+        judgement.behind = tally.calls
+        if tally.harmful_steps or share.harmful:
+            pair.put_off(judgement)
 
     def share(self, judgement: Judgement) -> None:
         """What the judgement adds to the live means, as of now."""
-        pair, run, share = judgement.pair, judgement.head, judgement.share
+        pair = judgement.pair
         if pair is None:
             return
         if judgement.judge.watch is not None:
             self.alarms.rank(judgement)
             return
-        if not (judgement.judge.scored and run.exact):
-            new = NO_SHARE
-        elif not share.sessions or run.tally.harmful_steps or share.harmful:
-            tally = run.tally
-            new = CLEAN_SHARE
-            if tally.harmful_steps:
-                harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
-                new = built(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
-        else:
-            new = share
-        self._stand_behind(judgement, run.tally.calls if new.sessions else 0)
-        if new is share:
-            return
-        pair.move(share, new)
-        judgement.share = new
-        if new.harmful:
-            pair.rank(judgement)
+        new = judgement.weigh()
+        self._stand_behind(judgement, judgement.head.tally.calls if new.sessions else 0)
+        pair.take(judgement, new)
 
     def _stand_behind(self, judgement: Judgement, calls: int) -> None:
         """So many calls of the judgement are behind the live means by now."""
@@ -256,6 +253,8 @@ class Ledger:
             agent = pair.agent
             pair.active -= 1
             self._compare(session, judgement, ended)
+            if judgement.is_behind:
+                self.share(judgement)
             if not judgement.ending:
                 self._finish(judgement, finished)
             judgement.ending = self._totals.hold(
@@ -351,11 +350,17 @@ class Ledger:
             constraint=missed.rule or None,
         )
 
-    def verdict(self, session: Session, judgement: Judgement, change: Change) -> Verdict:
-        """A change in words."""
+    def verdict(
+        self,
+        session: Session,
+        judgement: Judgement,
+        change: Change,
+        origin: Exemplar | None = None,
+    ) -> Verdict:
+        """A change in words; `origin` of its call, where it is at hand."""
         judge, log = judgement.judge, judgement.log
         kind, reason = CODES[change.new]
-        trace_id, span_id, _ = log.origin(change.place)
+        trace_id, span_id, _ = origin or judgement.exemplar(change.place)
         tool, token = self._names.text(log.tool(change.place)), log.token(change.place)
         before = judge.state(change.before)
         harmful = kind is Kind.HARMFUL
@@ -384,6 +389,21 @@ class Ledger:
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict
+
+
+def _count_call(pair: Pair, code: int) -> int:
+    """Counts the first verdict of a call; how many of its kind there are by now."""
+    if code == PROGRESS:
+        pair.progress += 1
+        return pair.progress
+    if code >= HARMFUL:
+        pair.harms += 1
+        return pair.harms
+    if code == CONTROL:
+        pair.controls += 1
+        return pair.controls
+    pair.loops += 1
+    return pair.loops
 
 
 def _said(missed: Missed) -> str:

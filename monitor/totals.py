@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from monitor.drift import Drift
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
@@ -16,8 +16,12 @@ from monitor.repeats import Repeats
 from monitor.spread import Exemplar, Spread
 from monitor.worst import Worst
 
+if TYPE_CHECKING:
+    from monitor.session.judgement import Judgement
+
 __all__ = [
     "AGENTS_MAX",
+    "BEHIND_MAX",
     "BOUNDS",
     "CLEAN_SHARE",
     "NO_SHARE",
@@ -52,6 +56,9 @@ AGENT_CHARACTERS_MAX: Final = 128
 
 FORGET_NS: Final = 24 * 3_600 * 1_000_000_000
 """A pair without sessions for so long is dropped, and its series with it."""
+
+BEHIND_MAX: Final = 256
+"""Judgements of a pair whose shares wait to be brought up to date until somebody asks."""
 
 _SWEEP_NS: Final = 60 * 1_000_000_000
 _CLEARED_AT_ONCE: Final = 16
@@ -149,24 +156,30 @@ class Pair:
     """The sums of one (agent, spec)."""
 
     __slots__ = (
+        "_behind",
+        "_clean",
+        "_harm_rate",
+        "_harmful",
+        "_prefix_crit",
+        "_worst",
+        "_worst_prefix_crit",
         "active",
         "agent",
         "beta",
         "bounded",
-        "calls",
-        "clean",
         "compensations",
+        "controls",
         "drift",
         "exemplars",
         "final",
         "finished",
-        "harm_rate",
-        "harmful",
+        "harms",
         "idle_since",
         "joined",
         "late",
+        "loops",
         "outcomes",
-        "prefix_crit",
+        "progress",
         "provisional",
         "repeats",
         "revisions",
@@ -178,8 +191,6 @@ class Pair:
         "spec",
         "spreads",
         "started",
-        "worst",
-        "worst_prefix_crit",
     )
 
     def __init__(
@@ -199,16 +210,21 @@ class Pair:
         self.active = 0
         self.idle_since: int | None = None
         self.sessions = 0
-        self.clean = 0
-        """Of the sessions, those without harm."""
-        self.harm_rate = 0
-        self.prefix_crit = 0
-        self.harmful = 0
+        self._clean = 0
+        self._harm_rate = 0
+        self._prefix_crit = 0
+        self._harmful = 0
+        self._behind: list[Judgement] = []
+        """Whose calls have changed their shares since these were taken into the sums."""
         self.started = 0
         self.late = 0
         self.compensations = 0
         self.joined = 0
-        self.calls: dict[Kind, int] = dict.fromkeys(CALL_KINDS, 0)
+        self.progress = 0
+        self.loops = 0
+        self.harms = 0
+        self.controls = 0
+        """Calls by their first verdicts."""
         self.final: Counter[tuple[Reason, str]] = Counter()
         self.provisional: Counter[tuple[Reason, str]] = Counter()
         self.revisions: Counter[tuple[Kind, Kind]] = Counter()
@@ -229,22 +245,94 @@ class Pair:
         self.repeats = Repeats()
         self.drift: Drift | None = None
         """Where the spec is a learnt reference."""
-        self.worst: Worst[_Holder] = Worst(_harm)
-        """Live judgements that did harm, by HarmRate, then H."""
-        self.worst_prefix_crit: Worst[_Holder] = Worst(_crit)
+        self._worst: Worst[_Holder] = Worst(_harm)
+        self._worst_prefix_crit: Worst[_Holder] = Worst(_crit)
+
+    # --- what live judgements add --------------------------------------------------------------
 
     def move(self, old: Share, new: Share) -> None:
         """Replaces what a judgement added by what it adds now."""
         self.sessions += new.sessions - old.sessions
-        self.harm_rate += new.harm_rate - old.harm_rate
-        self.prefix_crit += new.prefix_crit - old.prefix_crit
-        self.harmful += new.harmful - old.harmful
-        self.clean += _is_clean(new) - _is_clean(old)
+        self._harm_rate += new.harm_rate - old.harm_rate
+        self._prefix_crit += new.prefix_crit - old.prefix_crit
+        self._harmful += new.harmful - old.harmful
+        self._clean += _is_clean(new) - _is_clean(old)
 
     def rank(self, holder: _Holder) -> None:
         """The share of a live judgement that did harm is another now."""
-        self.worst.push(holder)
-        self.worst_prefix_crit.push(holder)
+        self._worst.push(holder)
+        self._worst_prefix_crit.push(holder)
+
+    def put_off(self, judgement: Judgement) -> None:
+        """The share of one that adds to the sums is another now: worked out when somebody asks.
+
+        A session that does harm changes its share with each of its calls.
+        """
+        if not judgement.is_behind:
+            judgement.is_behind = True
+            self._behind.append(judgement)
+            if len(self._behind) >= BEHIND_MAX:
+                self.catch_up()
+
+    def catch_up(self) -> None:
+        """Takes what was put off into the sums."""
+        behind, self._behind = self._behind, []
+        for judgement in behind:
+            if judgement.is_behind and judgement.pair is self:
+                self.take(judgement, judgement.weigh())
+
+    def take(self, judgement: Judgement, new: Share) -> None:
+        """The share of a judgement is this one now."""
+        judgement.is_behind = False
+        if new is not judgement.share:
+            self.move(judgement.share, new)
+            judgement.share = new
+            if new.harmful:
+                self.rank(judgement)
+
+    @property
+    def clean(self) -> int:
+        """Of the sessions, those without harm."""
+        self.catch_up()
+        return self._clean
+
+    @property
+    def harm_rate(self) -> int:
+        """The sum over the sessions, fixed."""
+        self.catch_up()
+        return self._harm_rate
+
+    @property
+    def prefix_crit(self) -> int:
+        """The sum over the sessions, fixed."""
+        self.catch_up()
+        return self._prefix_crit
+
+    @property
+    def harmful(self) -> int:
+        """Harmful calls of the sessions."""
+        self.catch_up()
+        return self._harmful
+
+    @property
+    def worst(self) -> Worst[_Holder]:
+        """Live judgements that did harm, by HarmRate, then H."""
+        self.catch_up()
+        return self._worst
+
+    @property
+    def worst_prefix_crit(self) -> Worst[_Holder]:
+        """The same by PrefixCrit."""
+        self.catch_up()
+        return self._worst_prefix_crit
+
+    # --- what is counted -------------------------------------------------------------------------
+
+    @property
+    def calls(self) -> dict[Kind, int]:
+        """Calls by their first verdicts."""
+        counts = (self.progress, self.loops, self.harms, self.controls)
+        return dict(zip(CALL_KINDS, counts, strict=True))
 
     def spread(self, scores: Finished, exemplar: Exemplar | None) -> None:
         """Counts a finished session in the histograms."""

@@ -31,7 +31,7 @@ from monitor.session.siblings import SIBLINGS_MAX
 from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
 from monitor.spread import Exemplar
-from monitor.totals import NO_SHARE, Pair
+from monitor.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 
 if TYPE_CHECKING:
     from monitor.session.outlook import Outlook
@@ -195,6 +195,7 @@ class Judgement:
         "doubtful",
         "ending",
         "head",
+        "is_behind",
         "judge",
         "late",
         "log",
@@ -249,6 +250,9 @@ class Judgement:
         """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
+        """What it adds to the live sums of its pair."""
+        self.is_behind = False
+        """True where it would add something else by now, which the pair is to take in."""
         self.behind = 0
         """Its calls behind the live means."""
         self.sampled = False
@@ -276,6 +280,18 @@ class Judgement:
     @property
     def folded(self) -> int:
         return self.base.count if self.base else 0
+
+    def weigh(self) -> Share:
+        """What it adds to the live sums of its pair, as of now; not against a reference."""
+        run, share = self.head, self.share
+        if not (self.judge.scored and run.exact):
+            return NO_SHARE
+        tally = run.tally
+        if not tally.harmful_steps:
+            return CLEAN_SHARE if share.harmful or not share.sessions else share
+        harm_rate, prefix_crit = fixed(tally.harm_rate), fixed(tally.prefix_crit)
+        new: Share = built(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
+        return new
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
         """Judges a call that comes in order: its code. None, and nothing done, for any other."""
@@ -572,8 +588,7 @@ class Judgement:
 
     def exemplar(self, place: int) -> Exemplar:
         """A step of the log as what stands for a count."""
-        exemplar: Exemplar = built(Exemplar, self.log.origin(place))
-        return exemplar
+        return self.log.origin(place)
 
     def is_final(self, index: int) -> bool:
         return bool(self.log.mark(index) & _FINAL)

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
+from monitor.spread import Exemplar
 
-__all__ = ["Brief", "Log", "Names", "Placed", "Row", "Texts", "mark_of"]
+__all__ = ["Brief", "Log", "Names", "Placed", "Row", "Texts", "mark_of", "origin_of"]
 
 _WIDTH: Final = 32
 
@@ -126,6 +127,15 @@ def _names(contexts: bytes, span_id: bytes) -> bool:
             return True
         end += _CONTEXT_BYTES
     return False
+
+
+def origin_of(call: ToolCall, receipt: int) -> Exemplar | None:
+    """What a log will say of where a call's step came from; None for ids it has to fit in."""
+    if len(call.span_id) != _ID_BYTES or len(call.trace_id) != _CONTEXT_BYTES - _ID_BYTES:
+        return None
+    fields = (call.trace_id, call.span_id, receipt // _MILLISECOND * _MILLISECOND)
+    origin: Exemplar = built(Exemplar, fields)
+    return origin
 
 
 class Texts(NamedTuple):
@@ -454,20 +464,17 @@ class Log:
         would make a session's cost grow with its length. So one pair may have several numbers.
         """
         contexts = self._contexts
-        end = len(contexts)
-        one, last = context[0], context[-1]
-        for _ in range(_LOOK_BACK):
-            begin = end - _CONTEXT_BYTES
-            if begin < 0:
-                break
+        size = len(contexts)
+        begin, least = size - _CONTEXT_BYTES, max(0, size - _LOOK_BACK * _CONTEXT_BYTES)
+        while begin >= least:
+            # Nearly always the last bytes of others differ: a slice costs more than a byte.
             if (
-                contexts[end - 1] == last
-                and contexts[begin] == one
-                and contexts[begin:end] == context
+                contexts[begin + _CONTEXT_BYTES - 1] == context[-1]
+                and contexts[begin : begin + _CONTEXT_BYTES] == context
             ):
                 return begin // _CONTEXT_BYTES
-            end = begin
-        count = len(contexts) // _CONTEXT_BYTES
+            begin -= _CONTEXT_BYTES
+        count = size // _CONTEXT_BYTES
         if count > _CONTEXT:
             return _CONTEXT
         self._contexts = contexts + context
@@ -537,11 +544,12 @@ class Log:
             found = rows.find(span_id, found + 1)
         return found // _WIDTH if found >= 0 else None
 
-    def origin(self, place: int) -> tuple[bytes, bytes, int]:
+    def origin(self, place: int) -> Exemplar:
         """Trace id, span id and receipt of the step at `place`."""
         at, times, span, meta, _, _ = self._step(place)
         receipt = self._end_and_receipt(at, times, span)[1]
-        return self._context(meta)[:16], span, receipt
+        origin: Exemplar = built(Exemplar, (self._context(meta)[:16], span, receipt))
+        return origin
 
     def row(self, place: int) -> Row:
         """The step at `place`, unpacked."""
