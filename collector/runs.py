@@ -245,7 +245,7 @@ def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
     [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
     session = Session(nothing.session, nothing, 0)
     if nothing.agent:
-        session.name(nothing.agent, 0, nothing.span_id)
+        session.name((0, nothing.span_id, nothing.agent))
     session.ended, session.started_ns, session.last_ns = "input_end", 0, 0
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["SPEC_ATTRIBUTE", "Binder"]
+__all__ = ["SPEC_ATTRIBUTE", "Binder", "Bound"]
 
 SPEC_ATTRIBUTE: Final = "offrails.spec"
 """A span or resource attribute of this name names a task outright."""
@@ -17,10 +17,14 @@ AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
 
 
-class _Found(NamedTuple):
+class Bound(NamedTuple):
+    """What a session with some attributes and an agent is judged under."""
+
     attributes: Mapping[str, Any]
     judges: tuple[Judge, ...]
+    """Of the named task, or of those that match; and of every matching policy and reference."""
     more: bool
+    """True where another span of the session may bind a spec, or rename who it was bound for."""
 
 
 class Binder:
@@ -40,7 +44,7 @@ class Binder:
         }
         self._asked = before.keys() if before is not None else frozenset[str]()
         """What older sessions may still bind on."""
-        self._cache: dict[tuple[int, str], _Found] = {}
+        self._cache: dict[tuple[int, str], Bound] = {}
         self._by_agent = any(
             AGENT_ATTRIBUTE in judge.spec.match.keys for judge in self.judges.values()
         )
@@ -55,17 +59,14 @@ class Binder:
         return list(self.judges.values()) != list(other.judges.values())
 
     def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
-        """Judges for a call: the named task, or those that match; and every matching policy and reference.
+        """The judges of a session with these attributes, under this agent."""
+        return self.bound(attributes, agent).judges
+
+    def bound(self, attributes: Mapping[str, Any], agent: str) -> Bound:
+        """The same, and whether more may follow.
 
         Cached by the identity of `attributes`, which spans of one resource share.
         """
-        return self._find(attributes, agent).judges
-
-    def may_change(self, attributes: Mapping[str, Any], agent: str) -> bool:
-        """True where another span of the session may bind a spec, or rename who it was bound for."""
-        return self._find(attributes, agent).more
-
-    def _find(self, attributes: Mapping[str, Any], agent: str) -> _Found:
         key = (id(attributes), agent)
         found = self._cache.get(key)
         if found is None or found.attributes is not attributes:
@@ -73,7 +74,7 @@ class Binder:
                 self._cache.clear()
             judges = self._choose(attributes, agent)
             more = len(judges) < len(self.judges) or self._by_agent
-            found = self._cache[key] = _Found(attributes, judges, more)
+            found = self._cache[key] = Bound(attributes, judges, more)
         return found
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:

@@ -13,8 +13,9 @@ from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import FOLD_LUMP, Change, Judgement
 from monitor.session.log import Names, Texts, origin_of
-from monitor.session.session import Binds, Session
+from monitor.session.session import Session
 from monitor.spec.spec import Spec
+from monitor.spread import Exemplar
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
 
@@ -69,14 +70,15 @@ class Court:
     def bind(self, session: Session, attributes: Mapping[str, Any], now: int) -> list[Verdict]:
         """Binds specs that match what is known by now; held calls are judged under them."""
         agent = session.known_agent
-        if session.bound_on is attributes and session.bound_as == agent:
-            return []
         renamed = session.bound_as != agent
+        if session.bound_on is attributes and not renamed:
+            return []
         session.bind_on(attributes, agent)
         first, binder = session.binder is None, session.binder or self.binder
         session.binder = binder
-        found = binder.bind(attributes, agent)
-        if first and (binder.may_change(attributes, agent) or not found):
+        bound = binder.bound(attributes, agent)
+        found = bound.judges
+        if first and (bound.more or not found):
             session.held = []
         verdicts = self._unbind(session, binder, agent) if renamed and session.judges else []
         new = tuple(judge for judge in found if judge not in session.judges)
@@ -92,7 +94,7 @@ class Court:
         """The same where the session may have got another name."""
         return [] if session.bound_on is None else self.bind(session, session.bound_on, now)
 
-    def _unbind(self, session: Session, binder: Binds, agent: str) -> list[Verdict]:
+    def _unbind(self, session: Session, binder: Binder, agent: str) -> list[Verdict]:
         """Specs that were bound for a name which turns out not to be the session's are let go.
 
         Where one of their verdicts is final they stay: final counters never change.
@@ -200,7 +202,8 @@ class Court:
         before, origin = judgement.head.position, None
         code = judgement.append(call, tool, token, at, now)
         if code is None:
-            changes = self._insert(judgement, call, tool, token, at, now)
+            origin = origin_of(call, now)
+            changes = self._insert(judgement, call, tool, token, at, now, origin)
         elif quiet and code < HARMFUL:
             self._ledger.count_plain(judgement, code)
             changes = ()
@@ -225,13 +228,20 @@ class Court:
         return told
 
     def _insert(
-        self, judgement: Judgement, call: ToolCall, tool: int, token: int, at: int, now: int
+        self,
+        judgement: Judgement,
+        call: ToolCall,
+        tool: int,
+        token: int,
+        at: int,
+        now: int,
+        origin: Exemplar | None,
     ) -> Sequence[Change]:
         """The call goes to its place among earlier ones, whose verdicts it may revise."""
         self.out_of_order += 1
         late = judgement.late
         changes = judgement.insert(call, tool, token, at, now)
-        self._ledger.count(judgement, changes)
+        self._ledger.count(judgement, changes, origin)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
         return changes

@@ -194,7 +194,7 @@ class Monitor:
             if not call.agent:
                 return
             named = call.start_ns, call.span_id, call.agent
-        if session.name(named[2], named[0], named[1]):
+        if session.name(named):
             self._ledger.relabel(session)
 
     def _join(self, session: Session, call: ToolCall) -> None:
@@ -208,7 +208,7 @@ class Monitor:
         session = Session(call.session, call, now)
         self._table.add(session)
         self._evict(now)
-        heard = self._quiet.pop(call.session, None)
+        heard = self._quiet.pop(call.session, None) if self._quiet else None
         if heard is not None:
             self._news += self._tell(session, heard, now)
         return session
@@ -263,7 +263,7 @@ class Monitor:
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
             self._court.join(session)
-        if named is not None and session.name(named[2], named[0], named[1]):
+        if named is not None and session.name(named):
             self._ledger.relabel(session)
 
     def _tell(self, session: Session, heard: _Heard, now: int) -> list[Verdict]:

@@ -145,7 +145,7 @@ class Ledger:
         Args:
             judgement: which has changed.
             changes: what has changed.
-            origin: of the call that is the only change, where it is at hand.
+            origin: of the call that gets its first verdict, where it is at hand.
         """
         pair = judgement.pair
         if pair is None or not judgement.judge.spec.id:
@@ -357,10 +357,11 @@ class Ledger:
         change: Change,
         origin: Exemplar | None = None,
     ) -> Verdict:
-        """A change in words; `origin` of its call, where it is at hand."""
+        """A change in words; `origin` as in `count`."""
         judge, log = judgement.judge, judgement.log
         kind, reason = CODES[change.new]
-        trace_id, span_id, _ = origin or judgement.exemplar(change.place)
+        own = origin if change.old is None else None
+        trace_id, span_id, _ = own or judgement.exemplar(change.place)
         tool, token = self._names.text(log.tool(change.place)), log.token(change.place)
         before = judge.state(change.before)
         harmful = kind is Kind.HARMFUL

@@ -57,7 +57,7 @@ AGENT_CHARACTERS_MAX: Final = 128
 FORGET_NS: Final = 24 * 3_600 * 1_000_000_000
 """A pair without sessions for so long is dropped, and its series with it."""
 
-BEHIND_MAX: Final = 256
+BEHIND_MAX: Final = 512
 """Judgements of a pair whose shares wait to be brought up to date until somebody asks."""
 
 _SWEEP_NS: Final = 60 * 1_000_000_000
@@ -160,7 +160,7 @@ class Pair:
         "_clean",
         "_harm_rate",
         "_harmful",
-        "_prefix_crit",
+        "_lost",
         "_worst",
         "_worst_prefix_crit",
         "active",
@@ -212,7 +212,8 @@ class Pair:
         self.sessions = 0
         self._clean = 0
         self._harm_rate = 0
-        self._prefix_crit = 0
+        self._lost = 0
+        """What their PrefixCrit lacks to 1, fixed."""
         self._harmful = 0
         self._behind: list[Judgement] = []
         """Whose calls have changed their shares since these were taken into the sums."""
@@ -252,11 +253,20 @@ class Pair:
 
     def move(self, old: Share, new: Share) -> None:
         """Replaces what a judgement added by what it adds now."""
-        self.sessions += new.sessions - old.sessions
-        self._harm_rate += new.harm_rate - old.harm_rate
-        self._prefix_crit += new.prefix_crit - old.prefix_crit
-        self._harmful += new.harmful - old.harmful
-        self._clean += _is_clean(new) - _is_clean(old)
+        for share, sign in ((old, -1), (new, 1)):
+            if share.sessions:
+                self._add(share, sign)
+
+    def _add(self, share: Share, sign: int) -> None:
+        sessions, harm_rate, prefix_crit, harmful, _ = share
+        self.sessions += sign * sessions
+        if not harmful:
+            self._clean += sign * sessions
+            return
+        # Sums of fixed scores are beyond a machine's integers: only what did harm adds to them.
+        self._harm_rate += sign * harm_rate
+        self._lost += sign * (sessions * _ONE - prefix_crit)
+        self._harmful += sign * harmful
 
     def rank(self, holder: _Holder) -> None:
         """The share of a live judgement that did harm is another now."""
@@ -280,6 +290,14 @@ class Pair:
         for judgement in behind:
             if judgement.is_behind and judgement.pair is self:
                 self.take(judgement, judgement.weigh())
+
+    def let_go(self) -> None:
+        """Lets go of judgements that have ended."""
+        self._behind = [each for each in self._behind if each.is_behind and each.pair is self]
+        self._worst.clear_up()
+        self._worst_prefix_crit.clear_up()
+        if self.drift is not None:
+            self.drift.riskiest.clear_up()
 
     def take(self, judgement: Judgement, new: Share) -> None:
         """The share of a judgement is this one now."""
@@ -306,7 +324,7 @@ class Pair:
     def prefix_crit(self) -> int:
         """The sum over the sessions, fixed."""
         self.catch_up()
-        return self._prefix_crit
+        return self.sessions * _ONE - self._lost
 
     @property
     def harmful(self) -> int:
@@ -356,10 +374,6 @@ def _harm(share: Share) -> tuple[int, int]:
 
 def _crit(share: Share) -> tuple[int]:
     return (-share.prefix_crit,)
-
-
-def _is_clean(share: Share) -> bool:
-    return share.sessions > 0 and not share.harmful
 
 
 class _Held(NamedTuple):
@@ -480,10 +494,7 @@ class Totals:
         if not self._to_clear:
             self._to_clear = list(self.pairs.values())
         for pair in self._to_clear[-_CLEARED_AT_ONCE:]:
-            pair.worst.clear_up()
-            pair.worst_prefix_crit.clear_up()
-            if pair.drift is not None:
-                pair.drift.riskiest.clear_up()
+            pair.let_go()
         del self._to_clear[-_CLEARED_AT_ONCE:]
 
     def _sweep(self, now: int) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from monitor.records import FROM_TRACE, SessionKey, ToolCall
+from monitor.records import FROM_TRACE, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 
-__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Binds", "Ended", "Session"]
+if TYPE_CHECKING:
+    from monitor.binder import Binder
+
+__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Ended", "Session"]
 
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
@@ -21,16 +24,6 @@ ATTRIBUTES_MAX: Final = 8
 
 LOOKED_THROUGH_MAX: Final = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
-
-
-class Binds(Protocol):
-    """One set of loaded specs."""
-
-    def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
-        """The judges of a session with these attributes, under this agent."""
-
-    def may_change(self, attributes: Mapping[str, Any], agent: str) -> bool:
-        """True where another span of the session may bind a spec, or rename who it was bound for."""
 
 
 class Session:
@@ -84,7 +77,7 @@ class Session:
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
         self.touched_ns = now
-        self.binder: Binds | None = None
+        self.binder: Binder | None = None
         """Who chose its specs; the same for as long as the session lives."""
         self.judges: tuple[Judge, ...] = ()
         self.judgements: tuple[Judgement, ...] = ()
@@ -123,10 +116,11 @@ class Session:
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""
         self.touched_ns = now
-        if call.start_ns < self.started_ns:
-            self.started_ns = call.start_ns
-        if call.end_ns > self.last_ns:
-            self.last_ns = call.end_ns
+        start_ns, end_ns = call.start_ns, call.end_ns
+        if start_ns < self.started_ns:
+            self.started_ns = start_ns
+        if end_ns > self.last_ns:
+            self.last_ns = end_ns
         if call.source != self._source or self._sources is not None:
             self._count_source(call.source, 1)
         self.told_by(call.session_from)
@@ -167,8 +161,13 @@ class Session:
             if told and session_from != FROM_TRACE:
                 self.session_from = session_from
 
-    def name(self, agent: str, start_ns: int, span_id: bytes) -> bool:
-        """The session's agent is the one named by its earliest span, in any order of arrival."""
+    def name(self, named: Named) -> bool:
+        """The session's agent is the one named by its earliest span, in any order of arrival.
+
+        Returns:
+            True where it is another one than before.
+        """
+        start_ns, span_id, agent = named
         known = self._named_by
         if known:
             if start_ns > self._named_ns:
@@ -212,7 +211,7 @@ class Session:
             for source, count in other._by_source().items():
                 self._count_source(source, count)
         if other._named_by:
-            self.name(other.agent, other._named_ns, other._named_by)
+            self.name((other._named_ns, other._named_by, other.agent))
         for attributes in other.attributes:
             if all(attributes is not each for each in self.attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]

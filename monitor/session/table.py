@@ -28,6 +28,9 @@ class Table:
         self._oldest: Session | None = None
         self._newest: Session | None = None
         self._ended: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._asked: SessionKey | None = None
+        self._answer: Session | None = None
+        """What was asked for last, and which live session it is: mostly it is asked for again."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -57,7 +60,9 @@ class Table:
         return iter(() if found is None else (found,))
 
     def live(self, key: SessionKey) -> Session | None:
-        return self._live.get(key)
+        if key is not self._asked:
+            self._asked, self._answer = key, self._live.get(key)
+        return self._answer
 
     def find(self, key: SessionKey) -> Session | None:
         """The session, live or ended."""
@@ -65,6 +70,7 @@ class Table:
 
     def add(self, session: Session) -> None:
         self._live[session.key] = session
+        self._asked = None
         self._link(session)
 
     def touch(self, key: SessionKey) -> Session | None:
@@ -77,7 +83,7 @@ class Table:
 
     def wake(self, key: SessionKey) -> Session | None:
         """An ended session becomes live again, with all it knew; None if it is forgotten."""
-        session = self._ended.pop(key, None)
+        session = self._ended.pop(key, None) if self._ended else None
         if session is not None:
             session.ended = None
             self.add(session)
@@ -93,6 +99,7 @@ class Table:
     def drop(self, key: SessionKey) -> Session | None:
         """Takes a live session out without a tombstone."""
         session = self._live.pop(key, None)
+        self._asked = self._answer = None
         if session is not None:
             self._unlink(session)
         return session
