@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
-from monitor.records import Evidence, SessionKey, ToolCall, built
+from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 
@@ -328,27 +328,24 @@ class Call:
         if self.wrapped is not None:
             arguments = self.wrapped.arguments if arguments is None else arguments
             call_id = call_id or self.wrapped.call_id
-        call: ToolCall = built(
-            ToolCall,
-            (
-                session,
-                agent or self.agent,
-                outer.tool,
-                arguments,
-                error,
-                outer.start_ns,
-                outer.end_ns,
-                trace_id,
-                outer.span_id,
-                outer.parent if self.lifted is None else self.lifted,
-                call_id or request_id,
-                evidence,
-                attributes,
-                control,
-                outer.source,
-                session_from,
-                gaps,
-            ),
+        call = ToolCall(
+            session,
+            agent or self.agent,
+            outer.tool,
+            arguments,
+            error,
+            outer.start_ns,
+            outer.end_ns,
+            trace_id,
+            outer.span_id,
+            outer.parent if self.lifted is None else self.lifted,
+            call_id or request_id,
+            evidence,
+            attributes,
+            control,
+            outer.source,
+            session_from,
+            gaps,
         )
         self._made = call
         return call

@@ -253,20 +253,13 @@ class Pair:
 
     def move(self, old: Share, new: Share) -> None:
         """Replaces what a judgement added by what it adds now."""
-        for share, sign in ((old, -1), (new, 1)):
-            if share.sessions:
-                self._add(share, sign)
-
-    def _add(self, share: Share, sign: int) -> None:
-        sessions, harm_rate, prefix_crit, harmful, _ = share
-        self.sessions += sign * sessions
-        if not harmful:
-            self._clean += sign * sessions
-            return
-        # Sums of fixed scores are beyond a machine's integers: only what did harm adds to them.
-        self._harm_rate += sign * harm_rate
-        self._lost += sign * (sessions * _ONE - prefix_crit)
-        self._harmful += sign * harmful
+        self.sessions += new.sessions - old.sessions
+        self._clean += _is_clean(new) - _is_clean(old)
+        if new.harmful or old.harmful:
+            # Sums of fixed scores are beyond a machine's integers: others add nothing to them.
+            self._harm_rate += new.harm_rate - old.harm_rate
+            self._lost += _lost(new) - _lost(old)
+            self._harmful += new.harmful - old.harmful
 
     def rank(self, holder: _Holder) -> None:
         """The share of a live judgement that did harm is another now."""
@@ -374,6 +367,14 @@ def _harm(share: Share) -> tuple[int, int]:
 
 def _crit(share: Share) -> tuple[int]:
     return (-share.prefix_crit,)
+
+
+def _is_clean(share: Share) -> bool:
+    return share.sessions > 0 and not share.harmful
+
+
+def _lost(share: Share) -> int:
+    return share.sessions * _ONE - share.prefix_crit
 
 
 class _Held(NamedTuple):

@@ -11,6 +11,7 @@ from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, Reason
 from monitor.spec.compile import compile_text
 from monitor.spec.spec import Spec
+from monitor.totals import BEHIND_MAX, fixed
 
 START = 1_700_000_000 * SECOND
 NOW = START + 60 * SECOND
@@ -147,6 +148,44 @@ def test_an_earlier_call_that_comes_late_revises() -> None:
     assert pair.provisional.total() == 1
     judge.tick(NOW + 11 * SECOND)
     assert pair.final.total() == 0
+
+
+def test_sums_are_of_now_whenever_they_are_read() -> None:
+    """What sessions that do harm add is weighed when it is asked for, and leaves with them."""
+    judge = monitor(ROVER)
+    judge.observe(water(1), NOW)
+    pair = judge.totals.pairs["rover", "rover"]
+    assert (pair.harm_rate, pair.prefix_crit, pair.harmful) == (fixed(1.0), 0, 1)
+    assert (pair.sessions, pair.clean, pair.scored_calls) == (1, 0, 1)
+
+    judge.observe(call(2, "unlock"), NOW)
+    judge.observe(water(3), NOW)
+    [found] = judge.judgements()
+    assert pair.scored_calls == 3
+    assert pair.prefix_crit == fixed(found["prefix_crit"])
+    top = pair.worst.first()
+    assert top is not None
+    assert top.share.harm_rate == pair.harm_rate == fixed(found["harm_rate"])
+
+    judge.observe(water(4), NOW)
+    [ended] = judge.close(NOW)
+    assert (pair.sessions, pair.harmful) == (1, 3)
+    assert pair.harm_rate == fixed(ended.scores.harm_rate or 0.0)
+    assert pair.worst.first() is None
+
+
+def test_what_waits_to_be_weighed_is_bounded() -> None:
+    """Beyond the bound all that waits is taken into the sums at once."""
+    judge = monitor(ROVER)
+    for number in range(BEHIND_MAX + 1):
+        key = SessionKey("", str(number))
+        judge.observe(water(1)._replace(session=key), NOW)
+        judge.observe(call(2, "unlock")._replace(session=key), NOW)
+    pair = judge.totals.pairs["rover", "rover"]
+
+    assert len(pair._behind) == 1
+    assert pair.harmful == BEHIND_MAX + 1
+    assert not pair._behind
 
 
 def test_final_counters_wait_for_the_window() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.log import Log, Names, Texts
+from monitor.session.log import Log, Names, Texts, origin_of
 
 TRACE, OTHER = b"t" * 16, b"u" * 16
 MILLISECOND = 1_000_000
@@ -87,6 +88,46 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
     assert log.times(0, 1) == [(at, end)]
     log.remove(0)
     assert not log._far
+
+
+def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
+    """Receipts count from the first one's, and what does not fit with it is kept aside."""
+    log, hour = Log(), 3_600_000 * MILLISECOND
+    receipts = [
+        9_000 * hour + 5,
+        9_000 * hour - hour // 4,
+        9_004 * hour,
+        8_000 * hour,
+        9_005 * hour,
+    ]
+    for number, receipt in enumerate(receipts, 1):
+        assert log.append(call(number, number), 7, 0, number, receipt)
+
+    assert [log.receipt(place) for place in range(5)] == [
+        receipt // MILLISECOND * MILLISECOND for receipt in receipts
+    ]
+    assert set(log._far or {}) == {span(4), span(5)}
+    for place, receipt in enumerate(receipts):
+        assert origin_of(call(place + 1, 0), receipt) == log.origin(place)
+
+
+def test_the_origin_of_odd_ids_is_the_logs_to_tell() -> None:
+    """An id that a row cuts or fills up is not told before it is in the log."""
+    assert origin_of(call(1, 1, span_id=b"short"), RECEIPT) is None
+    assert origin_of(call(1, 1, trace_id=b"short"), RECEIPT) is None
+
+
+@pytest.mark.parametrize("parents", [1, 5, 16, 17, 40])
+def test_a_parent_is_known_among_few_and_many(parents: int) -> None:
+    """A call that earlier ones are parts of is not appended, however many parents there are."""
+    log = Log()
+    for number in range(1, parents + 1):
+        made = call(number, number, parent_span_id=span(1_000 + number))
+        assert log.append(made, 0, 0, number, RECEIPT)
+    for number in (1, parents):
+        assert not log.append(call(1_000 + number, 100), 0, 0, 100, RECEIPT)
+    assert log.append(call(2_000, 100), 0, 0, 100, RECEIPT)
+    assert not log.append(call(3_000, 101, span_id=b""), 0, 0, 101, RECEIPT)
 
 
 def test_appending_takes_only_what_comes_last() -> None:

@@ -110,6 +110,22 @@ def test_a_renamed_session_is_found_under_its_new_id_alone() -> None:
     assert found.key.id == "s"
 
 
+def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
+    """One key object gives what is filed under it, whatever happened since it was asked for."""
+    table, key = Table(10), SessionKey("", "a")
+    assert table.live(key) is None
+    table.add(session("a"))
+    found = table.live(key)
+    assert found is not None
+
+    table.bury(found)
+    assert table.live(key) is None
+    assert table.wake(key) is found
+    assert table.live(key) is found
+    table.rename(key, SessionKey("", "b"))
+    assert table.live(key) is None
+
+
 class Tables(RuleBasedStateMachine):
     """Whatever happens the table holds what a plain list would, and no more than its bounds."""
 
