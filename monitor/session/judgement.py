@@ -220,14 +220,23 @@ class Judgement:
             blind_ns: where it was joined, calls that began before this moment may be missing
                 between those that were seen, so nothing follows from one to the next.
         """
-        self.blind_ns = blind_ns
+        # What is true or false stands side by side: compiled, that takes a byte each.
         self.doubtful = doubtful and judge.watch is not None
         """Of a comparison with a reference: calls before the first one seen may be missing."""
+        self._joined = joined
+        self._swapped = False
+        """True while the head reads the session as joined in the middle, and may be wrong."""
+        self.counted = False
+        """True once the metrics have counted it as a session."""
+        self.is_behind = False
+        """True where its share is another by now, which the pair is to take in."""
+        self.sampled = False
+        """True where its calls are compared with those of others when it ends."""
+        self.blind_ns = blind_ns
         self.judge = judge
         self.part = part
         self.log = Log()
         self.base: Checkpoint | None = None
-        self._joined = joined
         self.head = self._fresh(joined=joined)
         self._rival = (
             self._fresh(joined=True)
@@ -236,27 +245,19 @@ class Judgement:
         )
         """The other reading of a doubtful session; `head` is the one with fewer harms."""
         self._stops: Stops | None = None
-        self._swapped = False
-        """True while the head reads the session as joined in the middle, and may be wrong."""
         self.late = 0
         self.ending = 0
         """By which number the metrics hold its scores since it last ended; 0 if it never has.
 
         Final counters take the scores of the first ending only.
         """
-        self.counted = False
-        """True once the metrics have counted it as a session."""
         self.outlook: Outlook | None = None
         """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
         """What it adds to the live sums of its pair."""
-        self.is_behind = False
-        """True where it would add something else by now, which the pair is to take in."""
         self.behind = 0
         """Its calls behind the live means."""
-        self.sampled = False
-        """True where its calls are compared with those of others when it ends."""
         self.told = 0
         """What was told and counted of its comparison with a reference (`monitor.alarms`)."""
 

@@ -88,8 +88,6 @@ class Session:
         """What the specs were last bound on: the attributes (by identity), and the agent."""
         self._others: tuple[Mapping[str, Any], ...] = ()
         """Attributes that specs were bound on before: other services of the session have others."""
-        self.bound_late = False
-        """True where a spec was bound when earlier verdicts were final."""
         self.held: list[ToolCall] | None = None
         """The calls so far, kept with their arguments while another spec may still bind."""
         self.seen = 0
@@ -104,6 +102,9 @@ class Session:
         """Its spans that were seen, of whatever kind."""
         self.foreign = 0
         """Those of them that speak no dialect."""
+        # What is true or false stands side by side: compiled, that takes a byte each.
+        self.bound_late = False
+        """True where a spec was bound when earlier verdicts were final."""
         self.joined = False
         self.gaps = False
         """True where calls may be missing anywhere in it."""
