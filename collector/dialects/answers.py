@@ -49,9 +49,8 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
 
 def answer_of(span: Span) -> Answer | None:
     """The answer in one span; None where it tells none."""
-    keys, decode = span.codec.keys(span.shape), span.codec.value
-    values = zip(keys, span.values, strict=True)
-    attributes = {key: decode(raw) for key, raw in values if key in _READ}
+    keys = enumerate(span.codec.keys(span.shape))
+    attributes = {key: span.attribute(at) for at, key in keys if key in _READ}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:
         text, by_model = _of_root(attributes), False

@@ -440,7 +440,7 @@ def _fit(span: Span, guards: Iterable[Guard]) -> bool:
 
 def fits(span: Span, guard: Guard) -> bool:
     """True where the guarded value is a text, and one the guard lets pass."""
-    value = span.codec.name(span.values[guard.at])
+    value = span.recurring(guard.at)
     return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 
 

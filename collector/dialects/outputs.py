@@ -100,31 +100,28 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     found: list[Requested | None] = []
     if outputs.flat:
         found = _flattened(span, outputs, names_only=names_only)
-    elif outputs.listed is not None:
-        raw = span.values[outputs.listed]
-        if _may_ask(raw):  # most turns of a model ask for nothing
-            found = _parts(span.codec.value(raw), names_only=names_only)
+    elif outputs.listed is not None and _may_ask(span.values[outputs.listed]):
+        found = _parts(span.attribute(outputs.listed), names_only=names_only)
     if outputs.plain is not None and not found:
-        found = _items(span.codec.value(span.values[outputs.plain]))
+        found = _items(span.attribute(outputs.plain))
     asked = [each for each in found if each is not None]
     return asked if len(asked) <= _MANY else asked[:_MANY]
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
     """Requests that have attributes of their own."""
-    value, values = span.codec.value, span.values
     found: list[Requested | None] = []
     for call_id, name, arguments in outputs.flat:
-        given = None if arguments is None or names_only else value(values[arguments])
-        id_ = None if call_id is None else value(values[call_id])
-        found.append(_request(span.codec.name(values[name]), given, id_, absent={}))
+        given = None if arguments is None or names_only else span.attribute(arguments)
+        id_ = None if call_id is None else span.attribute(call_id)
+        found.append(_request(span.recurring(name), given, id_, absent={}))
     return found
 
 
 def _may_ask(raw: Any) -> bool:
     """False where a value as it came on the wire cannot hold a request, which says that it is one.
 
-    Of bytes, `in` would first take the text for a number, at twice the cost.
+    Most turns of a model ask for nothing. Of bytes, `in` would first take the text for a number, at twice the cost.
     """
     return type(raw) is not bytes or raw.find(b"tool_call") >= 0
 

@@ -97,12 +97,11 @@ def read(span: Span, plan: Plan) -> Reading | None:
 
 def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     """The hot path: each attribute is decoded once, and only if it is asked for."""
-    values = span.values
     tool = fields.name.find(span.name) if fields.name is not None else ""
     if tool is None:
         return None
     if fields.tool is not None:
-        value = span.codec.name(values[fields.tool])
+        value = span.recurring(fields.tool)
         tool = value if type(value) is str and value else tool
     if not tool:
         return None
@@ -110,7 +109,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         return TOO_LONG
     call_id = ""
     if fields.call_id is not None:
-        value = span.codec.value(values[fields.call_id])
+        value = span.attribute(fields.call_id)
         call_id = value[:NAME_MAX] if type(value) is str else ""
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
@@ -141,10 +140,9 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
 def _arguments(span: Span, fields: Fields) -> Any:
     """The first place that gives arguments; UNREADABLE where places gave only that."""
     found: Any = None
-    codec, values = span.codec, span.values
     for at, unwrap, event, key in fields.arguments:
         if not event:
-            value = unwrap(codec.value(values[at]))
+            value = unwrap(span.attribute(at))
         elif span.events:
             value = unwrap(_event_value(span, event, key))
         else:
@@ -202,7 +200,7 @@ def text(span: Span, index: int | None) -> str:
     """A text attribute, cut to NAME_MAX; "" where it is absent or of another type."""
     if index is None:
         return ""
-    value = span.codec.value(span.values[index])
+    value = span.attribute(index)
     return value[:NAME_MAX] if isinstance(value, str) else ""
 
 
@@ -250,7 +248,7 @@ def _name(span: Span, index: int | None) -> str:
     """The same for a text that recurs."""
     if index is None:
         return ""
-    value = span.codec.name(span.values[index])
+    value = span.recurring(index)
     return value if type(value) is str else ""
 
 
