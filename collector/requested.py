@@ -8,7 +8,6 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -71,16 +70,20 @@ class _Agent:
 class Open:
     """Requests of one tool in one trace that wait for their execution.
 
-    It and its trace refer to each other until it is closed: executed, expired, or by `Requests.rest`.
+    It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
+    `Requests.rest`.
     """
 
-    __slots__ = ("count", "since", "tool", "trace")
+    __slots__ = ("count", "newer", "older", "since", "tool", "trace")
 
-    def __init__(self, trace: Trace, tool: str, since: int) -> None:
+    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
         self.trace = trace
         self.tool = tool
         self.count = 1
         self.since = since
+        self.older = older
+        """The one of all traces that came before."""
+        self.newer: Open | None = None
 
 
 class Requests:
@@ -96,8 +99,11 @@ class Requests:
         self._last: tuple[Asker, _Agent] | None = None
         """The one that was asked for last, who mostly is the next one, too."""
         self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
-        self._open: dict[Open, None] = {}
-        """Those of all traces, oldest first."""
+        self._oldest: Open | None = None
+        self._newest: Open | None = None
+        """The ends of a chain of those of all traces."""
+        self._count = 0
+        """How many there are."""
         self._due = 0
         """Before this no open request expires."""
         self._lost: list[tuple[Trace, int]] = []
@@ -197,32 +203,54 @@ class Requests:
             if not early[tool]:
                 del early[tool]
             return
-        if trace.open is None:
-            trace.open = {}
-        known = trace.open.get(tool)
+        known = _open_of(trace, tool)
         if known is not None:
             known.count += 1
             return
-        known = trace.open[tool] = Open(trace, tool, now)
-        self._open[known] = None
-        if len(self._open) > OPEN_MAX:
-            # Several at once: a dictionary passes over all that was deleted to find its first.
-            for oldest in list(islice(self._open, OPEN_MAX // 16)):
-                self._close(oldest)
-                self._lost.append((oldest.trace, oldest.count))
+        self._open(trace, tool, now)
+        if self._count > OPEN_MAX:
+            for _ in range(OPEN_MAX // 16):
+                self._give_up(self._lost)
+
+    def _open(self, trace: Trace, tool: str, now: int) -> None:
+        """The first request of a tool in a trace: it is the newest of all."""
+        newest = self._newest
+        known = self._newest = Open(trace, tool, now, newest)
+        if newest is None:
+            self._oldest = known
+        else:
+            newest.newer = known
+        self._count += 1
+        others = trace.open
+        if others is None:
+            trace.open = known
+        elif isinstance(others, Open):
+            trace.open = {others.tool: others, tool: known}
+        else:
+            others[tool] = known
 
     def _close(self, known: Open) -> None:
         """They are executed, or given up."""
-        del self._open[known]
+        older, newer = known.older, known.newer
+        if older is None:
+            self._oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self._newest = older
+        else:
+            newer.older = older
+        known.older = known.newer = None
+        self._count -= 1
         others = known.trace.open
-        if others is not None and len(others) > 1:
+        if isinstance(others, dict) and len(others) > 1:
             del others[known.tool]
         else:
             known.trace.open = None
 
     def _done(self, trace: Trace, tool: str) -> None:
         """One execution of a tool: of a request, or before its request comes."""
-        known = trace.open.get(tool) if trace.open is not None else None
+        known = _open_of(trace, tool)
         if known is None:
             tree = trace.tree
             if tree is not None:
@@ -235,30 +263,44 @@ class Requests:
     def expired(self, now: int) -> list[tuple[Trace, int]]:
         """Requests that were never executed, by trace, each once."""
         found, self._lost = self._lost, []
-        if self._open and now >= self._due:
+        if self._oldest is not None and now >= self._due:
             found += self._overdue(now)
         return found
 
     def _overdue(self, now: int) -> list[tuple[Trace, int]]:
         """Gives up what is too old, and notes when to look again."""
-        gone = []
+        gone: list[tuple[Trace, int]] = []
         self._due = 0
-        for known in self._open:
-            if now - known.since < OPEN_NS:
-                self._due = known.since + OPEN_NS
+        while (oldest := self._oldest) is not None:
+            if now - oldest.since < OPEN_NS:
+                self._due = oldest.since + OPEN_NS
                 break
-            gone.append(known)
-        for known in gone:
-            self._close(known)
-        return [(known.trace, known.count) for known in gone]
+            self._give_up(gone)
+        return gone
+
+    def _give_up(self, gone: list[tuple[Trace, int]]) -> None:
+        """The oldest requests, which were never executed."""
+        oldest = self._oldest
+        if oldest is not None:
+            self._close(oldest)
+            gone.append((oldest.trace, oldest.count))
 
     def rest(self) -> list[tuple[Trace, int]]:
         """The same at the end of all input."""
-        rest = [(known.trace, known.count) for known in self._open]
-        rest += self._lost
-        for known in list(self._open):
-            self._close(known)
-        return rest
+        rest: list[tuple[Trace, int]] = []
+        while self._oldest is not None:
+            self._give_up(rest)
+        return rest + self._lost
+
+
+def _open_of(trace: Trace, tool: str) -> Open | None:
+    """What waits in a trace for an execution of a tool: mostly there is one request at a time."""
+    known = trace.open
+    if known is None:
+        return None
+    if isinstance(known, Open):
+        return known if known.tool == tool else None
+    return known.get(tool)
 
 
 def _note_early(tree: Tree, tool: str) -> None:
@@ -288,7 +330,7 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     """
     if request.call_id:
         told = f"{trace.namespace}\0{request.call_id}\0{request.tool}"
-        return trace.trace_id + told.encode(errors="surrogatepass")
+        return trace.trace_id + told.encode("utf-8", "surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 

@@ -261,7 +261,7 @@ class Trace:
         """True once a tool span was seen in it."""
         self.asker: Asker | None = None
         """Who asked for calls in it, for tool spans that another service sends."""
-        self.open: dict[str, Open] | None = None
+        self.open: Open | dict[str, Open] | None = None
         """Tool -> requests that wait for their execution."""
         self.named: Named | None = None
         self._extras: dict[str, tuple[int, bytes, Any]] | None = None

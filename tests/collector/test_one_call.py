@@ -425,6 +425,18 @@ def test_each_request_is_awaited_for_its_own_time(wire: Any, bench: Any) -> None
         assert seen == counts
 
 
+def test_requests_of_a_trace_wait_each_for_its_tool(wire: Any, bench: Any) -> None:
+    """However many tools traces wait for, each execution ends one wait for its own tool."""
+    requests = [(f"c{number}", tool) for number, tool in enumerate("abacb")]
+    for order, left in (("abc", 3), ("cab", 3), ("aa", 4), ("aaa", 4), ("bcaab", 1), ("", 6)):
+        found = bench().send(_llm(wire, 1, requests, []), _llm(wire, 2, [("c", "a")], []))
+        for start, tool in enumerate(order, start=2):
+            found.send(wire.tool(tool, trace="t1", start=start))
+        found.pipeline.finish()
+
+        assert found.covered("requested_only") == left
+
+
 def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
     """The oldest are given up, a few at a time; none is forgotten uncounted."""
     found, per_turn = bench(), 250
