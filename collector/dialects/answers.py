@@ -26,6 +26,11 @@ _KIND: Final = "openinference.span.kind"
 _READ: Final = frozenset({*_TEXTS, _MESSAGES, *_OF_ROOT, _KIND})
 """No other key is decoded: inputs are large."""
 
+SHAPES_MAX: Final = 256
+"""Shapes whose keys are remembered; beyond that they are learnt anew."""
+_PLACES: Final[dict[int, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]] = {}
+"""By the identity of a shape, which is kept beside: so no other shape can have it."""
+
 
 class Answer(NamedTuple):
     """What a span says in the end; of several the greatest counts: a model's, then the last."""
@@ -49,12 +54,25 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
 
 def answer_of(span: Span) -> Answer | None:
     """The answer in one span; None where it tells none."""
-    keys = enumerate(span.codec.keys(span.shape))
-    attributes = {key: span.attribute(at) for at, key in keys if key in _READ}
+    attributes = {key: span.attribute(at) for key, at in _places(span)}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:
         text, by_model = _of_root(attributes), False
     return Answer(by_model, span.end_ns, span.start_ns, text) if text else None
+
+
+def _places(span: Span) -> tuple[tuple[str, int], ...]:
+    """Where the keys that are read are in spans of its shape."""
+    shape = span.shape
+    known = _PLACES.get(id(shape))
+    if known is not None and known[0] is shape:
+        return known[1]
+    keys = enumerate(span.codec.keys(shape))
+    found = tuple((key, at) for at, key in keys if key in _READ)
+    if len(_PLACES) >= SHAPES_MAX:
+        _PLACES.clear()
+    _PLACES[id(shape)] = shape, found
+    return found
 
 
 def _of_model(attributes: Mapping[str, Any]) -> str:

@@ -266,7 +266,7 @@ def _metadata_agent(value: Any) -> str:
 def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
     """The calls a span around tool spans lists; None where the span is no such thing."""
     for at in plan.wrappers:
-        if at.name.find(span.name) is not None:
+        if at.name is None or at.name.find(span.name) is not None:
             if at.source is None:
                 return ()
             calls = listed_calls(span.attribute(at.source))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 __all__ = ["SpanName", "span_name"]
 
 NAMES_MAX: Final = 512
 """Names remembered by one pattern; beyond that it starts anew."""
+
+_UNSEEN: Final = object()
 
 LENGTH_MAX: Final = 128
 """Longer names do not recur: they hold a text of the agent's."""
@@ -26,17 +28,18 @@ class SpanName:
 
     def __init__(self, pattern: str) -> None:
         self._pattern = re.compile(pattern, re.DOTALL)
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, Any] = {}
 
     def find(self, name: str) -> str | None:
         """What the name names, "" where that is nothing; None where the name is another's."""
-        found = self._known.get(name)
-        if found is None and name not in self._known:
-            found = self._search(name)
-            if len(name) <= LENGTH_MAX:
-                if len(self._known) >= NAMES_MAX:
-                    self._known.clear()
-                self._known[name] = found
+        known = self._known.get(name, _UNSEEN)
+        if known is not _UNSEEN:
+            return known  # type: ignore[no-any-return]
+        found = self._search(name)
+        if len(name) <= LENGTH_MAX:
+            if len(self._known) >= NAMES_MAX:
+                self._known.clear()
+            self._known[name] = found
         return found
 
     def _search(self, name: str) -> str | None:

@@ -28,7 +28,7 @@ class Wrapped(NamedTuple):
 class Wrapper:
     """Which spans wrap a tool span directly.
 
-    `source` is the key of the list of calls, "" where there is none.
+    `span_name` is a pattern, "" is any; `source` is the key of the list of calls, "" where there is none.
     """
 
     scopes: tuple[str, ...]
@@ -40,7 +40,7 @@ class Wrapper:
 WRAPPERS: Final = (
     Wrapper(
         scopes=("openinference.instrumentation.langchain",),
-        span_name=".*",
+        span_name="",
         values={"openinference.span.kind": frozenset({"CHAIN"})},
         source="input.value",
     ),
