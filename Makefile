@@ -78,11 +78,11 @@ bench-peers:
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-# The C reader alone, with the compiler's sanitizers watching it.
+# The readers in C alone, with the compiler's sanitizers watching them.
 fuzz-native: $(VENV)/.dev
 	CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=all' \
 	  LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(BIN)/python -m tests.fuzz protobuf $(ARGS)
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc $(BIN)/python -m tests.fuzz protobuf texts $(ARGS)
 
 # Known vulnerabilities of what we depend on; needs the network, and says so without it.
 audit: $(VENV)/.python

@@ -35,8 +35,12 @@ COMPILED = {
 }
 """Folder -> modules."""
 
-IN_C = {"collector.decode.native": "collector/decode/native.c"}
-"""Module -> source: the reader of request bodies, which asks Python for what it decides."""
+IN_C = {
+    "collector.decode.native": "collector/decode/native.c",
+    "collector.dialects.native": "collector/dialects/native.c",
+}
+"""Module -> source: the reader of request bodies, which asks Python for what it decides, and the one of
+long JSON texts."""
 
 CONFIG = """\
 [mypy]

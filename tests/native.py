@@ -1,6 +1,6 @@
-"""The C reader for tests: the one that is built in, or else one that is compiled for this run.
+"""The readers in C for tests: those that are built in, or else ones that are compiled for this run.
 
-With `CFLAGS` in the environment it is compiled with these too (`make fuzz-native` uses sanitizers).
+With `CFLAGS` in the environment they are compiled with these too (`make fuzz-native` uses sanitizers).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from collector.decode import scan
 if TYPE_CHECKING:
     from collector.decode.native import Reader
 
-__all__ = ["missing", "native", "native_reader"]
+__all__ = ["missing", "native", "native_json", "native_reader"]
 
-SOURCE = Path(__file__).parents[1] / "collector" / "decode" / "native.c"
+ROOT = Path(__file__).parents[1]
 STRICT = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -44,22 +44,31 @@ def native_reader(**changes: Any) -> Reader:
     return scan.reader(lambda **asked: made(**{**asked, **changes}))  # type: ignore[arg-type]
 
 
-@functools.cache
 def native() -> Any:
-    """The module `collector.decode.native`."""
+    """The reader of request bodies, and of the values in them."""
+    return _module("collector.decode.native")
+
+
+def native_json() -> Any:
+    """The reader of JSON texts: its `members` and `listed`."""
+    return _module("collector.dialects.native")
+
+
+@functools.cache
+def _module(name: str) -> Any:
     try:
-        return import_module("collector.decode.native")
+        return import_module(name)
     except ImportError:
-        return _compiled()
+        return _compiled((ROOT / name.replace(".", "/")).with_suffix(".c"))
 
 
-def _compiled() -> ModuleType:
+def _compiled(source: Path) -> ModuleType:
     folder = tempfile.mkdtemp(prefix="offrails-native-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     target = Path(folder) / "native.so"
     flags = [*STRICT, *os.environ.get("CFLAGS", "").split(), "-fPIC", "-shared"]
     headers = sysconfig.get_paths()["include"]
-    subprocess.run(["cc", *flags, f"-I{headers}", str(SOURCE), "-o", str(target)], check=True)
+    subprocess.run(["cc", *flags, f"-I{headers}", str(source), "-o", str(target)], check=True)
     loader = ExtensionFileLoader("native", str(target))
     spec = spec_from_file_location("native", target, loader=loader)
     assert spec is not None

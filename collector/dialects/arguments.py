@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from collector.dialects import brief
 
@@ -43,6 +44,7 @@ class _Unreadable:
 UNREADABLE: Final = _Unreadable()
 
 
+@mypyc_attr(acyclic=True)
 class Bare:
     """A value that is an argument, without the argument's name; or several, in order."""
 
@@ -52,6 +54,7 @@ class Bare:
         self.value = value
 
 
+@mypyc_attr(acyclic=True)
 class Carried:
     """Arguments, and the call id found beside them."""
 
@@ -70,14 +73,16 @@ Unwrap = Callable[[Any], Arguments]
 REDACTED: Final = "__REDACTED__"
 """What OpenInference writes in place of content that is switched off."""
 
-_decode: Final = msgspec.json.decode
+_decode: Final = msgspec.json.Decoder().decode
+_members: Final = brief.members
+_NO_ID: Final = (None,)
 
 _CALL_FORM: Final = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def parsed(value: Any) -> Any:
     """A JSON text as its value; anything else as it is; UNREADABLE where the JSON is broken."""
-    if not isinstance(value, (str, bytes)):
+    if type(value) is not str and type(value) is not bytes:
         return value
     try:
         return _decode(value)
@@ -97,7 +102,10 @@ def mapping(value: Any) -> Arguments:
     """The plain form: a mapping, or a JSON text of one; absent is None."""
     if type(value) is dict:
         return value
-    if value is None or value == "" or value == REDACTED:
+    if type(value) is str:
+        if not value or value == REDACTED:
+            return None
+    elif value is None:
         return None
     found = parsed(value)
     if type(found) is dict:
@@ -176,6 +184,22 @@ def _callback(found: Mapping[str, Any]) -> Arguments:
 
 def _brief_callback(text: str) -> Carried | None:
     """The same read from the text; None where it is another form, or written otherwise."""
+    if _members is None:
+        return _decoded_callback(text)
+    told = _members(text, "input_str", "inputs", "kwargs")
+    if told is None:
+        return None
+    input_str, inputs, kwargs = told
+    more = _members(kwargs, "tool_call_id") if kwargs is not None else _NO_ID
+    if input_str is None or more is None:
+        return None
+    arguments, call_id = parsed(inputs), more[0]
+    if type(inputs) is not bytes or type(arguments) is not dict or isinstance(call_id, bytes):
+        return None  # a rare form
+    return Carried(arguments, call_id or "")
+
+
+def _decoded_callback(text: str) -> Carried | None:
     try:
         told = brief.callback(text)
     except (msgspec.DecodeError, RecursionError):

