@@ -66,7 +66,7 @@ class _Agent:
         self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Open:
     """Requests of one tool in one trace that wait for their execution.
 

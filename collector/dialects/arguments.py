@@ -54,7 +54,7 @@ class Bare:
         self.value = value
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Carried:
     """Arguments, and the call id found beside them."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from mypy_extensions import mypyc_attr
@@ -21,7 +21,7 @@ from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 __all__ = ["Outputs", "Requested", "outputs_of", "requested"]
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Requested:
     """A tool call a model asked for; arguments None where they cannot be read."""
 
@@ -112,8 +112,16 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         found = _listed_in(span, outputs.listed, names_only=names_only)
     if outputs.plain is not None and not found:
         found = _items(span.attribute(outputs.plain))
-    asked = [each for each in found if each is not None]
+    asked = _usable(found)
     return asked if len(asked) <= _MANY else asked[:_MANY]
+
+
+def _usable(found: list[Requested | None]) -> list[Requested]:
+    """Those that name a tool, as mostly all do."""
+    for each in found:
+        if each is None:
+            return [other for other in found if other is not None]
+    return cast("list[Requested]", found)
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:

@@ -36,7 +36,7 @@ _members: Final = brief.members
 _IS_ERROR: Final = '"is_error"'
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Reading:
     """A span read as a tool call."""
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
+from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode import otlp_proto
-from collector.dialects.choose import MARK_MAX, SESSION_KEYS, Plans
+from collector.decode import otlp_json, otlp_proto
+from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plan, Plans
 from collector.dialects.read import agent_of
 
+GUARDED = ("traceloop.span.kind", "gen_ai.operation.name")
 MOVE = {"x": 3, "y": 4}
 AS_JSON = json.dumps(MOVE)
 OI = "openinference.instrumentation."
@@ -613,6 +617,55 @@ def test_each_span_names_its_own_agent() -> None:
     spans = otlp_proto.decode(message.SerializeToString()).spans
     found = [agent_of(span, plans.of(span)) for span in spans]
     assert found == [name if name != "OpenAI Agent" else "" for name in names]
+
+
+def _told(plan: Plan) -> tuple[Any, ...]:
+    calls = [each.dialect.name for each in plan.calls]
+    return calls, plan.stop, plan.silent, plan.outputs is None, len(plan.agents), plan.session
+
+
+@pytest.mark.parametrize("decode", [otlp_proto.decode, otlp_json.decode])
+def test_spans_of_one_shape_have_the_plan_of_their_own_values(decode: Any) -> None:
+    """However they alternate, and in either encoding: nothing is left over from the one before."""
+    kinds, operations = ("tool", "agent", 1), ("execute_tool", "chat", b"chat", "")
+    pairs = [*product(kinds, operations), *product(kinds, operations[::-1]), ("tool", "chat")]
+    spans = _spans(decode, [dict(zip(GUARDED, pair, strict=True)) for pair in pairs])
+    plans = Plans(SESSION_KEYS, ())
+
+    assert len({id(span.shape) for span in spans}) == 1
+    for span in spans:
+        expected = _told(Plans(SESSION_KEYS, ()).of(span))
+        assert _told(plans.of(span)) == expected == _told(plans.of(span))
+
+
+def test_many_shapes_have_each_their_plan() -> None:
+    """More of them than there are slots, of which several share each."""
+    keys = [f"gen_ai.key{number}" for number in range(SLOTS * 2)]
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a"}
+    given = [tool | {key: 1} if number % 2 else {key: 1} for number, key in enumerate(keys)]
+    plans, spans = Plans(SESSION_KEYS, ()), _spans(otlp_proto.decode, given)
+
+    for span in (*spans, *spans):
+        assert bool(plans.of(span).calls) is (len(span.shape) == 3)
+
+
+def _spans(decode: Any, given: list[dict[str, Any]]) -> list[Any]:
+    """Spans with these attributes, as one of the decoders reads them."""
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add().scope_spans.add()
+    for number, attributes in enumerate(given, start=1):
+        span = group.spans.add()
+        span.trace_id, span.span_id = bytes(15) + b"1", number.to_bytes(8, "big")
+        for key, value in attributes.items():
+            kind = {str: "string_value", int: "int_value", bytes: "bytes_value"}[type(value)]
+            setattr(span.attributes.add(key=key).value, kind, value)
+    if decode is otlp_proto.decode:
+        return list(decode(message.SerializeToString()).spans)
+    document = json_format.MessageToDict(message)
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for key in ("traceId", "spanId"):
+            span[key] = base64.b64decode(span[key]).hex()
+    return list(decode(json.dumps(document).encode()).spans)
 
 
 def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:

@@ -27,7 +27,7 @@ SOURCES = [
 ACYCLIC = {
     name
     for file in SOURCES
-    for name in re.findall(r"@mypyc_attr\(acyclic=True\)\nclass (\w+)", file.read_text())
+    for name in re.findall(r"@mypyc_attr\(acyclic=True[^)]*\)\nclass (\w+)", file.read_text())
 }
 """Classes whose objects are not searched for garbage in the compiled build."""
 
