@@ -12,7 +12,7 @@ from typing import Final
 
 from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
 from collector.stats import Stats
-from collector.traces import DEPTH_MAX, Tree
+from collector.traces import DEPTH_MAX, Node, Tree
 from monitor.records import Evidence, ToolCall, Verdict
 
 __all__ = ["LIKE_MAX", "Joiner"]
@@ -35,79 +35,74 @@ class Joiner:
         self._retract = retract
         self._stats = stats
 
-    def place(self, tree: Tree, piece: Piece, verdicts: list[Verdict]) -> None:
+    def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
         """A piece has come: it joins the calls it is known to be part of, or is one."""
-        call = tree.calls.get(piece.span_id)
+        call = node.call
         if call is not None:
             call.add(piece)
             return
-        call = tree.calls[piece.span_id] = Call(piece)
+        call = node.call = Call(piece)
+        tree.calls.append(node)
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
+            by_id = tree.by_id
+            if by_id is None:
+                by_id = tree.by_id = {}
             key = (piece.call_id, piece.tool)
-            like = tree.by_id.get(key)
+            like = by_id.get(key)
             if like is None:
-                tree.by_id[key] = [piece.span_id]
+                by_id[key] = [node]
             else:
-                self._join_by_id(tree, piece, like, verdicts)
+                self._join_by_id(tree, node, piece, like, verdicts)
 
     def _join_by_id(
-        self, tree: Tree, piece: Piece, like: list[bytes], verdicts: list[Verdict]
+        self, tree: Tree, node: Node, piece: Piece, like: list[Node], verdicts: list[Verdict]
     ) -> None:
-        for span_id in like:
-            call, other = tree.calls[piece.span_id], tree.calls.get(span_id)
-            if other is not None and overlaps(piece, other.piece(span_id)):
+        for each in like:
+            call, other = node.call, each.call
+            if call is None or other is None:
+                continue
+            if overlaps(piece, other.piece(each.span_id)):
                 self._merge(tree, other, call, verdicts)
-        like.append(piece.span_id)
+        like.append(node)
         del like[:-LIKE_MAX]
 
-    def rise(self, tree: Tree, span_ids: list[bytes], verdicts: list[Verdict]) -> list[Call]:
-        """Pieces look at what is above them by now; returns the calls they are part of."""
-        calls = tree.calls
-        if len(span_ids) == 1:  # as mostly
-            span_id = span_ids[0]
-            if span_id not in calls:
-                return []
-            self._rise(tree, span_id, verdicts)
-            return [calls[span_id]]
-        known = [span_id for span_id in span_ids if span_id in calls]
-        for span_id in known:
-            self._rise(tree, span_id, verdicts)
-        found: list[Call] = []
-        for span_id in known:
-            call = calls[span_id]
-            if call.is_one or call not in found:
-                found.append(call)
-        return found
+    def rise(self, tree: Tree, node: Node, verdicts: list[Verdict]) -> None:
+        """A piece looks at what is above it by now.
 
-    def _rise(self, tree: Tree, span_id: bytes, verdicts: list[Verdict]) -> None:
-        """One piece: the nearest call above it, with no agent or model between, may be the same."""
-        piece = tree.calls[span_id].piece(span_id)
-        parents = tree.parents
-        above = parents.get(span_id)
-        for _ in range(DEPTH_MAX):
-            if not above:
+        The nearest call there, with no agent or model between, may be the same.
+        """
+        if node.call is None:
+            return
+        piece = node.call.piece(node.span_id)
+        above = tree.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
                 return
-            beyond = parents.get(above)
-            if beyond is None:
-                if tree.split or not (
+            if not above.came:
+                if tree.parts is not None or not (
                     piece.apart and piece.agent and piece.session is not None
                 ):
-                    tree.wait(above, span_id)
+                    above.wait(node.span_id)
                 return
             if not piece.apart:
-                piece.apart = self._meet(tree, piece, above, verdicts)
-            above = beyond
+                piece.apart = self._meet(tree, node, piece, above, verdicts)
+            above = tree.up(above)
 
-    def _meet(self, tree: Tree, piece: Piece, above: bytes, verdicts: list[Verdict]) -> bool:
+    def _meet(
+        self, tree: Tree, node: Node, piece: Piece, above: Node, verdicts: list[Verdict]
+    ) -> bool:
         """True where the span above settles what the piece is part of."""
-        other = tree.calls.get(above)
-        if other is None or other.piece(above).evidence is Evidence.REQUESTED:
-            return above in tree.stops
-        if above != piece.span_id and same_call(other.piece(above), piece):
-            tree.calls[piece.span_id].sink(piece.span_id)
-            self._merge(tree, other, tree.calls[piece.span_id], verdicts)
+        call, other = node.call, above.call
+        if call is None or other is None:
+            return above.stops
+        outer = other.piece(above.span_id)
+        if outer.evidence is Evidence.REQUESTED:
+            return above.stops
+        if above is not node and same_call(outer, piece):
+            call.sink(piece.span_id)
+            self._merge(tree, other, call, verdicts)
         return True
 
     def _merge(self, tree: Tree, one: Call, other: Call, verdicts: list[Verdict]) -> None:
@@ -120,11 +115,14 @@ class Joiner:
         if gone.judged is not None:
             verdicts += self._retract(gone.judged)
             gone.judged = None
-        if tree.split and one.session != other.session:
-            tree.loosen()  # one has told whose the other is, and all that is below it
+        parts = tree.parts
+        if parts is not None and one.session != other.session:
+            tree.loosen(parts)  # one has told whose the other is, and all that is below it
         keep.absorb(gone)
         for span_id in gone.pieces:
-            tree.calls[span_id] = keep
-        if tree.loose.pop(id(gone), None) is not None:
-            tree.loose[id(keep)] = keep
+            node = tree.nodes.get(span_id)
+            if node is not None:
+                node.call = keep
+        if parts is not None and parts.loose.pop(id(gone), None) is not None:
+            parts.loose[id(keep)] = keep
         self._stats.count("spans_merged")

@@ -25,7 +25,7 @@ from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
-from collector.traces import Told, Trace, Traces, Tree
+from collector.traces import Node, Parts, Told, Trace, Traces, Tree
 from monitor.engine import Monitor
 from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall, Verdict
 
@@ -157,7 +157,8 @@ class Pipeline:
                     return
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
-        tree = self._traces.grow(trace, span.span_id, span.parent_span_id, now)
+        tree = self._traces.grow(trace, now)
+        node = tree.put(span.span_id, span.parent_span_id)
         if plan.foreign:
             trace.foreign += 1
             self._foreign += 1
@@ -165,21 +166,21 @@ class Pipeline:
             trace.sampled = True
         agent = agent_of(span, plan) if plan.agents else ""
         if agent:
-            tree.agents[span.span_id] = agent
+            node.agent = agent
         told = None
         if plan.session or owner.session is not None:
             told = self._sessions.told(span, plan, owner, tree)
         if told is not None or trace.split:
-            self._told(trace, tree, told, span, now, verdicts)
+            self._told(trace, tree, node, told, now, verdicts)
         if agent or plan.extras:
             self._note(span, plan, trace, agent)
         if reading is not None:
-            self._call(span, reading, told, agent, evidence, trace, tree, now, verdicts)
+            self._call(span, reading, told, agent, evidence, trace, tree, node, now, verdicts)
             return
         if not plan.silent or owner.session is not None:
-            self._listen(span, plan, owner, told, agent, trace, tree, now, verdicts)
-        if span.span_id in tree.waiting:
-            self._rise(trace, tree, tree.waiting.pop(span.span_id), now, verdicts)
+            self._listen(span, plan, owner, told, agent, trace, tree, node, now, verdicts)
+        if node.waiting is not None:
+            self._rise(trace, tree, tree.awaited(node), now, verdicts)
 
     def _call(
         self,
@@ -190,6 +191,7 @@ class Pipeline:
         evidence: Evidence,
         trace: Trace,
         tree: Tree,
+        node: Node,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
@@ -203,15 +205,15 @@ class Pipeline:
             told.key if told is not None and own else None,
             told.name if told is not None and own else "",
         )
-        self._joiner.place(tree, piece, verdicts)
-        calls = [span.span_id]
-        if span.span_id in tree.waiting:
-            calls += tree.waiting.pop(span.span_id)
-        self._rise(trace, tree, calls, now, verdicts, reading.switch)
+        self._joiner.place(tree, node, piece, verdicts)
+        nodes = [node]
+        if node.waiting is not None:
+            nodes += tree.awaited(node)
+        self._rise(trace, tree, nodes, now, verdicts, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
         if reading.unreadable or span.dropped or reading.control:
-            self._count(span, reading, tree.calls[span.span_id].judged)
+            self._count(span, reading, node.call)
 
     def _listen(
         self,
@@ -222,12 +224,13 @@ class Pipeline:
         agent: str,
         trace: Trace,
         tree: Tree,
+        node: Node,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if plan.stop:
-            tree.stops.add(span.span_id)
+            node.stops = True
         if plan.wrappers:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
@@ -287,10 +290,10 @@ class Pipeline:
         self._stats.drop("duplicate")
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
-        call = trace.tree.calls.get(span.span_id) if trace.tree is not None else None
-        self._miss("duplicate", call.judged if call is not None else None)
+        node = trace.tree.nodes.get(span.span_id) if trace.tree is not None else None
+        self._miss("duplicate", node.call if node is not None else None)
 
-    def _count(self, span: Span, reading: Reading, call: ToolCall | None) -> None:
+    def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
         """What of this span's call is not judged, or not for certain."""
         if reading.unreadable == "arguments_unreadable":
             self._stats.count("arguments_unreadable", reading.dialect)
@@ -299,14 +302,14 @@ class Pipeline:
         if reading.control:
             self._miss("control", call)
 
-    def _miss(self, reason: str, call: ToolCall | None) -> None:
+    def _miss(self, reason: str, call: Call | None) -> None:
         """Counts a reason in all, and in the session it concerns."""
         self._cover(reason)
-        if call is not None:
-            self.monitor.miss(call.session, reason)
+        if call is not None and call.judged is not None:
+            self.monitor.miss(call.judged.session, reason)
 
     def _cover(self, reason: str, count: int = 1) -> None:
-        self._stats.count("coverage", reason, by=count)
+        self._stats.add(("coverage", reason), count)
 
     # --- sessions and agents ------------------------------------------------------------------
 
@@ -314,31 +317,32 @@ class Pipeline:
         self,
         trace: Trace,
         tree: Tree,
+        node: Node,
         told: Told | None,
-        span: Span,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
-            before = self._sessions.learn(trace, tree, told)
+            before = self._sessions.learn(trace, tree, node, told)
             if before is not None:
                 self._move(trace, tree, before, now)
-        if not trace.split:
+        parts = tree.parts
+        if parts is None:
             return
-        hint = tree.hints.get(span.span_id)
+        hint = parts.hints.get(node.span_id)
         if hint is not None:
-            tree.hint(hint, span.span_id)
+            tree.hint(parts, hint, node)
         elif told is None:
             return
-        self._settle_loose(trace, tree, now, verdicts)
+        self._settle_loose(trace, tree, parts, now, verdicts)
 
     def _settle_loose(
-        self, trace: Trace, tree: Tree, now: int, verdicts: list[Verdict]
+        self, trace: Trace, tree: Tree, parts: Parts, now: int, verdicts: list[Verdict]
     ) -> None:
         """More is known of a split trace: its calls whose session may change are looked at."""
-        tree.loosened = False
-        for call in list(tree.loose.values()):
+        parts.loosened = False
+        for call in list(parts.loose.values()):
             self._settle(trace, tree, call, now, verdicts)
 
     def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
@@ -346,9 +350,10 @@ class Pipeline:
         if not self.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
-        for call in tree.calls.values():
-            known = call.judged
-            if known is not None and known.session == before:
+        for node in tree.calls:
+            call = node.call
+            known = call.judged if call is not None else None
+            if call is not None and known is not None and known.session == before:
                 self.seen.moved(known, trace.session_from)
                 call.judged = known._replace(session=trace.key, session_from=trace.session_from)
 
@@ -411,16 +416,28 @@ class Pipeline:
         self,
         trace: Trace,
         tree: Tree,
-        calls: list[bytes],
+        nodes: list[Node],
         now: int,
         verdicts: list[Verdict],
         switch: str = "",
     ) -> None:
         """Calls look at what is above them by now; what is new of them is told."""
-        for call in self._joiner.rise(tree, calls, verdicts):
+        for node in nodes:
+            self._joiner.rise(tree, node, verdicts)
+        told: list[Call] | None = None
+        for node in nodes:
+            call = node.call
+            if call is None:  # it is forgotten
+                continue
+            if not call.is_one:  # its other spans may be among them
+                if told is None:
+                    told = []
+                elif call in told:
+                    continue
+                told.append(call)
             self._settle(trace, tree, call, now, verdicts, switch)
-        if tree.loosened:
-            self._settle_loose(trace, tree, now, verdicts)
+        if tree.parts is not None and tree.parts.loosened:
+            self._settle_loose(trace, tree, tree.parts, now, verdicts)
 
     def _settle(
         self,
@@ -510,22 +527,23 @@ class Pipeline:
 
     def _key(self, trace: Trace, tree: Tree, call: Call) -> tuple[SessionKey, str]:
         """The session of a call, as far as it is known."""
-        if not trace.split:
+        parts = tree.parts
+        if parts is None:
             own = call.own
             if own is not None and own.session is not None:
                 return own.session, own.session_from
             return trace.key, trace.session_from
-        key, source, certain = self._sessions.resolve(trace, tree, call) or (
+        key, source, certain = self._sessions.resolve(trace, tree, parts, call) or (
             trace.key,
             trace.session_from,
             False,
         )
         if certain:
-            tree.loose.pop(id(call), None)
-        elif id(call) not in tree.loose:
-            tree.loose[id(call)] = call
-            if len(tree.loose) > LOOSE_MAX:
-                del tree.loose[next(iter(tree.loose))]
+            parts.loose.pop(id(call), None)
+        elif id(call) not in parts.loose:
+            parts.loose[id(call)] = call
+            if len(parts.loose) > LOOSE_MAX:
+                del parts.loose[next(iter(parts.loose))]
                 self._cover("over_bound")
         return key, source
 
@@ -554,13 +572,16 @@ class Pipeline:
         trace, piece = asked
         tree = trace.tree
         if tree is None:
-            tree = self._traces.grow(trace, piece.parent, b"", now)
-        tree.parents.setdefault(piece.span_id, piece.parent)
-        self._joiner.place(tree, piece, verdicts)
-        call = tree.calls[piece.span_id]
-        if call.judged is None:
+            tree = self._traces.grow(trace, now)
+            tree.put(piece.parent, b"")
+        node = tree.nodes.get(piece.span_id)
+        if node is None or not node.came:
+            node = tree.put(piece.span_id, piece.parent)
+        self._joiner.place(tree, node, piece, verdicts)
+        call = node.call
+        if call is not None and call.judged is None:
             self._requests.judged(asker, call)
-        self._rise(trace, tree, [piece.span_id], now, verdicts)
+        self._rise(trace, tree, [node], now, verdicts)
 
     def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from monitor.records import ToolCall
@@ -23,6 +23,11 @@ class SeenAgent:
     """One service, and what its spans carry."""
 
     __slots__ = (
+        "_agent",
+        "_dialect",
+        "_from",
+        "_from_calls",
+        "_session_from",
         "agents",
         "arguments",
         "calls",
@@ -31,7 +36,6 @@ class SeenAgent:
         "last_ns",
         "namespace",
         "service",
-        "session_from",
         "switches",
         "tools",
     )
@@ -43,8 +47,13 @@ class SeenAgent:
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
         """Tool -> names of arguments seen."""
-        self.session_from: dict[str, int] = {}
-        """Attribute, or "trace" -> calls."""
+        self._session_from: dict[str, int] = {}
+        self._from = ""
+        """What told the session of the last calls; their number, not in the dictionary yet."""
+        self._from_calls = 0
+        self._agent = ""
+        """The agent, and the dialect, that were noted last: mostly the next ones, too."""
+        self._dialect = ""
         self.arguments = 0
         """Calls whose arguments were on the wire."""
         self.calls = 0
@@ -53,9 +62,63 @@ class SeenAgent:
         self.first_ns = now
         self.last_ns = now
 
+    @property
+    def session_from(self) -> dict[str, int]:
+        """Attribute, or "trace" -> calls."""
+        self._count_told()
+        return self._session_from
+
     def told_by(self) -> dict[str, int]:
         """Where the session ids of its calls come from, as far as is known by now."""
         return {name: calls for name, calls in self.session_from.items() if calls}
+
+    def see(self, call: ToolCall, switch: str, now: int) -> None:
+        """Takes note of a call."""
+        self.last_ns = now
+        self.calls += 1
+        self.named(call.agent)
+        source = call.source
+        if source is not self._dialect:
+            self._dialect = source
+            _keep(self.dialects, source)
+        if switch and switch not in self.switches:
+            _keep(self.switches, switch)
+        told_by = call.session_from
+        if told_by is not self._from:
+            self._count_told()
+            self._from = told_by
+        self._from_calls += 1
+        self._tool(call.tool, call.arguments)
+
+    def named(self, agent: str) -> None:
+        """Takes note of an agent's name, if there is one."""
+        if agent is not self._agent and agent:
+            self._agent = agent
+            _keep(self.agents, agent)
+
+    def moved(self, before: str, now: str) -> None:
+        """A call's session became known late: what told it before, and what tells it now."""
+        known = self.session_from
+        if known.get(before):
+            known[before] -= 1
+            known[now] = known.get(now, 0) + 1
+
+    def _tool(self, tool: str, arguments: Mapping[str, Any] | None) -> None:
+        names = self.tools.get(tool)
+        if names is None:
+            if len(self.tools) >= NAMES_MAX:
+                return
+            names = self.tools[tool] = set()
+        if arguments is not None:
+            self.arguments += 1
+            if len(names) < NAMES_MAX and not _holds(names, arguments):
+                names.update(list(arguments)[:NAMES_MAX])
+
+    def _count_told(self) -> None:
+        if self._from_calls:
+            known = self._session_from
+            known[self._from] = known.get(self._from, 0) + self._from_calls
+            self._from_calls = 0
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data."""
@@ -80,8 +143,10 @@ class SeenAgents:
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
         self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
-        self._last: tuple[Any, str, SeenAgent] | None = None
-        """The last span's attributes (by identity) and namespace, and whose they were."""
+        self._last: SeenAgent | None = None
+        """Whose the last span was, and its attributes (by identity) and namespace."""
+        self._attributes: Mapping[str, Any] = {}
+        self._namespace = ""
         self.new: list[SeenAgent] = []
         """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
 
@@ -94,31 +159,26 @@ class SeenAgents:
     def see(self, call: ToolCall, switch: str, now: int) -> None:
         """Takes note of a call that is about to be judged."""
         namespace = call.session.namespace
-        found = self._known(namespace, call.attributes)
+        attributes = call.attributes
+        found = self._known(namespace, attributes)
         if found is None:
-            found = self._open(_key(namespace, call.attributes), now)
-            self._last = call.attributes, namespace, found
-        found.last_ns = now
-        found.calls += 1
-        if call.agent and call.agent not in found.agents:
-            _keep(found.agents, call.agent)
-        if call.source not in found.dialects:
-            _keep(found.dialects, call.source)
-        if switch and switch not in found.switches:
-            _keep(found.switches, switch)
-        sources = found.session_from
-        sources[call.session_from] = sources.get(call.session_from, 0) + 1
-        self._tool(found, call)
+            found = self._open(_key(namespace, attributes), now)
+            self._note(found, namespace, attributes)
+        found.see(call, switch, now)
 
     def _known(self, namespace: str, attributes: Mapping[str, Any]) -> SeenAgent | None:
         """The service with these attributes, if it was seen; mostly it is the last one."""
-        last = self._last
-        if last is not None and last[0] is attributes and last[1] == namespace:
-            return last[2]
+        if attributes is self._attributes and namespace == self._namespace:
+            last = self._last
+            if last is not None:
+                return last
         found = self._agents.get(_key(namespace, attributes))
         if found is not None:
-            self._last = attributes, namespace, found
+            self._note(found, namespace, attributes)
         return found
+
+    def _note(self, last: SeenAgent, namespace: str, attributes: Mapping[str, Any]) -> None:
+        self._last, self._namespace, self._attributes = last, namespace, attributes
 
     def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
         found = self._agents[key] = SeenAgent(*key, now)
@@ -129,30 +189,17 @@ class SeenAgents:
             self.new.append(found)
         return found
 
-    def _tool(self, found: SeenAgent, call: ToolCall) -> None:
-        names = found.tools.get(call.tool)
-        if names is None:
-            if len(found.tools) >= NAMES_MAX:
-                return
-            names = found.tools[call.tool] = set()
-        if call.arguments is not None:
-            found.arguments += 1
-            if len(names) < NAMES_MAX and not _holds(names, call.arguments):
-                names.update(list(call.arguments)[:NAMES_MAX])
-
     def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
         """A span that is no call names an agent of the service with these attributes."""
         found = self._known(namespace, attributes)
-        if found is not None and agent not in found.agents:
-            _keep(found.agents, agent)
+        if found is not None:
+            found.named(agent)
 
     def moved(self, call: ToolCall, session_from: str) -> None:
         """The call's session became known late."""
         found = self._agents.get(_key(call.session.namespace, call.attributes))
-        if found is None or not found.session_from.get(call.session_from):
-            return
-        found.session_from[call.session_from] -= 1
-        found.session_from[session_from] = found.session_from.get(session_from, 0) + 1
+        if found is not None:
+            found.moved(call.session_from, session_from)
 
 
 def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
@@ -160,8 +207,10 @@ def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
     return namespace, service if isinstance(service, str) and service else UNKNOWN
 
 
-def _holds(names: set[str], others: Iterable[str]) -> bool:
+def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
     """True where no other is new; compiled, `issuperset` costs four times as much."""
+    if not isinstance(others, dict):
+        return False
     for name in others:  # noqa: SIM110 - `all` makes a generator
         if name not in names:
             return False

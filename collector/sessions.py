@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
-from collector.traces import Told, Trace, Tree
+from collector.traces import Node, Parts, Told, Trace, Tree
 from monitor.records import SessionKey, built
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Sessions:
         self._remembered += 1
         owner.keys[raw] = key
 
-    def learn(self, trace: Trace, tree: Tree, told: Told) -> SessionKey | None:
+    def learn(self, trace: Trace, tree: Tree, node: Node, told: Told) -> SessionKey | None:
         """A span told a session: notes it in its trace.
 
         Returns:
@@ -159,15 +159,15 @@ class Sessions:
         """
         own = told.rung != RESOURCE_RUNG
         if own:
-            tree.told[told.span_id] = told
+            node.told = told
         first = trace.first
         if first is None:
             trace.first = told
             before = trace.belong(told)
             return before if before != told.key else None
         if trace.split:
-            if own:
-                tree.hint(told, told.span_id)
+            if own and tree.parts is not None:
+                tree.hint(tree.parts, told, node)
         elif told.key is not first.key and told.key != first.key:
             self._split(trace, tree)
         if told.counts_before(first):
@@ -178,15 +178,19 @@ class Sessions:
 
     def _split(self, trace: Trace, tree: Tree) -> None:
         """A second session in one trace: from now on each call looks for its own."""
-        trace.split = tree.split = True
-        for told in tree.told.values():
-            tree.hint(told, told.span_id)
-        tree.loosen()
-        for span_id in tree.calls:
-            tree.wait_on_top(span_id)
+        trace.split = True
+        parts = tree.parts = Parts()
+        for node in tree.spans:
+            if node.told is not None:
+                tree.hint(parts, node.told, node)
+        tree.loosen(parts)
+        for node in tree.calls:
+            *_, top = node, *tree.ancestors(node)
+            if not top.came:
+                top.wait(node.span_id)
 
     def resolve(
-        self, trace: Trace, tree: Tree, call: Call
+        self, trace: Trace, tree: Tree, parts: Parts, call: Call
     ) -> tuple[SessionKey, str, bool] | None:
         """The session of a call, in a trace of several.
 
@@ -196,18 +200,18 @@ class Sessions:
         """
         found = _own(call)
         nested, weak = None, None
-        for above in tree.ancestors(call.outer.span_id):
-            other = tree.calls.get(above)
+        node = tree.nodes.get(call.outer.span_id)
+        for above in tree.ancestors(node) if node is not None else ():
+            other, told = above.call, above.told
             if other is not None and other is not call and other.is_executed:
                 found, nested, weak = _own(other), found or nested, None
-                if found is None and above in tree.told:
-                    found = tree.told[above].whose
+                if found is None and told is not None:
+                    found = told.whose
                 continue
-            told = tree.told.get(above)
             if found is None and told is not None:
                 found = told.whose
             if weak is None:
-                weak = tree.hints.get(above)
+                weak = parts.hints.get(above.span_id)
         certain = found or nested
         if certain is not None:
             return (*certain, True)

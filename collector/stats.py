@@ -7,6 +7,7 @@ pipeline metrics: requests, spans, bytes, dropped spans, verdict latency, span l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 __all__ = ["SPAN_LAG_SECONDS", "VERDICT_LATENCY_SECONDS", "Histogram", "Stats", "Transport"]
@@ -32,22 +33,35 @@ class Histogram:
         buckets: ascending upper bounds, each inclusive; +Inf is added.
     """
 
-    __slots__ = ("buckets", "counts", "sum_seconds")
+    __slots__ = ("_above", "_place", "_up_to", "buckets", "counts", "sum_seconds")
 
     def __init__(self, buckets: Sequence[float]) -> None:
         self.buckets = tuple(buckets)
-        self.counts = [0] * (len(self.buckets) + 1)
+        self.counts: list[int] = [0] * (len(self.buckets) + 1)
         """Not cumulative; the last is the one above every bound."""
         self.sum_seconds = 0.0
+        self._place = 0
+        """The last observation's bucket, which mostly is the next one's, too."""
+        self._above = 0.0
+        self._up_to = 0.0
+        """Its bounds: none until something is observed."""
 
     def observe(self, seconds: float) -> None:
-        place = 0
-        for bound in self.buckets:  # a dozen: looking for it otherwise costs more
-            if seconds <= bound:
-                break
-            place += 1
-        self.counts[place] += 1
+        if not self._above < seconds <= self._up_to:
+            self._find(seconds)
+        self.counts[self._place] += 1
         self.sum_seconds += seconds
+
+    def _find(self, seconds: float) -> None:
+        """Notes the bucket of an observation."""
+        self._place, self._above = 0, -inf
+        for bound in self.buckets:
+            self._up_to = bound
+            if seconds <= bound:
+                return
+            self._above = bound
+            self._place += 1
+        self._up_to = inf
 
     @property
     def count(self) -> int:
@@ -103,5 +117,8 @@ class Stats:
         self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
-        key = (name, *labels)
+        self.add((name, *labels), by)
+
+    def add(self, key: tuple[str, ...], by: int = 1) -> None:
+        """The same, with the name and the labels as one."""
         self.counts[key] = self.counts.get(key, 0) + by

@@ -7,7 +7,7 @@ tree), because spans arrive in any order: children before parents, and pieces of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collector.requested import Open
     from collector.sessions import Asker
 
-__all__ = ["DEPTH_MAX", "TRACES_MAX", "Told", "Trace", "Traces", "Tree"]
+__all__ = ["DEPTH_MAX", "TRACES_MAX", "Node", "Parts", "Told", "Trace", "Traces", "Tree"]
 
 TRACES_MAX: Final = 200_000
 """Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
@@ -73,88 +73,178 @@ class Told:
 
 
 @mypyc_attr(acyclic=True)
+class Node:
+    """One span of a tree: one that has come, or one that others name as their parent."""
+
+    __slots__ = ("above", "agent", "call", "came", "span_id", "stops", "told", "waiting")
+
+    def __init__(self, span_id: bytes) -> None:
+        self.span_id = span_id
+        self.came = False
+        self.above: Node | None = None
+        """Its parent, but for those in `Tree.looped`; who walks asks `Tree.up`."""
+        self.agent = ""
+        """The agent it names."""
+        self.stops = False
+        """True where no call above it is the same as one below."""
+        self.told: Told | None = None
+        self.call: Call | None = None
+        """The call it is, or is a piece of."""
+        self.waiting: list[bytes] | None = None
+        """Calls' spans whose way up ends here, while it has not come."""
+
+    def wait(self, span_id: bytes) -> None:
+        """A call's span is looked at again when this one, above it, comes."""
+        waiting = self.waiting
+        if waiting is None:
+            self.waiting = [span_id]
+        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
+            waiting.append(span_id)
+
+    def forget(self) -> None:
+        """It is as if it had not come."""
+        self.came = self.stops = False
+        self.above = self.told = self.call = None
+        self.agent = ""
+
+
+@mypyc_attr(acyclic=True)
+class Parts:
+    """What is known of a tree once two sessions were told in its trace."""
+
+    __slots__ = ("hints", "loose", "loosened")
+
+    def __init__(self) -> None:
+        self.hints: dict[bytes, Told] = {}
+        """Span -> the session told by the earliest span below it."""
+        self.loose: dict[int, Call] = {}
+        """Calls whose session may still change."""
+        self.loosened = False
+        """True where more calls are loose than were last looked at."""
+
+
+@mypyc_attr(acyclic=True)
 class Tree:
-    """The spans of one trace that are still remembered, by span id."""
+    """The spans of one trace that are still remembered."""
 
     __slots__ = (
-        "agents",
         "as_written",
         "by_id",
         "calls",
         "early",
-        "hints",
-        "loose",
-        "loosened",
-        "parents",
+        "looped",
+        "nodes",
+        "parts",
         "session",
-        "split",
-        "stops",
-        "told",
-        "waiting",
+        "spans",
         "wrapped",
     )
 
-    def __init__(self, *, split: bool = False) -> None:
-        self.split = split
-        """True once two sessions were told in the trace."""
-        self.parents: dict[bytes, bytes] = {}
-        self.told: dict[bytes, Told] = {}
+    def __init__(self) -> None:
+        self.nodes: dict[bytes, Node] = {}
+        """By span id: the spans that have come, and their parents."""
+        self.looped: dict[bytes, Node] | None = None
+        """Span -> its parent, where that one may be below it: nodes never refer to themselves."""
+        self.spans: list[Node] = []
+        """Those that have come, in that order."""
+        self.calls: list[Node] = []
+        """Those that are calls."""
         self.as_written = b""
         """A session's id as it was last on the wire: most spans of a trace repeat it."""
         self.session: SessionKey | None = None
         """The session it names."""
-        self.agents: dict[bytes, str] = {}
-        self.stops: set[bytes] = set()
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
         """Span around calls -> the calls it lists; few frameworks have such spans."""
-        self.calls: dict[bytes, Call] = {}
-        self.by_id: dict[tuple[str, str], list[bytes]] = {}
+        self.by_id: dict[tuple[str, str], list[Node]] | None = None
         """(call id, tool) -> spans of calls."""
         self.early: dict[str, int] | None = None
         """Tool -> executions that no model has been seen to ask for."""
-        self.waiting: dict[bytes, list[bytes]] = {}
-        """Span that has not come -> spans of calls whose way up ends there."""
-        self.hints: dict[bytes, Told] = {}
-        """Span -> the session told by the earliest span below it; kept once a trace is split."""
-        self.loosened = False
-        """True where more calls are loose than were last looked at."""
-        self.loose: dict[int, Call] = {}
-        """Calls of a split trace whose session may still change."""
+        self.parts: Parts | None = None
+        """What is kept once two sessions were told in the trace."""
 
-    def ancestors(self, span_id: bytes) -> Iterator[bytes]:
+    def put(self, span_id: bytes, parent: bytes) -> Node:
+        """A span has come, below its parent (b"" for a root)."""
+        known = self.nodes.get(span_id)
+        node = known if known is not None else Node(span_id)
+        if known is None:
+            self.nodes[span_id] = node
+        if not node.came:
+            node.came = True
+            self.spans.append(node)
+        above = None
+        if parent:
+            above = self.nodes.get(parent)
+            if above is None:
+                above = self.nodes[parent] = Node(parent)
+        node.above = above
+        if self.looped is not None:
+            self.looped.pop(span_id, None)
+        if above is not None and (
+            above is node or (known is not None and _ends_in(above, node))
+        ):
+            self._loop(node, above)
+        return node
+
+    def _loop(self, node: Node, above: Node) -> None:
+        """The parent of a span is below it, or so far from the root that this is not looked up."""
+        if self.looped is None:
+            self.looped = {}
+        self.looped[node.span_id] = above
+        node.above = None
+
+    def up(self, node: Node) -> Node | None:
+        """The parent of a span, if it has one that is known."""
+        if node.above is None and self.looped is not None:
+            return self.looped.get(node.span_id)
+        return node.above
+
+    def ancestors(self, node: Node) -> Iterator[Node]:
         """The known ancestors, nearest first, and last the one that has not come, if any."""
-        parents = self.parents
-        for _ in range(DEPTH_MAX):
-            above = parents.get(span_id)
-            if not above:
+        above = self.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
                 return
             yield above
-            span_id = above
+            above = self.up(above)
 
-    def wait(self, above: bytes, span_id: bytes) -> None:
-        """A call's span is looked at again when one above it comes."""
-        waiting = self.waiting.get(above)
-        if waiting is None:
-            self.waiting[above] = [span_id]
-        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
-            waiting.append(span_id)
+    def awaited(self, node: Node) -> list[Node]:
+        """The spans that waited for this one, which do no more."""
+        found: list[Node] = []
+        if node.waiting is not None:
+            for span_id in node.waiting:
+                each = self.nodes.get(span_id)
+                if each is not None:
+                    found.append(each)
+            node.waiting = None
+        return found
 
-    def wait_on_top(self, span_id: bytes) -> None:
-        """A call's span is looked at again when the next one on its way up comes."""
-        *_, top = span_id, *self.ancestors(span_id)
-        if top not in self.parents:
-            self.wait(top, span_id)
+    def _agent_above(self, node: Node) -> str:
+        """The agent that the nearest ancestor names."""
+        above = self.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
+                break
+            if above.agent:
+                return above.agent
+            above = self.up(above)
+        return ""
 
     def above(self, call: Call) -> None:
         """Tells a call what is above it by now: who it acts for, and the span around it."""
         outer = call.outer
-        beyond = self.parents.get(outer.parent)
-        if beyond is None:
+        node = self.nodes.get(outer.span_id)
+        around = self.up(node) if node is not None else None
+        if (
+            around is None or around.span_id != outer.parent
+        ):  # a request is below its model's span
+            around = self.nodes.get(outer.parent)
+        if around is None or not around.came:
             call.look_up("", None, b"")  # the way up ends here
             return
-        agent = "" if outer.agent else self._agent_above(outer.span_id)
+        agent = "" if outer.agent or node is None else self._agent_above(node)
         wrapped = self.wrapped.get(outer.parent) if self.wrapped is not None else None
-        call.look_up(agent, wrapped, beyond)
+        beyond = self.up(around)
+        call.look_up(agent, wrapped, beyond.span_id if beyond is not None else b"")
 
     def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
         """A span is around calls, which it lists."""
@@ -162,62 +252,85 @@ class Tree:
             self.wrapped = {}
         self.wrapped[span_id] = calls
 
-    def _agent_above(self, span_id: bytes) -> str:
-        """The agent that the nearest ancestor names."""
-        agents, parents = self.agents, self.parents
-        above = parents.get(span_id)
-        for _ in range(DEPTH_MAX):
-            if not above:
-                break
-            agent = agents.get(above)
-            if agent is not None:
-                return agent
-            above = parents.get(above)
-        return ""
-
-    def hint(self, told: Told, span_id: bytes) -> None:
-        """What was told below `span_id` is a hint for it and for those above."""
-        for above in self.ancestors(span_id):
-            known = self.hints.get(above)
-            if known is not None and not told.counts_before(known):
-                return
-            self.hints[above] = told
-
-    def loosen(self) -> None:
-        """What was told may be of any call by now: all are loose until they are looked at again."""
-        self.loosened = True
-        self.loose.update((id(call), call) for call in self.calls.values())
-
     def shrink(self) -> None:
         """Forgets the older half of the spans, and all that hangs on them."""
-        for span_id in list(self.parents)[: len(self.parents) // 2]:
-            del self.parents[span_id]
-            self.calls.pop(span_id, None)
-        kept = self.parents
-        self.told = {key: told for key, told in self.told.items() if key in kept}
-        self.agents = {key: name for key, name in self.agents.items() if key in kept}
+        half = len(self.spans) // 2
+        for node in self.spans[:half]:
+            node.forget()
+        self.spans = self.spans[half:]
+        self.calls = _still(self.calls)
+        before, self.nodes = self.nodes, {node.span_id: node for node in self.spans}
+        for node in self.spans:
+            above = self.up(node)
+            if above is not None:
+                self.nodes[above.span_id] = above
+        if self.looped is not None:
+            self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
+        for node in before.values():
+            if node.waiting is not None:
+                node.waiting = [each for each in node.waiting if self._has(each)] or None
+            if node.waiting is not None:
+                self.nodes[node.span_id] = node
+        if self.by_id is not None:
+            lists = ((key, _still(nodes)) for key, nodes in self.by_id.items())
+            self.by_id = {key: nodes for key, nodes in lists if nodes}
         if self.wrapped is not None:
-            self.wrapped = {key: calls for key, calls in self.wrapped.items() if key in kept}
-        self.stops &= kept.keys()
-        self.waiting = _still(self.waiting, kept)
-        self.by_id = _still(self.by_id, kept)
-        self.loose = {
-            key: call for key, call in self.loose.items() if call.outer.span_id in kept
+            self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
+        if self.parts is not None:
+            self._shrink(self.parts)
+
+    def _shrink(self, parts: Parts) -> None:
+        parts.loose = {
+            key: call for key, call in parts.loose.items() if self._has(call.outer.span_id)
         }
-        self.hints = {
-            key: hint for key, hint in self.hints.items() if key in kept or key in self.waiting
+        parts.hints = {
+            key: hint
+            for key, hint in parts.hints.items()
+            if self._has(key) or (key in self.nodes and self.nodes[key].waiting)
         }
 
+    def _has(self, span_id: bytes) -> bool:
+        """True for a span that has come."""
+        node = self.nodes.get(span_id)
+        return node is not None and node.came
 
-_Key = TypeVar("_Key")
+    def missing(self) -> int:
+        """The spans that calls still wait for."""
+        return sum(1 for node in self.nodes.values() if node.waiting is not None)
+
+    # --- a trace of several sessions ------------------------------------------------------------
+
+    def hint(self, parts: Parts, told: Told, node: Node) -> None:
+        """What was told below a span is a hint for it and for those above."""
+        for above in self.ancestors(node):
+            known = parts.hints.get(above.span_id)
+            if known is not None and not told.counts_before(known):
+                return
+            parts.hints[above.span_id] = told
+
+    def loosen(self, parts: Parts) -> None:
+        """What was told may be of any call by now: all are loose until they are looked at again."""
+        parts.loosened = True
+        for node in self.calls:
+            if node.call is not None:
+                parts.loose[id(node.call)] = node.call
 
 
-def _still(
-    memory: dict[_Key, list[bytes]], kept: Mapping[bytes, bytes]
-) -> dict[_Key, list[bytes]]:
-    """The lists without spans that are forgotten."""
-    lists = ((key, [span for span in spans if span in kept]) for key, spans in memory.items())
-    return {key: spans for key, spans in lists if spans}
+def _ends_in(node: Node, end: Node) -> bool:
+    """True where the way up from a span leads to another, or is longer than is looked at."""
+    above: Node | None = node
+    for _depth in range(DEPTH_MAX):
+        if above is None:
+            return False
+        if above is end:
+            return True
+        above = above.above
+    return True
+
+
+def _still(nodes: list[Node]) -> list[Node]:
+    """Those that are not forgotten."""
+    return [node for node in nodes if node.came]
 
 
 @mypyc_attr(acyclic=True)
@@ -349,6 +462,10 @@ class Traces:
         """Two generations: what is not asked for while the recent one fills up is forgotten. By
         namespace, and then by trace id."""
         self._recent_count = 0
+        self._last: str | None = None
+        """The namespace that was asked for last, which mostly is the next one, too."""
+        self._of_last: dict[bytes, Trace] = {}
+        """Its recent traces."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
         self._epoch = 0
@@ -362,12 +479,11 @@ class Traces:
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
         """The trace, which is one of the recently seen ones now."""
-        recent = self._recent.get(namespace)
-        if recent is not None:
-            trace = recent.get(trace_id)
-            if trace is not None:
-                return trace
-        return self._renewed(namespace, trace_id)
+        if namespace is not self._last:
+            self._last = namespace
+            self._of_last = self._recent.setdefault(namespace, {})
+        trace = self._of_last.get(trace_id)
+        return trace if trace is not None else self._renewed(namespace, trace_id)
 
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
         """A trace that is new, or was not seen for long."""
@@ -379,28 +495,27 @@ class Traces:
             for gone in _all(self._older):
                 self._forget(gone)
             self._recent, self._older, self._recent_count = {}, self._recent, 0
-        recent = self._recent.get(namespace)
-        if recent is None:
-            recent = self._recent[namespace] = {}
-        recent[trace_id] = trace
+            self._of_last = self._recent[namespace] = {}
+        self._of_last[trace_id] = trace
         self._recent_count += 1
         return trace
 
-    def grow(self, trace: Trace, span_id: bytes, parent: bytes, now: int) -> Tree:
-        """The trace's tree with one span more."""
+    def grow(self, trace: Trace, now: int) -> Tree:
+        """The trace's tree, with room for one span more."""
         if now - self._since >= self._period_ns or self._spans >= self._spans_max:
             self._turn(now)
         tree = trace.tree
         if tree is None:
-            tree = trace.tree = Tree(split=trace.split)
+            tree = trace.tree = Tree()
+            if trace.split:
+                tree.parts = Parts()
         if trace.epoch != self._epoch:
             trace.epoch = self._epoch
             self._young.append(trace)
-            self._spans += len(tree.parents)
+            self._spans += len(tree.spans)
         self._spans += 1
-        if len(tree.parents) >= TREE_MAX:
+        if len(tree.spans) >= TREE_MAX:
             tree.shrink()
-        tree.parents[span_id] = parent
         return tree
 
     def _turn(self, now: int) -> None:
@@ -415,8 +530,10 @@ class Traces:
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
-        if tree is not None and tree.waiting:
-            self._broken.append((trace, len(tree.waiting)))
+        if tree is not None:
+            missing = tree.missing()
+            if missing:
+                self._broken.append((trace, missing))
 
     def broken(self) -> list[tuple[Trace, int]]:
         """Traces forgotten since this was last asked, with the spans their calls still waited for."""

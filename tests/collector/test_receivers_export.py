@@ -151,3 +151,11 @@ def test_histogram_bounds_are_inclusive() -> None:
     assert histogram.counts == [2, 2, 1]
     assert histogram.cumulative() == [(0.1, 2), (1.0, 4), (float("inf"), 5)]
     assert (histogram.count, round(histogram.sum_seconds, 9)) == (5, 8.65)
+
+
+def test_a_histogram_follows_observations_from_bucket_to_bucket() -> None:
+    """Each goes into its own, whatever the one before it was."""
+    histogram = Histogram((0.1, 1.0))
+    for seconds in (0.0, 5.0, 6.0, 0.05, 0.1, 0.5, 1.0, 0.0, -1.0):
+        histogram.observe(seconds)
+    assert histogram.counts == [5, 2, 2]

@@ -346,9 +346,9 @@ def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
     """Trees are forgotten after a period or at their bound; whose trace it is, is not."""
     traces = Traces(traces_max=3, spans_max=10, period_ns=100)
     first = traces.of("", b"1")
-    traces.grow(first, b"a", b"", now=1_000)
-    traces.grow(traces.of("", b"2"), b"b", b"", now=1_200)
-    traces.grow(traces.of("", b"2"), b"c", b"", now=1_400)
+    traces.grow(first, now=1_000).put(b"a", b"")
+    traces.grow(traces.of("", b"2"), now=1_200).put(b"b", b"")
+    traces.grow(traces.of("", b"2"), now=1_400).put(b"c", b"")
     assert first.tree is None
     assert traces.of("", b"1") is first
 
