@@ -46,15 +46,11 @@ class Joiner:
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
-            by_id = tree.by_id
-            if by_id is None:
-                by_id = tree.by_id = {}
-            key = (piece.call_id, piece.tool)
-            like = by_id.get(key)
-            if like is None:
-                by_id[key] = [node]
-            else:
+            like = tree.like(piece.call_id, piece.tool)
+            if like:
                 self._join_by_id(tree, node, piece, like, verdicts)
+            else:
+                like.append(node)
 
     def _join_by_id(
         self, tree: Tree, node: Node, piece: Piece, like: list[Node], verdicts: list[Verdict]
@@ -120,7 +116,7 @@ class Joiner:
             tree.loosen(parts)  # one has told whose the other is, and all that is below it
         keep.absorb(gone)
         for span_id in gone.pieces:
-            node = tree.nodes.get(span_id)
+            node = tree.node(span_id)
             if node is not None:
                 node.call = keep
         if parts is not None and parts.loose.pop(id(gone), None) is not None:

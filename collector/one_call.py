@@ -300,7 +300,7 @@ class Call:
         if (
             made is not None
             and made.attributes is attributes
-            and made.session == session
+            and (made.session is session or made.session == session)
             and made.session_from == session_from
             and (made.gaps or not gaps)
         ):

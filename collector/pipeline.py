@@ -25,7 +25,7 @@ from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
-from collector.traces import Node, Parts, Told, Trace, Traces, Tree
+from collector.traces import Claim, Node, Parts, Trace, Traces, Tree
 from monitor.engine import Monitor
 from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall, Verdict
 
@@ -171,7 +171,7 @@ class Pipeline:
         if plan.session or owner.session is not None:
             told = self._sessions.told(span, plan, owner, tree)
         if told is not None or trace.split:
-            self._told(trace, tree, node, told, now, verdicts)
+            self._told(trace, tree, node, told, span.start_ns, now, verdicts)
         if agent or plan.extras:
             self._note(span, plan, trace, agent)
         if reading is not None:
@@ -180,13 +180,13 @@ class Pipeline:
         if not plan.silent or owner.session is not None:
             self._listen(span, plan, owner, told, agent, trace, tree, node, now, verdicts)
         if node.waiting is not None:
-            self._rise(trace, tree, tree.awaited(node), now, verdicts)
+            self._rise_all(trace, tree, tree.awaited(node), now, verdicts)
 
     def _call(
         self,
         span: Span,
         reading: Reading,
-        told: Told | None,
+        told: Claim | None,
         agent: str,
         evidence: Evidence,
         trace: Trace,
@@ -206,10 +206,11 @@ class Pipeline:
             told.name if told is not None and own else "",
         )
         self._joiner.place(tree, node, piece, verdicts)
-        nodes = [node]
-        if node.waiting is not None:
-            nodes += tree.awaited(node)
-        self._rise(trace, tree, nodes, now, verdicts, reading.switch)
+        if node.waiting is None:
+            self._rise(trace, tree, node, now, verdicts, reading.switch)
+        else:
+            nodes = [node, *tree.awaited(node)]
+            self._rise_all(trace, tree, nodes, now, verdicts, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
         if reading.unreadable or span.dropped or reading.control:
@@ -220,7 +221,7 @@ class Pipeline:
         span: Span,
         plan: Plan,
         owner: Owner,
-        told: Told | None,
+        told: Claim | None,
         agent: str,
         trace: Trace,
         tree: Tree,
@@ -290,7 +291,7 @@ class Pipeline:
         self._stats.drop("duplicate")
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
-        node = trace.tree.nodes.get(span.span_id) if trace.tree is not None else None
+        node = trace.tree.node(span.span_id) if trace.tree is not None else None
         self._miss("duplicate", node.call if node is not None else None)
 
     def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
@@ -318,13 +319,14 @@ class Pipeline:
         trace: Trace,
         tree: Tree,
         node: Node,
-        told: Told | None,
+        told: Claim | None,
+        start_ns: int,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
-            before = self._sessions.learn(trace, tree, node, told)
+            before = self._sessions.learn(trace, tree, node, told, start_ns)
             if before is not None:
                 self._move(trace, tree, before, now)
         parts = tree.parts
@@ -343,7 +345,8 @@ class Pipeline:
         """More is known of a split trace: its calls whose session may change are looked at."""
         parts.loosened = False
         for call in list(parts.loose.values()):
-            self._settle(trace, tree, call, now, verdicts)
+            node = tree.node(call.outer.span_id)
+            self._settle(trace, tree, call, node, now, verdicts)
 
     def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
         """The trace's calls get the session id that has just been told."""
@@ -360,13 +363,13 @@ class Pipeline:
     def _note(self, span: Span, plan: Plan, trace: Trace, agent: str) -> None:
         """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
         if agent:
-            known = trace.named
+            known, start_ns = trace.named, span.start_ns
             if (
                 known is None
-                or span.start_ns < known[0]
-                or (span.start_ns == known[0] and (span.span_id, agent) < known[1:])
+                or start_ns < trace.named_ns
+                or (start_ns == trace.named_ns and (span.span_id, agent) < known[1:])
             ):
-                trace.named = span.start_ns, span.span_id, agent
+                trace.named, trace.named_ns = (start_ns, span.span_id, agent), start_ns
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
             extras = kept(extras, self._oversized)
@@ -379,7 +382,7 @@ class Pipeline:
         self,
         span: Span,
         trace: Trace,
-        told: Told | None,
+        told: Claim | None,
         agent: str,
         now: int,
         verdicts: list[Verdict],
@@ -402,17 +405,37 @@ class Pipeline:
             trace.learnt_named = named
             trace.learnt_early = trace.learnt_early or early
         trace.learnt = attributes
-        verdicts += self.monitor.learn(
+        news = self.monitor.learn(
             told.key if told is not None else trace.key,
             now,
             named=named,
             attributes=attributes,
             start_ns=span.start_ns,
         )
+        if news:
+            verdicts += news
 
     # --- calls --------------------------------------------------------------------------------
 
     def _rise(
+        self,
+        trace: Trace,
+        tree: Tree,
+        node: Node,
+        now: int,
+        verdicts: list[Verdict],
+        switch: str = "",
+    ) -> None:
+        """A call looks at what is above it by now; what is new of it is told."""
+        self._joiner.rise(tree, node, verdicts)
+        call = node.call
+        if call is not None:
+            outer = node if call.is_one else tree.node(call.outer.span_id)
+            self._settle(trace, tree, call, outer, now, verdicts, switch)
+        if tree.parts is not None and tree.parts.loosened:
+            self._settle_loose(trace, tree, tree.parts, now, verdicts)
+
+    def _rise_all(
         self,
         trace: Trace,
         tree: Tree,
@@ -421,7 +444,7 @@ class Pipeline:
         verdicts: list[Verdict],
         switch: str = "",
     ) -> None:
-        """Calls look at what is above them by now; what is new of them is told."""
+        """The same for several, which all look before one is told of."""
         for node in nodes:
             self._joiner.rise(tree, node, verdicts)
         told: list[Call] | None = None
@@ -429,13 +452,15 @@ class Pipeline:
             call = node.call
             if call is None:  # it is forgotten
                 continue
+            outer: Node | None = node
             if not call.is_one:  # its other spans may be among them
                 if told is None:
                     told = []
                 elif call in told:
                     continue
                 told.append(call)
-            self._settle(trace, tree, call, now, verdicts, switch)
+                outer = tree.node(call.outer.span_id)
+            self._settle(trace, tree, call, outer, now, verdicts, switch)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
 
@@ -444,12 +469,13 @@ class Pipeline:
         trace: Trace,
         tree: Tree,
         call: Call,
+        outer: Node | None,
         now: int,
         verdicts: list[Verdict],
         switch: str = "",
     ) -> None:
-        """Tells the monitor what is new of a call."""
-        tree.above(call)
+        """Tells the monitor what is new of a call, whose outer span is remembered or not."""
+        tree.above(call, outer)
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes)
         old = call.judged
@@ -488,7 +514,9 @@ class Pipeline:
         if trace.sampled:
             self._cover("sampled_upstream")
         named = None if trace.split else trace.named
-        verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
+        news = self.monitor.observe(new, now, named, quiet=self.quiet)
+        if news:
+            verdicts += news
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, verdicts)
 
@@ -574,14 +602,14 @@ class Pipeline:
         if tree is None:
             tree = self._traces.grow(trace, now)
             tree.put(piece.parent, b"")
-        node = tree.nodes.get(piece.span_id)
+        node = tree.node(piece.span_id)
         if node is None or not node.came:
             node = tree.put(piece.span_id, piece.parent)
         self._joiner.place(tree, node, piece, verdicts)
         call = node.call
         if call is not None and call.judged is None:
             self._requests.judged(asker, call)
-        self._rise(trace, tree, [node], now, verdicts)
+        self._rise(trace, tree, node, now, verdicts)
 
     def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""

@@ -28,6 +28,7 @@ class SeenAgent:
         "_from",
         "_from_calls",
         "_session_from",
+        "_switch",
         "agents",
         "arguments",
         "calls",
@@ -52,8 +53,9 @@ class SeenAgent:
         """What told the session of the last calls; their number, not in the dictionary yet."""
         self._from_calls = 0
         self._agent = ""
-        """The agent, and the dialect, that were noted last: mostly the next ones, too."""
+        """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
         self._dialect = ""
+        self._switch = ""
         self.arguments = 0
         """Calls whose arguments were on the wire."""
         self.calls = 0
@@ -81,7 +83,8 @@ class SeenAgent:
         if source is not self._dialect:
             self._dialect = source
             _keep(self.dialects, source)
-        if switch and switch not in self.switches:
+        if switch is not self._switch and switch:
+            self._switch = switch
             _keep(self.switches, switch)
         told_by = call.session_from
         if told_by is not self._from:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
-from collector.traces import Node, Parts, Told, Trace, Tree
+from collector.traces import Claim, Node, Parts, Told, Trace, Tree
 from monitor.records import SessionKey, built
 
 if TYPE_CHECKING:
@@ -52,17 +54,28 @@ class Asker(NamedTuple):
     service: str
 
 
-class Owner(NamedTuple):
+@mypyc_attr(acyclic=True)
+class Owner:
     """What a resource says of whose its spans are."""
 
-    resource: Resource
-    namespace: str
-    session: tuple[str, str] | None
-    """(attribute, id), where the resource itself carries a session's id."""
-    asker: Asker
-    """Whose tools leave spans or not: the service."""
-    keys: dict[bytes, SessionKey]
-    """Id as it was on the wire -> session, shared by the owners of one namespace."""
+    __slots__ = ("asker", "keys", "namespace", "resource", "session")
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        session: Claim | None,
+        asker: Asker,
+        keys: dict[bytes, SessionKey],
+    ) -> None:
+        self.resource = resource
+        self.namespace = namespace
+        self.session = session
+        """Where the resource itself carries a session's id."""
+        self.asker = asker
+        """Whose tools leave spans or not: the service."""
+        self.keys = keys
+        """Id as it was on the wire -> session, shared by the owners of one namespace."""
 
 
 class Sessions:
@@ -103,7 +116,14 @@ class Sessions:
         parts = (resource.attributes.get(key) for key in self._namespace_keys)
         namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
         ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
-        session = next(((key, found) for key, found in ids if found), None)
+        session = next(
+            (
+                Claim(RESOURCE_RUNG, SessionKey(namespace, found), key)
+                for key, found in ids
+                if found
+            ),
+            None,
+        )
         asker = asker_of(namespace, resource.attributes)
         return Owner(resource, namespace, session, asker, self._keys.setdefault(namespace, {}))
 
@@ -114,34 +134,35 @@ class Sessions:
             return last.asker
         return asker_of(namespace, resource)
 
-    def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Told | None:
+    def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
             raw = span.values[index]
-            if type(raw) is not bytes:
-                key = _session(owner, span, raw)
-            elif raw == tree.as_written:
-                key = tree.session
+            if type(raw) is bytes:
+                claim = tree.claim
+                if claim is None or claim.rung != rung or raw != tree.as_written:
+                    claim = self._claim(owner, span, raw, rung, name, tree)
             else:
-                key = self._key(owner, span, raw, tree)
-            if key is not None:
-                return Told(rung, span.start_ns, span.span_id, key, name)
-        if owner.session is None:
-            return None
-        name, found = owner.session
-        key = SessionKey(owner.namespace, found)
-        return Told(RESOURCE_RUNG, span.start_ns, span.span_id, key, name)
+                key = _session(owner, span, raw)
+                claim = Claim(rung, key, name) if key is not None else None
+            if claim is not None:
+                return claim
+        return owner.session
 
-    def _key(self, owner: Owner, span: Span, raw: bytes, tree: Tree) -> SessionKey | None:
-        """The session an attribute names: one object for equal ones, while remembered."""
+    def _claim(
+        self, owner: Owner, span: Span, raw: bytes, rung: int, name: str, tree: Tree
+    ) -> Claim | None:
+        """What an attribute tells: one key for equal ones, while remembered."""
         key = owner.keys.get(raw)
         if key is None:
             key = _session(owner, span, raw)
-            if key is None or len(raw) > _RAW_MAX:
-                return key
+            if key is None:
+                return None
+            if len(raw) > _RAW_MAX:
+                return Claim(rung, key, name)
             self._remember(owner, raw, key)
-        tree.as_written, tree.session = raw, key
-        return key
+        tree.as_written, tree.claim = raw, Claim(rung, key, name)
+        return tree.claim
 
     def _remember(self, owner: Owner, raw: bytes, key: SessionKey) -> None:
         if self._remembered >= _KEYS_MAX:
@@ -151,27 +172,31 @@ class Sessions:
         self._remembered += 1
         owner.keys[raw] = key
 
-    def learn(self, trace: Trace, tree: Tree, node: Node, told: Told) -> SessionKey | None:
+    def learn(
+        self, trace: Trace, tree: Tree, node: Node, claim: Claim, start_ns: int
+    ) -> SessionKey | None:
         """A span told a session: notes it in its trace.
 
         Returns:
             The key the trace's calls were filed under before, where they move all together.
         """
-        own = told.rung != RESOURCE_RUNG
+        own = claim.rung != RESOURCE_RUNG
         if own:
-            node.told = told
+            node.claim, node.start_ns = claim, start_ns
         first = trace.first
         if first is None:
-            trace.first = told
+            told = trace.first = _told(node, claim, start_ns)
             before = trace.belong(told)
             return before if before != told.key else None
         if trace.split:
             if own and tree.parts is not None:
-                tree.hint(tree.parts, told, node)
-        elif told.key is not first.key and told.key != first.key:
+                tree.hint(tree.parts, _told(node, claim, start_ns), node)
+        elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
-        if told.counts_before(first):
-            first = trace.first = told
+        if claim.rung < first.rung or (claim.rung == first.rung and start_ns <= first.start_ns):
+            told = _told(node, claim, start_ns)
+            if told.counts_before(first):
+                first = trace.first = told
         if trace.split:
             trace.belong(first)
         return None
@@ -180,9 +205,10 @@ class Sessions:
         """A second session in one trace: from now on each call looks for its own."""
         trace.split = True
         parts = tree.parts = Parts()
-        for node in tree.spans:
-            if node.told is not None:
-                tree.hint(parts, node.told, node)
+        for node in tree.spans():
+            told = node.told
+            if told is not None:
+                tree.hint(parts, told, node)
         tree.loosen(parts)
         for node in tree.calls:
             *_, top = node, *tree.ancestors(node)
@@ -200,16 +226,16 @@ class Sessions:
         """
         found = _own(call)
         nested, weak = None, None
-        node = tree.nodes.get(call.outer.span_id)
+        node = tree.node(call.outer.span_id)
         for above in tree.ancestors(node) if node is not None else ():
-            other, told = above.call, above.told
+            other, claim = above.call, above.claim
             if other is not None and other is not call and other.is_executed:
                 found, nested, weak = _own(other), found or nested, None
-                if found is None and told is not None:
-                    found = told.whose
+                if found is None and claim is not None:
+                    found = claim.key, claim.name
                 continue
-            if found is None and told is not None:
-                found = told.whose
+            if found is None and claim is not None:
+                found = claim.key, claim.name
             if weak is None:
                 weak = parts.hints.get(above.span_id)
         certain = found or nested
@@ -217,6 +243,10 @@ class Sessions:
             return (*certain, True)
         likely = weak or trace.first
         return None if likely is None else (*likely.whose, False)
+
+
+def _told(node: Node, claim: Claim, start_ns: int) -> Told:
+    return Told(claim.rung, start_ns, node.span_id, claim.key, claim.name)
 
 
 def _own(call: Call) -> tuple[SessionKey, str] | None:

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from collector.requested import Open
     from collector.sessions import Asker
 
-__all__ = ["DEPTH_MAX", "TRACES_MAX", "Node", "Parts", "Told", "Trace", "Traces", "Tree"]
+__all__ = [
+    "DEPTH_MAX",
+    "FEW",
+    "TRACES_MAX",
+    "Claim",
+    "Node",
+    "Parts",
+    "Told",
+    "Trace",
+    "Traces",
+    "Tree",
+]
 
 TRACES_MAX: Final = 200_000
 """Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
@@ -36,11 +47,31 @@ TREE_MAX: Final = 4_096
 DEPTH_MAX: Final = 64
 """Ancestors looked at; agents nest less."""
 
+FEW: Final = 8
+"""Spans of one tree that are looked through one by one; most trees have no more."""
+
+NEAR: Final = 4_096
+"""Traces found without their dictionary, where no other has taken the place."""
+
 WAITING_MAX: Final = 1_024
 """Calls that wait for one ancestor; more stay as they are."""
 
 RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
+
+
+@mypyc_attr(acyclic=True)
+class Claim:
+    """A session as spans of a trace tell it: many of them the same."""
+
+    __slots__ = ("key", "name", "rung")
+
+    def __init__(self, rung: int, key: SessionKey, name: str) -> None:
+        self.rung = rung
+        """The place of what told it on the ladder of ids: the least says most."""
+        self.key = key
+        self.name = name
+        """What told it."""
 
 
 @mypyc_attr(acyclic=True)
@@ -76,18 +107,32 @@ class Told:
 class Node:
     """One span of a tree: one that has come, or one that others name as their parent."""
 
-    __slots__ = ("above", "agent", "call", "came", "span_id", "stops", "told", "waiting")
+    __slots__ = (
+        "above",
+        "agent",
+        "call",
+        "claim",
+        "place",
+        "span_id",
+        "start_ns",
+        "stops",
+        "waiting",
+    )
 
     def __init__(self, span_id: bytes) -> None:
         self.span_id = span_id
-        self.came = False
+        self.place = 0
+        """Among the spans that came, from 1 on; 0 for one that has not."""
         self.above: Node | None = None
         """Its parent, but for those in `Tree.looped`; who walks asks `Tree.up`."""
         self.agent = ""
         """The agent it names."""
         self.stops = False
         """True where no call above it is the same as one below."""
-        self.told: Told | None = None
+        self.claim: Claim | None = None
+        """The session it tells itself."""
+        self.start_ns = 0
+        """When it began, where it tells one."""
         self.call: Call | None = None
         """The call it is, or is a piece of."""
         self.waiting: list[bytes] | None = None
@@ -101,11 +146,36 @@ class Node:
         elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
             waiting.append(span_id)
 
+    @property
+    def came(self) -> bool:
+        """False for a span that is only known as the parent of others."""
+        return self.place != 0
+
+    @property
+    def told(self) -> Told | None:
+        """The session it tells itself, and when."""
+        claim = self.claim
+        if claim is None:
+            return None
+        return Told(claim.rung, self.start_ns, self.span_id, claim.key, claim.name)
+
     def forget(self) -> None:
         """It is as if it had not come."""
-        self.came = self.stops = False
-        self.above = self.told = self.call = None
+        self.place, self.stops = 0, False
+        self.above = self.claim = self.call = None
         self.agent = ""
+
+
+@mypyc_attr(acyclic=True)
+class Alike:
+    """Spans of calls that have the same call id and tool."""
+
+    __slots__ = ("call_id", "nodes", "tool")
+
+    def __init__(self, call_id: str, tool: str) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.nodes: list[Node] = []
 
 
 @mypyc_attr(acyclic=True)
@@ -128,35 +198,47 @@ class Tree:
     """The spans of one trace that are still remembered."""
 
     __slots__ = (
+        "alike",
         "as_written",
         "by_id",
+        "by_span",
         "calls",
+        "claim",
         "early",
+        "last",
         "looped",
         "nodes",
         "parts",
-        "session",
-        "spans",
+        "places",
+        "size",
         "wrapped",
     )
 
     def __init__(self) -> None:
-        self.nodes: dict[bytes, Node] = {}
-        """By span id: the spans that have come, and their parents."""
+        self.nodes: list[Node] = []
+        """The spans that have come, and their parents."""
+        self.by_span: dict[bytes, Node] | None = None
+        """The same by id, once they are many."""
         self.looped: dict[bytes, Node] | None = None
         """Span -> its parent, where that one may be below it: nodes never refer to themselves."""
-        self.spans: list[Node] = []
-        """Those that have come, in that order."""
+        self.last: Node | None = None
+        """The parent of the last span: mostly of the next one, too."""
+        self.places = 0
+        """The last span's place."""
+        self.size = 0
+        """Spans that have come and are remembered."""
         self.calls: list[Node] = []
         """Those that are calls."""
         self.as_written = b""
         """A session's id as it was last on the wire: most spans of a trace repeat it."""
-        self.session: SessionKey | None = None
-        """The session it names."""
+        self.claim: Claim | None = None
+        """What it tells."""
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
         """Span around calls -> the calls it lists; few frameworks have such spans."""
-        self.by_id: dict[tuple[str, str], list[Node]] | None = None
-        """(call id, tool) -> spans of calls."""
+        self.alike: list[Alike] = []
+        """Calls that have ids."""
+        self.by_id: dict[tuple[str, str], Alike] | None = None
+        """The same by call id and tool, once they are many."""
         self.early: dict[str, int] | None = None
         """Tool -> executions that no model has been seen to ask for."""
         self.parts: Parts | None = None
@@ -164,25 +246,48 @@ class Tree:
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """A span has come, below its parent (b"" for a root)."""
-        known = self.nodes.get(span_id)
-        node = known if known is not None else Node(span_id)
-        if known is None:
-            self.nodes[span_id] = node
+        known = self.node(span_id)
+        node = known if known is not None else self._add(span_id)
         if not node.came:
-            node.came = True
-            self.spans.append(node)
-        above = None
-        if parent:
-            above = self.nodes.get(parent)
-            if above is None:
-                above = self.nodes[parent] = Node(parent)
-        node.above = above
+            self.size += 1
+            self.places += 1
+            node.place = self.places
+        above = node.above = self._parent(parent) if parent else None
         if self.looped is not None:
             self.looped.pop(span_id, None)
         if above is not None and (
             above is node or (known is not None and _ends_in(above, node))
         ):
             self._loop(node, above)
+        return node
+
+    def _parent(self, span_id: bytes) -> Node:
+        """A span that others name as their parent, whether it has come or not."""
+        last = self.last
+        if last is not None and last.span_id == span_id:
+            return last
+        found = self.node(span_id)
+        if found is None:
+            found = self._add(span_id)
+        self.last = found
+        return found
+
+    def node(self, span_id: bytes) -> Node | None:
+        """A span that has come, or is the parent of one."""
+        if self.by_span is not None:
+            return self.by_span.get(span_id)
+        for node in self.nodes:
+            if node.span_id == span_id:
+                return node
+        return None
+
+    def _add(self, span_id: bytes) -> Node:
+        node = Node(span_id)
+        self.nodes.append(node)
+        if self.by_span is not None:
+            self.by_span[span_id] = node
+        elif len(self.nodes) > FEW:
+            self.by_span = {each.span_id: each for each in self.nodes}
         return node
 
     def _loop(self, node: Node, above: Node) -> None:
@@ -212,7 +317,7 @@ class Tree:
         found: list[Node] = []
         if node.waiting is not None:
             for span_id in node.waiting:
-                each = self.nodes.get(span_id)
+                each = self.node(span_id)
                 if each is not None:
                     found.append(each)
             node.waiting = None
@@ -229,15 +334,16 @@ class Tree:
             above = self.up(above)
         return ""
 
-    def above(self, call: Call) -> None:
-        """Tells a call what is above it by now: who it acts for, and the span around it."""
+    def above(self, call: Call, node: Node | None) -> None:
+        """Tells a call what is above it by now: who it acts for, and the span around it.
+
+        `node` is of the call's outer span, as far as that is remembered.
+        """
         outer = call.outer
-        node = self.nodes.get(outer.span_id)
         around = self.up(node) if node is not None else None
-        if (
-            around is None or around.span_id != outer.parent
-        ):  # a request is below its model's span
-            around = self.nodes.get(outer.parent)
+        # A model's request is below the model's span, and may have its id.
+        if around is None or around.span_id != outer.parent:
+            around = self.node(outer.parent)
         if around is None or not around.came:
             call.look_up("", None, b"")  # the way up ends here
             return
@@ -245,6 +351,24 @@ class Tree:
         wrapped = self.wrapped.get(outer.parent) if self.wrapped is not None else None
         beyond = self.up(around)
         call.look_up(agent, wrapped, beyond.span_id if beyond is not None else b"")
+
+    def like(self, call_id: str, tool: str) -> list[Node]:
+        """The spans of calls with a call id and a tool, to be added to."""
+        if self.by_id is None:
+            for alike in self.alike:
+                if alike.call_id == call_id and alike.tool == tool:
+                    return alike.nodes
+        else:
+            known = self.by_id.get((call_id, tool))
+            if known is not None:
+                return known.nodes
+        found = Alike(call_id, tool)
+        self.alike.append(found)
+        if self.by_id is not None:
+            self.by_id[call_id, tool] = found
+        elif len(self.alike) > FEW:
+            self.by_id = {(each.call_id, each.tool): each for each in self.alike}
+        return found.nodes
 
     def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
         """A span is around calls, which it lists."""
@@ -254,26 +378,33 @@ class Tree:
 
     def shrink(self) -> None:
         """Forgets the older half of the spans, and all that hangs on them."""
-        half = len(self.spans) // 2
-        for node in self.spans[:half]:
+        spans = self.spans()
+        half = self.size // 2
+        for node in spans[:half]:
             node.forget()
-        self.spans = self.spans[half:]
+        del spans[:half]
+        self.size -= half
         self.calls = _still(self.calls)
-        before, self.nodes = self.nodes, {node.span_id: node for node in self.spans}
-        for node in self.spans:
+        self.last = None
+        kept = {node.span_id: node for node in spans}
+        for node in spans:
             above = self.up(node)
             if above is not None:
-                self.nodes[above.span_id] = above
+                kept[above.span_id] = above
+        for node in self.nodes:
+            if node.waiting is not None:
+                waiting = [each for each in node.waiting if each in kept and kept[each].came]
+                node.waiting = waiting or None
+            if node.waiting is not None:
+                kept[node.span_id] = node
+        self.by_span, self.nodes = kept, list(kept.values())
         if self.looped is not None:
             self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
-        for node in before.values():
-            if node.waiting is not None:
-                node.waiting = [each for each in node.waiting if self._has(each)] or None
-            if node.waiting is not None:
-                self.nodes[node.span_id] = node
+        for alike in self.alike:
+            alike.nodes = _still(alike.nodes)
+        self.alike = [alike for alike in self.alike if alike.nodes]
         if self.by_id is not None:
-            lists = ((key, _still(nodes)) for key, nodes in self.by_id.items())
-            self.by_id = {key: nodes for key, nodes in lists if nodes}
+            self.by_id = {(each.call_id, each.tool): each for each in self.alike}
         if self.wrapped is not None:
             self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
         if self.parts is not None:
@@ -286,17 +417,25 @@ class Tree:
         parts.hints = {
             key: hint
             for key, hint in parts.hints.items()
-            if self._has(key) or (key in self.nodes and self.nodes[key].waiting)
+            if self._has(key) or self._is_awaited(key)
         }
 
     def _has(self, span_id: bytes) -> bool:
         """True for a span that has come."""
-        node = self.nodes.get(span_id)
+        node = self.node(span_id)
         return node is not None and node.came
+
+    def _is_awaited(self, span_id: bytes) -> bool:
+        node = self.node(span_id)
+        return node is not None and node.waiting is not None
+
+    def spans(self) -> list[Node]:
+        """Those that have come, in that order."""
+        return sorted(_still(self.nodes), key=_place)
 
     def missing(self) -> int:
         """The spans that calls still wait for."""
-        return sum(1 for node in self.nodes.values() if node.waiting is not None)
+        return sum(1 for node in self.nodes if node.waiting is not None)
 
     # --- a trace of several sessions ------------------------------------------------------------
 
@@ -328,6 +467,10 @@ def _ends_in(node: Node, end: Node) -> bool:
     return True
 
 
+def _place(node: Node) -> int:
+    return node.place
+
+
 def _still(nodes: list[Node]) -> list[Node]:
     """Those that are not forgotten."""
     return [node for node in nodes if node.came]
@@ -351,6 +494,7 @@ class Trace:
         "learnt_early",
         "learnt_named",
         "named",
+        "named_ns",
         "namespace",
         "open",
         "sampled",
@@ -377,6 +521,8 @@ class Trace:
         self.open: Open | dict[str, Open] | None = None
         """Tool -> requests that wait for their execution."""
         self.named: Named | None = None
+        self.named_ns = 0
+        """When the span began that named it."""
         self._extras: dict[str, tuple[int, bytes, Any]] | None = None
         """Attributes of its spans that specs bind on."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
@@ -462,10 +608,8 @@ class Traces:
         """Two generations: what is not asked for while the recent one fills up is forgotten. By
         namespace, and then by trace id."""
         self._recent_count = 0
-        self._last: str | None = None
-        """The namespace that was asked for last, which mostly is the next one, too."""
-        self._of_last: dict[bytes, Trace] = {}
-        """Its recent traces."""
+        self._near: list[Trace | None] = [None] * NEAR
+        """Recent traces, each at a place that its id gives: dictionaries cost four times as much."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
         self._epoch = 0
@@ -479,11 +623,16 @@ class Traces:
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
         """The trace, which is one of the recently seen ones now."""
-        if namespace is not self._last:
-            self._last = namespace
-            self._of_last = self._recent.setdefault(namespace, {})
-        trace = self._of_last.get(trace_id)
-        return trace if trace is not None else self._renewed(namespace, trace_id)
+        place = trace_id[-1] * 16 + (trace_id[len(trace_id) >> 1] & 15)
+        near = self._near[place]
+        if near is not None and near.trace_id == trace_id and near.namespace == namespace:
+            return near
+        recent = self._recent.get(namespace)
+        trace = recent.get(trace_id) if recent is not None else None
+        if trace is None:
+            trace = self._renewed(namespace, trace_id)
+        self._near[place] = trace
+        return trace
 
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
         """A trace that is new, or was not seen for long."""
@@ -495,8 +644,11 @@ class Traces:
             for gone in _all(self._older):
                 self._forget(gone)
             self._recent, self._older, self._recent_count = {}, self._recent, 0
-            self._of_last = self._recent[namespace] = {}
-        self._of_last[trace_id] = trace
+            self._near = [None] * NEAR
+        recent = self._recent.get(namespace)
+        if recent is None:
+            recent = self._recent[namespace] = {}
+        recent[trace_id] = trace
         self._recent_count += 1
         return trace
 
@@ -512,9 +664,9 @@ class Traces:
         if trace.epoch != self._epoch:
             trace.epoch = self._epoch
             self._young.append(trace)
-            self._spans += len(tree.spans)
+            self._spans += tree.size
         self._spans += 1
-        if len(tree.spans) >= TREE_MAX:
+        if tree.size >= TREE_MAX:
             tree.shrink()
         return tree
 

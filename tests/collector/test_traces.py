@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from itertools import islice
 
-from collector.traces import DEPTH_MAX, Tree
+from collector.traces import DEPTH_MAX, FEW, Node, Traces, Tree
+
+
+def _node(tree: Tree, span_id: bytes) -> Node:
+    found = tree.node(span_id)
+    assert found is not None
+    return found
 
 
 def _above(tree: Tree, span_id: bytes) -> list[bytes]:
-    return [each.span_id for each in tree.ancestors(tree.nodes[span_id])]
+    return [each.span_id for each in tree.ancestors(_node(tree, span_id))]
 
 
 def test_a_parent_that_comes_late_takes_its_place() -> None:
@@ -16,13 +22,13 @@ def test_a_parent_that_comes_late_takes_its_place() -> None:
     tree = Tree()
     below = tree.put(b"c", b"b")
     assert _above(tree, b"c") == [b"b"]
-    assert not tree.nodes[b"b"].came
+    assert not _node(tree, b"b").came
 
     above = tree.put(b"b", b"a")
     assert below.above is above
     assert above.came
     assert _above(tree, b"c") == [b"b", b"a"]
-    assert [each.span_id for each in tree.spans] == [b"c", b"b"]
+    assert [each.span_id for each in tree.spans()] == [b"c", b"b"]
 
 
 def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
@@ -33,8 +39,8 @@ def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
 
     assert list(islice(_above(tree, b"a"), 4)) == [b"b", b"c", b"a", b"b"]
     assert _above(tree, b"x") == [b"x"] * DEPTH_MAX
-    assert tree.nodes[b"c"].above is None
-    assert tree.nodes[b"x"].above is None
+    assert _node(tree, b"c").above is None
+    assert _node(tree, b"x").above is None
 
 
 def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
@@ -67,15 +73,58 @@ def test_forgotten_spans_are_awaited_anew() -> None:
     tree = Tree()
     for span_id, parent in ((b"a", b"top"), (b"b", b"a"), (b"c", b"b"), (b"d", b"c")):
         tree.put(span_id, parent)
-    tree.nodes[b"b"].agent = "rover"
-    tree.nodes[b"top"].wait(b"d")
-    tree.nodes[b"top"].wait(b"a")
+    _node(tree, b"b").agent = "rover"
+    _node(tree, b"top").wait(b"d")
+    _node(tree, b"top").wait(b"a")
     tree.shrink()
 
-    assert [each.span_id for each in tree.spans] == [b"c", b"d"]
-    assert set(tree.nodes) == {b"b", b"c", b"d", b"top"}
-    assert (tree.nodes[b"b"].came, tree.nodes[b"b"].agent) == (False, "")
+    assert [each.span_id for each in tree.spans()] == [b"c", b"d"]
+    assert {each.span_id for each in tree.nodes} == {b"b", b"c", b"d", b"top"}
+    assert (_node(tree, b"b").came, _node(tree, b"b").agent) == (False, "")
     assert _above(tree, b"d") == [b"c", b"b"]
     assert tree.missing() == 1
-    assert tree.awaited(tree.nodes[b"top"]) == [tree.nodes[b"d"]]
+    assert tree.awaited(_node(tree, b"top")) == [_node(tree, b"d")]
     assert tree.missing() == 0
+
+
+def test_one_call_id_of_several_tools_is_several_calls() -> None:
+    """Each tool has its own list, which lasts as long as a span in it does."""
+    tree = Tree()
+    first, second, third = (tree.put(each, b"") for each in (b"1", b"2", b"3"))
+    tree.like("id", "move").append(first)
+    tree.like("id", "scan").append(second)
+    tree.like("id", "move").append(third)
+    assert tree.like("id", "move") == [first, third]
+    assert tree.like("id", "scan") == [second]
+
+    tree.put(b"4", b"")
+    tree.shrink()
+    assert (tree.like("id", "move"), tree.like("id", "scan")) == ([third], [])
+    tree.put(b"5", b"")
+    tree.put(b"6", b"")
+    tree.shrink()
+    assert tree.alike == []
+    made = [tree.like(f"id{number}", "move") for number in range(2 * FEW)]
+    assert all(tree.like(f"id{number}", "move") is made[number] for number in range(2 * FEW))
+    assert tree.like("id0", "scan") is not made[0]
+
+
+def test_traces_that_share_a_place_are_told_apart() -> None:
+    """By their ids and by their tenants, whichever was asked for last."""
+    traces = Traces()
+    ids = [b"first--\0\0------x", b"second-\0\0------x"]
+    made = {(name, each): traces.of(name, each) for name in ("", "tenant") for each in ids}
+    assert len({id(trace) for trace in made.values()}) == 4
+    for (name, trace_id), trace in [*made.items(), *reversed(made.items())]:
+        assert traces.of(name, trace_id) is trace
+
+
+def test_a_trace_of_many_spans_finds_each() -> None:
+    """A few are looked through, more are looked up: the first ones are found either way."""
+    tree = Tree()
+    made = [tree.put(b"%d" % number, b"") for number in range(2 * FEW)]
+    assert [tree.node(each.span_id) for each in made] == made
+    assert tree.node(b"other") is None
+    assert tree.put(b"0", b"1") is made[0]
+    assert made[0].above is made[1]
+    assert len(tree.nodes) == 2 * FEW
