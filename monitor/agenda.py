@@ -21,13 +21,15 @@ class Agenda:
     an entry of a heap takes seven times as much. Only the others are in a heap.
     """
 
-    __slots__ = ("_done", "_keys", "_others", "_times")
+    __slots__ = ("_done", "_keys", "_last", "_others", "_times")
 
     def __init__(self) -> None:
         self._times = array("q")
         self._keys: list[SessionKey] = []
         self._done = 0
         """How many of them, from the first on, were due and are taken."""
+        self._last = 0
+        """The latest of their times."""
         self._others: list[tuple[int, SessionKey]] = []
 
     def __len__(self) -> int:
@@ -35,12 +37,12 @@ class Agenda:
 
     def put(self, due_ns: int, key: SessionKey) -> None:
         """The key is due at a time, Unix nanoseconds."""
-        times = self._times
-        if not 0 <= due_ns <= _LATEST or (times and due_ns < times[-1]):
-            heapq.heappush(self._others, (due_ns, key))
-        else:
-            times.append(due_ns)
+        if self._last <= due_ns <= _LATEST:
+            self._last = due_ns
+            self._times.append(due_ns)
             self._keys.append(key)
+        else:
+            heapq.heappush(self._others, (due_ns, key))
 
     def take(self, now: int) -> list[SessionKey]:
         """Takes out what is due by now, by time, then by key."""
@@ -60,4 +62,6 @@ class Agenda:
         if 2 * done >= len(self._times):
             del self._times[:done], self._keys[:done]
             done = 0
+            if not self._times:
+                self._last = 0
         self._done = done

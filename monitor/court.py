@@ -195,7 +195,7 @@ class Court:
         judgement = session.judgement(judge, part)
         if judgement is None:
             judgement = self._open(session, judge, part)
-        tool = self._names.number(call.tool)
+        tool = self._tool(judge, call, token)
         at = _at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
@@ -245,6 +245,15 @@ class Court:
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
         return changes
+
+    def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
+        """The number of the call's tool, which its token tells where it is a symbol."""
+        if token >= judge.plain or judge.watch is not None:
+            return self._names.number(call.tool)
+        found = judge.numbers[token]
+        if found < 0:
+            found = judge.numbers[token] = self._names.number(call.tool)
+        return found
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
         """The call's token, or None where a policy does not name the call."""

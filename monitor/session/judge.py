@@ -82,6 +82,7 @@ class Judge:
         "bounds",
         "goldens",
         "machine",
+        "numbers",
         "once",
         "parted",
         "plain",
@@ -101,6 +102,8 @@ class Judge:
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
+        self.numbers = [-1] * self.plain
+        """By symbol, the number of its tool (`monitor.session.log.Names`), once it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
         """The machine of one episode, where an accepting state may start another."""

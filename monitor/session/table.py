@@ -66,7 +66,8 @@ class Table:
 
     def find(self, key: SessionKey) -> Session | None:
         """The session, live or ended."""
-        return self._live.get(key) or self._ended.get(key)
+        session = self._live.get(key)
+        return self._ended.get(key) if session is None and self._ended else session
 
     def add(self, session: Session) -> None:
         self._live[session.key] = session

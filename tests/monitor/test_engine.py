@@ -150,6 +150,17 @@ def test_an_earlier_call_that_comes_late_revises() -> None:
     assert pair.final.total() == 0
 
 
+def test_a_tool_is_told_by_its_name_however_it_is_known() -> None:
+    """By its symbol, the first time and after it, where it failed, and where no spec names it."""
+    judge = monitor(ROVER)
+    tools = ["unlock", "unlock", "nothing"]
+    made = [call(number, tool) for number, tool in enumerate(tools, 1)]
+    made.append(call(4, "unlock", error=True))
+    found = [judge.observe(each, NOW)[0].tool for each in made]
+
+    assert found == [each.tool for each in made]
+
+
 def test_sums_are_of_now_whenever_they_are_read() -> None:
     """What sessions that do harm add is weighed when it is asked for, and leaves with them."""
     judge = monitor(ROVER)
