@@ -326,11 +326,12 @@ enum {
    the other spans of its trace, and below it: one object for each is hashed once, and found by its
    identity. */
 enum { SHAPES = 512, SHAPE_BYTES_MAX = 4096, NAMES = 512, NAME_BYTES_MAX = 64 };
-enum { TRACES = 512, SPANS = 4096 };
+enum { GROUPS = 64, GROUP_BYTES_MAX = 4096, TRACES = 512, SPANS = 4096 };
 
 typedef struct {
     PyObject *raw; /* NULL where there is none */
     PyObject *read;
+    int what; /* of groups: a resource, or a scope */
 } Known;
 
 typedef struct {
@@ -340,6 +341,7 @@ typedef struct {
     Py_ssize_t attributes_max;
     Known shapes[SHAPES];
     Known names[NAMES];
+    Known groups[GROUPS];
     PyObject *traces[TRACES];
     PyObject *spans[SPANS];
 } Reader;
@@ -597,30 +599,6 @@ static bool read_span(Reading *reading, Piece span)
     return !failed;
 }
 
-/* One field's content, several of it joined as protobuf merges messages; and no odd field. */
-static PyObject *all_of(Reading *reading, Piece message, uint8_t wanted, uint8_t other)
-{
-    PyObject *found = NULL;
-    while (message.at < message.end) {
-        uint8_t tag = *message.at++;
-        Piece content;
-        if ((tag != wanted && tag != other && tag != TAG_SCHEMA_URL) || !block(&message, &content)) {
-            Py_XDECREF(found);
-            return unusual(reading);
-        }
-        if (tag != wanted)
-            continue;
-        PyObject *piece = bytes_of(content);
-        if (found == NULL)
-            found = piece;
-        else
-            PyBytes_ConcatAndDel(&found, piece);
-        if (found == NULL)
-            return NULL;
-    }
-    return found != NULL ? found : PyBytes_FromStringAndSize(NULL, 0);
-}
-
 /* Each field of a message that was found sound, one after the other: false at its end. */
 static bool next_field(Piece *message, uint8_t *tag, Piece *content)
 {
@@ -630,13 +608,59 @@ static bool next_field(Piece *message, uint8_t *tag, Piece *content)
     return block(message, content);
 }
 
+/* A field's contents, joined as protobuf merges messages. */
+static PyObject *joined(Piece message, uint8_t wanted)
+{
+    PyObject *found = PyBytes_FromStringAndSize(NULL, 0);
+    uint8_t tag;
+    Piece content;
+    while (found != NULL && next_field(&message, &tag, &content))
+        if (tag == wanted)
+            PyBytes_ConcatAndDel(&found, bytes_of(content));
+    return found;
+}
+
+/* What Python makes of a resource or a scope. */
+static PyObject *asked_of(Reading *reading, int what, PyObject *raw)
+{
+    PyObject *arguments[] = {raw, reading->codec};
+    size_t count = what == RESOURCE ? 2 : 1;
+    return raw != NULL
+        ? PyObject_Vectorcall(reading->reader->asked[what], arguments, count, NULL)
+        : NULL;
+}
+
+/* The resource or the scope that a message has, in which there may be no odd field. */
+static PyObject *group_of(Reading *reading, Piece message, int what, uint8_t wanted, uint8_t other)
+{
+    Piece rest = message, content, piece = {message.at, message.at};
+    int count = 0;
+    while (rest.at < rest.end) {
+        uint8_t tag = *rest.at++;
+        if ((tag != wanted && tag != other && tag != TAG_SCHEMA_URL) || !block(&rest, &content))
+            return unusual(reading);
+        if (tag == wanted) {
+            piece = content;
+            count++;
+        }
+    }
+    Known *known = &reading->reader->groups[hash_of((uint64_t)what, piece) % GROUPS];
+    bool is_usual = count <= 1 && size_of(piece) <= GROUP_BYTES_MAX;
+    if (is_usual && known->what == what && is_of(known, piece))
+        return Py_NewRef(known->read);
+    PyObject *raw = count <= 1 ? bytes_of(piece) : joined(message, wanted);
+    PyObject *found = asked_of(reading, what, raw);
+    if (found != NULL && is_usual) {
+        remember(known, raw, found);
+        known->what = what;
+    }
+    Py_XDECREF(raw);
+    return found;
+}
+
 static bool read_scope_spans(Reading *reading, Piece message)
 {
-    PyObject *raw = all_of(reading, message, TAG_SCOPE, TAG_SPANS);
-    if (raw == NULL)
-        return false;
-    PyObject *scope = PyObject_CallOneArg(reading->reader->asked[SCOPE], raw);
-    Py_DECREF(raw);
+    PyObject *scope = group_of(reading, message, SCOPE, TAG_SCOPE, TAG_SPANS);
     if (scope == NULL)
         return false;
     Py_XSETREF(reading->scope, scope);
@@ -650,12 +674,7 @@ static bool read_scope_spans(Reading *reading, Piece message)
 
 static bool read_resource_spans(Reading *reading, Piece message)
 {
-    PyObject *raw = all_of(reading, message, TAG_RESOURCE, TAG_SCOPE_SPANS);
-    if (raw == NULL)
-        return false;
-    PyObject *arguments[] = {raw, reading->codec};
-    PyObject *resource = PyObject_Vectorcall(reading->reader->asked[RESOURCE], arguments, 2, NULL);
-    Py_DECREF(raw);
+    PyObject *resource = group_of(reading, message, RESOURCE, TAG_RESOURCE, TAG_SCOPE_SPANS);
     if (resource == NULL)
         return false;
     Py_XSETREF(reading->resource, resource);
@@ -737,6 +756,7 @@ static void reader_dealloc(Reader *self)
         Py_XDECREF(self->asked[each]);
     forget(self->shapes, SHAPES);
     forget(self->names, NAMES);
+    forget(self->groups, GROUPS);
     for (int each = 0; each < TRACES; each++)
         Py_XDECREF(self->traces[each]);
     for (int each = 0; each < SPANS; each++)
