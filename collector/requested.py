@@ -133,26 +133,32 @@ class Requests:
         known = self._agent(asker)
         if trace.has_tools:
             known.has_tools = True
+        if known.has_tools and self.mode != "always":
+            # Where tool spans tell of the calls, requests are only waited for.
+            for index, request in enumerate(requested(span, outputs, names_only=True)):
+                self._is_news(asker, trace, span, request, index, now)
+            return []
         ready = self._confirmed(known, span, outputs)
-        judged = self.mode == "always" or (known.is_silent and not known.has_tools)
-        # Where tool spans tell of the calls, requests are only waited for.
-        counted = known.has_tools and not judged
-        found = requested(span, outputs, names_only=counted)
-        if not found:
-            return ready
-        asked = []
-        for index, request in enumerate(found):
-            if self._asked.again(_identity(trace, span, request, index), now):
-                continue
-            self._await(trace, request.tool, now)
-            trace.asker = asker
-            if not counted:
-                asked.append(Asked(trace, _piece(span, request, index, len(found), agent)))
-        if judged:
+        found = requested(span, outputs)
+        asked = [
+            Asked(trace, _piece(span, request, index, len(found), agent))
+            for index, request in enumerate(found)
+            if self._is_news(asker, trace, span, request, index, now)
+        ]
+        if self.mode == "always" or known.is_silent:
             return ready + asked
-        if asked:
-            known.held.extend(asked)
+        known.held.extend(asked)
         return ready
+
+    def _is_news(
+        self, asker: Asker, trace: Trace, span: Span, request: Requested, index: int, now: int
+    ) -> bool:
+        """Takes note of a request; False for one that its trace has told before."""
+        if self._asked.again(_identity(trace, span, request, index), now):
+            return False
+        self._await(trace, request.tool, now)
+        trace.asker = asker
+        return True
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""
@@ -330,7 +336,10 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     """
     if request.call_id:
         told = f"{trace.namespace}\0{request.call_id}\0{request.tool}"
-        return trace.trace_id + told.encode("utf-8", "surrogatepass")
+        try:
+            return trace.trace_id + told.encode()
+        except UnicodeEncodeError:
+            return trace.trace_id + told.encode("utf-8", "surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 

@@ -137,11 +137,16 @@ class Sessions:
     def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
+            claim = tree.claim
+            if (
+                claim is not None
+                and claim.rung == rung
+                and span.came_as(index, tree.as_written)
+            ):
+                return claim
             raw = span.values[index]
             if type(raw) is bytes:
-                claim = tree.claim
-                if claim is None or claim.rung != rung or raw != tree.as_written:
-                    claim = self._claim(owner, span, raw, rung, name, tree)
+                claim = self._claim(owner, span, raw, rung, name, tree)
             else:
                 key = _session(owner, span, raw)
                 claim = Claim(rung, key, name) if key is not None else None

@@ -49,7 +49,8 @@ class Histogram:
     def observe(self, seconds: float) -> None:
         if not self._above < seconds <= self._up_to:
             self._find(seconds)
-        self.counts[self._place] += 1
+        counts, place = self.counts, self._place
+        counts[place] = counts[place] + 1  # compiled, `+=` would cost three times as much
         self.sum_seconds += seconds
 
     def _find(self, seconds: float) -> None:

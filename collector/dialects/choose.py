@@ -8,7 +8,7 @@ on a value or on the span's name (OpenInference says TOOL in one) is checked spa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -147,7 +147,8 @@ class Guard(NamedTuple):
     forbidden: bool = False
 
 
-class At(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class At:
     """A place of arguments: an attribute by index, or one of an event by name and key."""
 
     at: int
@@ -156,7 +157,8 @@ class At(NamedTuple):
     key: str = ""
 
 
-class Fields(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fields:
     """Where a dialect's parts are in one shape. All numbers are places of attributes."""
 
     dialect: Dialect
@@ -210,7 +212,8 @@ class WrapperAt(NamedTuple):
     source: int | None
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """How spans of one shape are read. All numbers are places of attributes.
 
     Its guards are settled: the plan is for the spans whose guarded values are the ones it was
@@ -320,17 +323,16 @@ class Plans:
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
-        sieve, values = self._sieve(span), span.values
+        sieve = self._sieve(span)
         usual = sieve.usual
         if usual is not None and usual.as_written is not None:
-            # Bytes are compared with bytes in a tenth of the time that it takes with anything else.
+            # In place, bytes are compared in a tenth of the time that it takes with anything else.
             for at, known in usual.as_written:
-                value = values[at]
-                if type(value) is not bytes or value != known:
+                if not span.came_as(at, known):
                     break
             else:
                 return usual.plan
-        mark = sieve.mark(values)
+        mark = sieve.mark(span.values)
         if usual is not None and mark == usual.mark:
             return usual.plan
         return self._variant(span, sieve, mark)
@@ -444,7 +446,7 @@ def _guarded(parts: _Open) -> tuple[int, ...]:
 def _settled(parts: _Open, span: Span) -> Plan:
     """The plan for spans whose guarded values are this one's."""
     plan, outputs = parts.plan, parts.plan.outputs
-    calls = tuple(each._replace(guards=()) for each in plan.calls if _pass(span, each.guards))
+    calls = tuple(replace(each, guards=()) for each in plan.calls if _pass(span, each.guards))
     agents = tuple(each.settled() for each in plan.agents if _fit(span, each.guards))
     wrappers = tuple(
         each._replace(guards=()) for each in plan.wrappers if _fit(span, each.guards)
@@ -455,7 +457,8 @@ def _settled(parts: _Open, span: Span) -> Plan:
         outputs = replace(outputs, guard=None) if fits(span, Guard(at, allowed)) else None
     pending = parts.pending is not None and span.attribute(parts.pending) == PENDING
     told = calls or plan.session or agents or plan.extras or wrappers or stop or outputs
-    return plan._replace(
+    return replace(
+        plan,
         calls=calls,
         agents=agents,
         stop=stop,

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 from mypy_extensions import mypyc_attr
 
+from collector.decode.parts import text_at
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
@@ -105,11 +106,12 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         outputs: where they are in it.
         names_only: leaves out the arguments.
     """
-    found: list[Requested | None] = []
     if outputs.flat:
         found = _flattened(span, outputs, names_only=names_only)
     elif outputs.listed is not None:
         found = _listed_in(span, outputs.listed, names_only=names_only)
+    else:
+        found = []
     if outputs.plain is not None and not found:
         found = _items(span.attribute(outputs.plain))
     asked = _usable(found)
@@ -136,15 +138,21 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
 
 def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
     """Requests in messages; most turns of a model ask for nothing, which is seen without reading."""
-    raw = span.values[at]
-    if type(raw) is bytes and len(raw) > _SHORT and raw.find(_MARK_IN_BYTES) < 0:
+    value: Any = text_at(span.values, at) if text_at is not None else None
+    is_bytes = value is not None
+    if not is_bytes:  # it is none, or too long to be decoded before it was looked through
+        raw = span.values[at]
+        is_bytes = type(raw) is bytes
+        if is_bytes and len(raw) > _SHORT and raw.find(_MARK_IN_BYTES) < 0:
+            return []
+        value = span.attribute(at)
+    elif len(value) > _SHORT and _MARK not in value:
         return []
-    value = span.attribute(at)
     if type(value) is str:
         found = _named(value) if names_only and _listed is not None else None
         if found is not None:
             return found
-        if type(raw) is bytes and _MARK not in value:
+        if is_bytes and _MARK not in value:
             return []
     return _parts(value, names_only=names_only)
 

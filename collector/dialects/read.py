@@ -143,11 +143,11 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
 def _arguments(span: Span, fields: Fields) -> Any:
     """The first place that gives arguments; UNREADABLE where places gave only that."""
     found: Any = None
-    for at, unwrap, event, key in fields.arguments:
-        if not event:
-            value = unwrap(span.attribute(at))
+    for place in fields.arguments:
+        if not place.event:
+            value = place.unwrap(span.attribute(place.at))
         elif span.events:
-            value = unwrap(_event_value(span, event, key))
+            value = place.unwrap(_event_value(span, place.event, place.key))
         else:
             continue
         if value is not None and value is not UNREADABLE:
@@ -159,8 +159,8 @@ def _arguments(span: Span, fields: Fields) -> Any:
 def _why_unread(span: Span, fields: Fields, arguments: Any) -> str:
     """Why arguments that may be on the wire are not known."""
     is_large = span.codec.is_large
-    for at, _, event, _ in fields.arguments:
-        if any(map(is_large, span.events)) if event else is_large(span.values[at]):
+    for place in fields.arguments:
+        if any(map(is_large, span.events)) if place.event else is_large(span.values[place.at]):
             return "over_bound"
     return "arguments_unreadable" if arguments is UNREADABLE else ""
 
@@ -236,9 +236,9 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         ):  # one object for the same name: what it is looked up by is known
             place.agent = _agent(name)
         return place.agent
-    raw = span.values[place.at]
-    if type(raw) is bytes and raw == place.as_written:
+    if span.came_as(place.at, place.as_written):
         return place.agent
+    raw = span.values[place.at]
     agent = _agent(_name(span, place.at))
     if agent and type(raw) is bytes and len(raw) <= MARK_MAX:
         place.as_written, place.agent = raw, agent

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.decode import otlp_json, otlp_proto
 from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plan, Plans
+from collector.dialects.outputs import outputs_of, requested
 from collector.dialects.read import agent_of
 
 GUARDED = ("traceloop.span.kind", "gen_ai.operation.name")
@@ -666,6 +667,22 @@ def _spans(decode: Any, given: list[dict[str, Any]]) -> list[Any]:
         for key in ("traceId", "spanId"):
             span[key] = base64.b64decode(span[key]).hex()
     return list(decode(json.dumps(document).encode()).spans)
+
+
+@pytest.mark.parametrize("decode", [otlp_proto.decode, otlp_json.decode])
+@pytest.mark.parametrize("size", [10, 5_000, 20_000])
+def test_requests_are_found_in_messages_of_any_length(decode: Any, size: int) -> None:
+    """A long text is only looked through, and tells the same as a short one."""
+    key = "gen_ai.output.messages"
+    outputs = outputs_of({key: 0})
+    assert outputs is not None
+    said = {"type": "text", "content": "a" * size}
+    asked = {"type": "tool_call", "id": "c1", "name": "move", "arguments": MOVE}
+    for parts, names in (([said], []), ([said, asked], ["move"])):
+        (span,) = _spans(decode, [{key: json.dumps([{"parts": parts}])}])
+        for names_only in (True, False):
+            found = requested(span, outputs, names_only=names_only)
+            assert [each.tool for each in found] == names
 
 
 def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:
