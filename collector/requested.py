@@ -189,7 +189,9 @@ class Requests:
         trace.has_tools = True
         back = self._carries(asker)
         other = trace.asker
-        return back + self._carries(other) if other is not None and other != asker else back
+        if other is None or other is asker or other == asker:
+            return back
+        return back + self._carries(other)
 
     def _carries(self, asker: Asker) -> list[Call]:
         known = self._agent(asker)

@@ -192,7 +192,7 @@ class Sessions:
         if first is None:
             told = trace.first = _told(node, claim, start_ns)
             before = trace.belong(told)
-            return before if before != told.key else None
+            return before if before is not None and before != told.key else None
         if trace.split:
             if own and tree.parts is not None:
                 tree.hint(tree.parts, _told(node, claim, start_ns), node)
