@@ -288,8 +288,11 @@ class Monitor:
         if self._table.find(key) is not None:
             return
         known = quiet.get(key)
-        quiet[key] = known.and_(heard) if known is not None else heard
-        quiet.move_to_end(key)
+        if known is None:
+            quiet[key] = heard
+        else:
+            quiet[key] = known.and_(heard)
+            quiet.move_to_end(key)
         if len(quiet) > QUIET_MAX:
             quiet.popitem(last=False)
             self.without_calls += 1

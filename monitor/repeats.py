@@ -15,8 +15,8 @@ from monitor.scores.consistency import (
     Call,
     Consistency,
     Rolling,
-    flatten,
     output_agreement,
+    text_of,
 )
 
 __all__ = ["CALLS_MAX", "EVERY_NS", "KEPT", "LIVE_MAX", "SAMPLED_MAX", "Repeats", "hashed"]
@@ -39,7 +39,9 @@ CALLS_MAX: Final = 32
 
 def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
     """The flat key-value set of Definition 4 as hashes, which tell nothing of the arguments."""
-    return None if arguments is None else frozenset(map(hash, flatten(arguments)))
+    if arguments is None:
+        return None
+    return frozenset({hash((key, text_of(value))) for key, value in arguments.items()})
 
 
 class Repeats:

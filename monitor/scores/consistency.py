@@ -26,6 +26,7 @@ __all__ = [
     "output_agreement",
     "similarity",
     "step_agreement",
+    "text_of",
 ]
 
 Rule = Literal["paper", "repository"]
@@ -61,11 +62,12 @@ class Consistency(NamedTuple):
 
 def flatten(arguments: Mapping[str, Any] | None) -> frozenset[tuple[str, str]]:
     """The flat key-value set of Definition 4; lists count without their order."""
-    return frozenset((key, _text(value)) for key, value in (arguments or {}).items())
+    return frozenset((key, text_of(value)) for key, value in (arguments or {}).items())
 
 
-def _text(value: Any) -> str:
-    return str(sorted(map(str, value))) if isinstance(value, list | tuple) else str(value)
+def text_of(value: Any) -> str:
+    """An argument's value as it is compared."""
+    return str(sorted(map(str, value))) if isinstance(value, (list, tuple)) else str(value)
 
 
 # --- one pair of runs -------------------------------------------------------------------------

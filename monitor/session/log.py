@@ -133,7 +133,7 @@ def origin_of(call: ToolCall, receipt: int) -> Exemplar | None:
     """What a log will say of where a call's step came from; None for ids it has to fit in."""
     if len(call.span_id) != _ID_BYTES or len(call.trace_id) != _CONTEXT_BYTES - _ID_BYTES:
         return None
-    fields = (call.trace_id, call.span_id, receipt // _MILLISECOND * _MILLISECOND)
+    fields = (call.trace_id, call.span_id, receipt - receipt % _MILLISECOND)
     origin: Exemplar = built(Exemplar, fields)
     return origin
 
@@ -273,7 +273,7 @@ class Log:
                 return _EARLIER << _LENGTH_BITS | length
         if self._far is None:
             self._far = {}
-        self._far[span] = end, receipt // _MILLISECOND * _MILLISECOND
+        self._far[span] = end, receipt - receipt % _MILLISECOND
         return _FAR << _LENGTH_BITS
 
     def _step(self, place: int) -> _Packed:
@@ -286,7 +286,8 @@ class Log:
         if lag == _FAR:
             # Two steps of one session may claim one span id: what is kept aside goes with the first.
             return (self._far or {}).get(span) or (at, at)
-        receipt = (at // _MILLISECOND + self._lag + lag) * _MILLISECOND
+        # Compiled, a product of small numbers is cheap, and one of large ones is not.
+        receipt = at - at % _MILLISECOND + (self._lag + lag) * _MILLISECOND
         return at + (times & _LENGTH), receipt
 
     def _move(self, span: bytes, meta: int, start: int, own: int) -> int:
@@ -593,10 +594,12 @@ class Log:
         those from `first` on, where they are at hand.
         """
         found: list[tuple[int, int]] = []
-        at = self.at(-1) if self._rows else 0
+        if steps is None:
+            steps = self.unpacked(first, len(self))
+        at = self.at(-1) if self._rows and not steps else 0
         until = last = 0
         opened = place = first
-        for at, times, meta, _ in self.unpacked(first, len(self)) if steps is None else steps:
+        for at, times, meta, _ in steps:
             if at >= until or not self._siblings(meta, last):
                 if place - opened > 1:
                     found.append((opened, place))
