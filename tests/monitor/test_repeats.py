@@ -224,3 +224,12 @@ def test_the_last_answer_of_a_session_counts() -> None:
             monitor_families(monitor.totals, monitor.binder, monitor.ended), open_metrics=False
         )
     )
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"a": 1, "b": "1"}, {"a": ["y", "x"], "b": ("x", 2), "c": None}]
+)
+def test_hashes_are_those_of_the_flat_set(arguments: dict[str, Any]) -> None:
+    """What is kept of a call's arguments is a hash of each pair that Definition 4 compares."""
+    assert hashed(arguments) == frozenset(map(hash, flatten(arguments)))
+    assert hashed(None) is None
