@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 import msgspec
 from mypy_extensions import mypyc_attr
 
-from collector.decode.parts import text_at
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
@@ -68,9 +67,8 @@ _messages: Final = brief.messages
 _listed: Final = brief.listed
 _MARK: Final = "tool_call"
 """What each request in a message says that it is."""
-_MARK_IN_BYTES: Final = b"tool_call"
 _SHORT: Final = 4_096
-"""Longer values are not even decoded to look for that; bytes are looked through at five times the cost."""
+"""Longer texts are looked through for that before they are read."""
 _MANY: Final = 256
 """More requests in one output are not read: no model makes so many."""
 
@@ -138,23 +136,15 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
 
 def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
     """Requests in messages; most turns of a model ask for nothing, which is seen without reading."""
-    value: Any = text_at(span.values, at) if text_at is not None else None
-    is_bytes = value is not None
-    if not is_bytes:  # it is none, or too long to be decoded before it was looked through
-        raw = span.values[at]
-        is_bytes = type(raw) is bytes
-        if is_bytes and len(raw) > _SHORT and raw.find(_MARK_IN_BYTES) < 0:
-            return []
-        value = span.attribute(at)
-    elif len(value) > _SHORT and _MARK not in value:
+    value = span.attribute(at)
+    if type(value) is not str:
+        return _parts(value, names_only=names_only)
+    if len(value) > _SHORT and _MARK not in value:
         return []
-    if type(value) is str:
-        found = _named(value) if names_only and _listed is not None else None
-        if found is not None:
-            return found
-        if is_bytes and _MARK not in value:
-            return []
-    return _parts(value, names_only=names_only)
+    found = _named(value) if names_only else None
+    if found is not None:
+        return found
+    return _parts(value, names_only=names_only) if _MARK in value else []
 
 
 def _named(text: str) -> list[Requested | None] | None:
