@@ -263,8 +263,11 @@ class Pipeline:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
         self._heard.clear()
-        self._count_missing("requested_only", self._requests.expired(now))
-        self._count_missing("span_missing", self._traces.broken())
+        expired, broken = self._requests.expired(now), self._traces.broken()
+        if expired:
+            self._count_missing("requested_only", expired)
+        if broken:
+            self._count_missing("span_missing", broken)
 
     def _hear(self, trace: Trace) -> None:
         """A span more, of which the trace's session is told at the end of the request."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 __all__ = ["SPAN_LAG_SECONDS", "VERDICT_LATENCY_SECONDS", "Histogram", "Stats", "Transport"]
 
@@ -104,11 +104,12 @@ class Stats:
 
     def request(self, transport: Transport, signal: str, code: str) -> None:
         """Count one answered request; `code` is the gRPC code's name or the HTTP status."""
-        key = (transport, signal, code)
+        # Any: compiled, a tuple whose length is known is made anew wherever it is handed on.
+        key: Any = (transport, signal, code)
         self.requests[key] = self.requests.get(key, 0) + 1
 
     def span(self, transport: Transport, result: str, count: int = 1) -> None:
-        key = (transport, result)
+        key: Any = (transport, result)
         self.spans[key] = self.spans.get(key, 0) + count
 
     def received(self, transport: Transport, byte_count: int) -> None:

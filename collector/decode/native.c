@@ -339,6 +339,7 @@ typedef struct {
     PyObject *asked[ASKED];
     Py_ssize_t name_max;
     Py_ssize_t attributes_max;
+    Parts attributes; /* room for them */
     Known shapes[SHAPES];
     Known names[NAMES];
     Known groups[GROUPS];
@@ -702,21 +703,42 @@ static bool read_request(Reading *reading)
     return true;
 }
 
+/* Room for parts is kept from one request to the next: who reads meanwhile finds none, and makes some. */
+enum { KEPT_ROOM_MAX = 1024 };
+
+static Parts taken(Parts *kept)
+{
+    Parts parts = *kept;
+    *kept = (Parts){0};
+    return parts;
+}
+
+static void give_back(Parts *kept, Parts parts)
+{
+    if (kept->parts == NULL && parts.room <= KEPT_ROOM_MAX)
+        *kept = parts;
+    else
+        PyMem_Free(parts.parts);
+}
+
 static PyObject *reader_call(Reader *self, PyObject *args, PyObject *kwargs)
 {
-    Reading reading = {.reader = self};
-    static char *names[] = {"", "", NULL};
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!O", names, &PyBytes_Type, &reading.body, &reading.codec))
+    if (kwargs != NULL || PyTuple_GET_SIZE(args) != 2
+        || !PyBytes_CheckExact(PyTuple_GET_ITEM(args, 0))) {
+        PyErr_SetString(PyExc_TypeError, "expected a body and its codec");
         return NULL;
+    }
+    Reading reading = {
+        .reader = self, .body = PyTuple_GET_ITEM(args, 0), .codec = PyTuple_GET_ITEM(args, 1)};
     if (PyBytes_GET_SIZE(reading.body) > UINT32_MAX)
         return unusual(&reading);
+    reading.attributes = taken(&self->attributes);
     reading.spans = PyList_New(0);
     if (reading.spans != NULL && !read_request(&reading))
         Py_CLEAR(reading.spans);
     Py_XDECREF(reading.resource);
     Py_XDECREF(reading.scope);
-    PyMem_Free(reading.attributes.parts);
+    give_back(&self->attributes, reading.attributes);
     PyMem_Free(reading.events.parts);
     return reading.spans;
 }
@@ -754,6 +776,7 @@ static void reader_dealloc(Reader *self)
 {
     for (int each = 0; each < ASKED; each++)
         Py_XDECREF(self->asked[each]);
+    PyMem_Free(self->attributes.parts);
     forget(self->shapes, SHAPES);
     forget(self->names, NAMES);
     forget(self->groups, GROUPS);

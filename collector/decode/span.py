@@ -7,7 +7,7 @@ where the keys it wants are, and decodes those values alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -232,12 +232,15 @@ class Rejects:
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
 
-class Batch(NamedTuple):
+class Batch:
     """What one request held."""
 
-    spans: list[Span]
-    rejects: Rejects
-    """Spans left out, each for a fault of its own."""
+    __slots__ = ("rejects", "spans")
+
+    def __init__(self, spans: list[Span], rejects: Rejects) -> None:
+        self.spans = spans
+        self.rejects = rejects
+        """Spans left out, each for a fault of its own."""
 
     @property
     def rejected(self) -> int:

@@ -123,10 +123,8 @@ class Export:
         self._log = log
         self._logged_ns: dict[str, int] = {}
         sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
-        self._decoders: dict[Encoding, Callable[[bytes], Batch]] = {
-            "proto": partial(otlp_proto.decode, codec=otlp_proto.ProtoCodec(sizes)),
-            "json": partial(otlp_json.decode, codec=otlp_json.JsonCodec(sizes)),
-        }
+        self._proto = otlp_proto.ProtoCodec(sizes)
+        self._json = otlp_json.JsonCodec(sizes)
         self._stamps = Stamps()
         self._gate = gate or Gate()
         self._judging: set[asyncio.Task[Rejects]] = set()
@@ -283,7 +281,9 @@ class Export:
 
     def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> Batch:
         try:
-            return self._decoders[encoding](body)
+            if encoding == "proto":
+                return otlp_proto.decode(body, self._proto)
+            return otlp_json.decode(body, self._json)
         except Malformed as error:
             raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -268,3 +270,31 @@ def test_more_than_is_remembered_is_read_all_the_same() -> None:
         assert (span.trace_id, span.span_id) == (text.zfill(16), text.zfill(8))
         assert (span.parent_span_id, span.name) == (text.zfill(8), f"name {number}")
         assert span.shape == (f"a key of number {number} with an end",)
+
+
+def test_a_reader_takes_a_body_and_its_codec() -> None:
+    """Anything else is a fault of the caller's."""
+    reader: Any = native_reader()
+    for given_ in ((), (b"",), (b"", CODEC, 1), (bytearray(), CODEC)):
+        with pytest.raises(TypeError):
+            reader(*given_)
+    with pytest.raises(TypeError):
+        reader(b"", codec=CODEC)
+
+
+def test_a_reader_may_be_asked_while_it_reads() -> None:
+    """What Python decides may make it read another body: each gives its own spans."""
+    inner = body(IDS + field(9, PAIR) * 300)
+    counts = list[int]()
+
+    def shape(raw: bytes) -> tuple[str, ...]:
+        if not counts:
+            counts.append(0)
+            counts.append(len(reader(inner, CODEC)[0].values))
+        return tuple("k" * (len(raw) // 2))
+
+    reader = native_reader(shape=shape)
+    (span,) = reader(body(IDS + field(9, PAIR) * 2), CODEC)
+
+    assert counts == [0, 300]
+    assert list(span.values) == [PAIR] * 2
