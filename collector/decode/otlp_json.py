@@ -191,8 +191,8 @@ def _read_spans(
             span = _span(item, resource, scope, codec)
         except Fault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
-        except OverBound as fault:
-            rejects.add(f"{place}.spans[{index}]", str(fault), "over_bound")
+        except OverBound as bound:
+            rejects.add(f"{place}.spans[{index}]", str(bound), "over_bound")
             continue
         fault_of_ids = id_fault(span.trace_id, span.span_id, span.parent_span_id)
         if fault_of_ids:
