@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import Plan
-from collector.traces import Claim, Node, Parts, Told, Trace, Tree
+from collector.traces import Claim, Node, Parts, Trace, Tree
 from monitor.records import SessionKey, built
 
 if TYPE_CHECKING:
@@ -190,16 +190,16 @@ class Sessions:
             node.claim, node.start_ns = claim, start_ns
         first = trace.first
         if first is None:
-            told = trace.first = _told(node, claim, start_ns)
+            told = trace.first = claim.told(node.span_id, start_ns)
             before = trace.belong(told)
             return before if before is not None and before != told.key else None
         if trace.split:
             if own and tree.parts is not None:
-                tree.hint(tree.parts, _told(node, claim, start_ns), node)
+                tree.hint(tree.parts, claim.told(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
         if claim.rung < first.rung or (claim.rung == first.rung and start_ns <= first.start_ns):
-            told = _told(node, claim, start_ns)
+            told = claim.told(node.span_id, start_ns)
             if told.counts_before(first):
                 first = trace.first = told
         if trace.split:
@@ -248,10 +248,6 @@ class Sessions:
             return (*certain, True)
         likely = weak or trace.first
         return None if likely is None else (*likely.whose, False)
-
-
-def _told(node: Node, claim: Claim, start_ns: int) -> Told:
-    return Told(claim.rung, start_ns, node.span_id, claim.key, claim.name)
 
 
 def _own(call: Call) -> tuple[SessionKey, str] | None:

@@ -231,9 +231,8 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         return ""
     if place.metadata:
         name = _metadata_agent(span.attribute(place.at))
-        if (
-            name != place.agent
-        ):  # one object for the same name: what it is looked up by is known
+        if name != place.agent:
+            # Of equal names one object is kept, which is hashed once.
             place.agent = _agent(name)
         return place.agent
     if span.came_as(place.at, place.as_written):

@@ -175,9 +175,8 @@ class _Exchange(Exchange):
     def again(self) -> Exchange:
         other = _Exchange(self.connection, self._app)
         other.method, other.url = self.method, self.url
-        other._found = (
-            self._found
-        )  # of the length in it, only one who expects an answer is asked
+        # The length in it is the first one's; only of who expects an answer is it asked.
+        other._found = self._found
         other._signal, other._media = self._signal, self._media
         return other
 
