@@ -19,11 +19,12 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 """The last two for their types."""
 
 COMPILED = {
-    "collector": "joining one_call pipeline requested seen sessions stats traces",
+    "collector": "joining logs one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
     "collector/receivers": "connection crowd door export gate greeting grpc heads hpack http http2"
     " listener web words",
+    "collector/sinks": "log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " timekeeper totals worst",
     "monitor/alphabet": "match pattern",

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 from collector.clock import now_ns
 from collector.redaction import Redaction
 
@@ -24,7 +26,14 @@ CAUSES_MAX: Final = 20
 
 Event = dict[str, Any]
 
-_encode: Final = json.JSONEncoder(default=repr).encode
+LEVELS: Final = {
+    level: logging.getLevelName(level).lower()
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+}
+
+_encoded: Final = msgspec.json.Encoder(enc_hook=repr).encode
+_spaced: Final = msgspec.json.format
+_any_encoded: Final = json.JSONEncoder(default=repr).encode
 """One encoder: `json.dumps` makes one a line, which takes as long as encoding it."""
 
 
@@ -51,11 +60,15 @@ class Log:
 
     def log(self, level: int, event: str, /, **fields: Any) -> None:
         """An event of a level of the standard library."""
+        self.tell(level, event, fields)
+
+    def tell(self, level: int, event: str, fields: Event) -> None:
+        """The same with all there is to say in one object, which it takes."""
         if level < self.level:
             return
         error = fields.pop("exc_info", None)
         fields["event"] = event
-        fields["level"] = logging.getLevelName(level).lower()
+        fields["level"] = LEVELS.get(level) or logging.getLevelName(level).lower()
         fields["timestamp"] = _timestamp(now_ns())
         if isinstance(error, BaseException):
             fields["exception"] = _told(error)
@@ -75,8 +88,17 @@ def _second(second: int) -> str:
 
 
 def _line(event: Event) -> None:
-    sys.stderr.write(_encode(event) + "\n")
+    sys.stderr.write(_written(event) + "\n")
     sys.stderr.flush()
+
+
+def _written(event: Event) -> str:
+    """An event as ASCII on one line: nearly all are that as they are, in a quarter of the time."""
+    try:
+        text = str(_spaced(_encoded(event), indent=0), "ascii")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _any_encoded(event)
+    return text if "\x7f" not in text else _any_encoded(event)
 
 
 log: Final = Log(_line)

@@ -5,9 +5,11 @@ Never with arguments.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from collector.logs import Log
 from collector.sinks.event import as_event
 from monitor.records import ALARMING, Kind, Raised, Verdict
 
@@ -24,7 +26,7 @@ _EVENTS: Final[Mapping[Kind | None, str]] = {
 class LogSink:
     """Writes harmful verdicts, and verdicts on sessions, to the log."""
 
-    def __init__(self, logger: Any) -> None:
+    def __init__(self, logger: Log) -> None:
         self._logger = logger
 
     def deliver(self, verdicts: Sequence[Verdict]) -> None:
@@ -34,31 +36,31 @@ class LogSink:
 
     def _write(self, verdict: Verdict) -> None:
         event = _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
-        self._logger.warning(
-            event,
-            session=verdict.session.id,
-            namespace=verdict.session.namespace,
-            agent=verdict.agent,
-            spec=verdict.spec,
-            spec_version=verdict.spec_version,
-            mode=verdict.mode,
-            tool=verdict.tool,
-            symbol=verdict.symbol,
-            kind=verdict.kind.value,
-            reason=verdict.reason.value if verdict.reason else None,
-            constraint=verdict.constraint,
-            severity=verdict.severity,
-            step=verdict.step,
-            state=verdict.state_before,
-            skipped=list(verdict.skipped),
-            allowed=list(verdict.allowed),
-            revised_from=verdict.revised_from.value if verdict.revised_from else None,
-            trace_id=verdict.trace_id.hex(),
-            span_id=verdict.span_id.hex(),
-        )
+        fields = {
+            "session": verdict.session.id,
+            "namespace": verdict.session.namespace,
+            "agent": verdict.agent,
+            "spec": verdict.spec,
+            "spec_version": verdict.spec_version,
+            "mode": verdict.mode,
+            "tool": verdict.tool,
+            "symbol": verdict.symbol,
+            "kind": str(verdict.kind),
+            "reason": str(verdict.reason) if verdict.reason else None,
+            "constraint": verdict.constraint,
+            "severity": verdict.severity,
+            "step": verdict.step,
+            "state": verdict.state_before,
+            "skipped": list(verdict.skipped),
+            "allowed": list(verdict.allowed),
+            "revised_from": str(verdict.revised_from) if verdict.revised_from else None,
+            "trace_id": verdict.trace_id.hex(),
+            "span_id": verdict.span_id.hex(),
+        }
+        self._logger.tell(logging.WARNING, event, fields)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""
         event = "alarm_withdrawn" if raised.withdrawn else "alarm_raised"
-        write = self._logger.warning if raised.level == "page" else self._logger.info
-        write(event, **as_event(raised))
+        level = logging.WARNING if raised.level == "page" else logging.INFO
+        self._logger.tell(level, event, as_event(raised))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from collector import logs
 from collector.logs import Log, captured, log
@@ -57,6 +62,29 @@ def test_an_event_is_a_line_of_json(restored: None, capsys: pytest.CaptureFixtur
     )
     assert found["timestamp"].endswith("Z")
     assert len(found["timestamp"]) == len("2026-11-22T05:33:13.378823Z")
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(),
+            lambda each: (
+                st.lists(each, max_size=3) | st.dictionaries(st.text(), each, max_size=3)
+            ),
+            max_leaves=6,
+        ),
+        max_size=4,
+    )
+)
+@example({"tool": "caf\u00e9", "agent": "\x7f", "step": 2**64, "session": "\ud800"})
+@example({"tool": 'a "b" \\ \n \x00 </script>'})
+def test_a_line_is_what_json_writes(event: dict[str, Any]) -> None:
+    """To the letter, whatever an agent is called: the short way there is no other format."""
+    with mock.patch.object(sys, "stderr", io.StringIO()) as written:
+        Log(logs.log.write).write(event)
+
+    assert written.getvalue() == json.dumps(event) + "\n"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.logs import Log
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_alarm
@@ -145,19 +146,15 @@ def test_a_page_says_why_and_how_sure() -> None:
 
 def test_log_lines() -> None:
     """A page is a warning, a hint is information, and what is taken back says so."""
-    found: list[tuple[str, str]] = []
-
-    class Logger:
-        def warning(self, event: str, **facts: Any) -> None:
-            found.append((event, facts["level"]))
-
-        info = warning
-
-    sink = LogSink(Logger())
+    found: list[dict[str, Any]] = []
+    sink = LogSink(Log(found.append))
     sink.alarm(raised())
     sink.alarm(raised("first_two", withdrawn=True))
 
-    assert found == [("alarm_raised", "page"), ("alarm_withdrawn", "hint")]
+    assert [(line["event"], line["level"], line["alarm"]) for line in found] == [
+        ("alarm_raised", "warning", "unexpected_write"),
+        ("alarm_withdrawn", "info", "first_two"),
+    ]
 
 
 def test_log_events_of_the_protocol() -> None:
