@@ -31,7 +31,7 @@ enum {
     TAG_EVENT_DROPPED = 0x20
 };
 
-enum { TRACE_ID_SIZE = 16, SPAN_ID_SIZE = 8, VARINT_BITS_MAX = 35 };
+enum { TRACE_ID_SIZE = 16, SPAN_ID_SIZE = 8, VARINT_BITS_MAX = 35, WORD = sizeof(uint64_t) };
 
 static const uint8_t ZEROS[TRACE_ID_SIZE];
 
@@ -128,7 +128,6 @@ static inline uint64_t mixed(uint64_t hash, uint64_t word)
 /* A hash of a piece, for tables in which falling together only costs time. */
 static inline uint64_t hash_of(uint64_t hash, Piece piece)
 {
-    enum { WORD = sizeof(uint64_t) };
     if (size_of(piece) < WORD) {
         uint64_t word = size_of(piece);
         while (piece.at < piece.end)
@@ -144,7 +143,6 @@ static inline uint64_t hash_of(uint64_t hash, Piece piece)
 /* True where as many bytes as the piece has are those of the piece. */
 static inline bool same(const char *bytes, Piece piece)
 {
-    enum { WORD = sizeof(uint64_t) };
     const uint8_t *known = (const uint8_t *)bytes;
     size_t size = size_of(piece), at = 0;
     if (size < WORD)
@@ -334,6 +332,12 @@ typedef struct {
     int what; /* of groups: a resource, or a scope */
 } Known;
 
+/* An id, found by its first bytes without a look at the object. */
+typedef struct {
+    uint64_t word;
+    PyObject *id; /* NULL where there is none */
+} Id;
+
 typedef struct {
     PyObject_HEAD
     PyObject *asked[ASKED];
@@ -343,8 +347,8 @@ typedef struct {
     Known shapes[SHAPES];
     Known names[NAMES];
     Known groups[GROUPS];
-    PyObject *traces[TRACES];
-    PyObject *spans[SPANS];
+    Id traces[TRACES];
+    Id spans[SPANS];
 } Reader;
 
 /* What is being read. */
@@ -386,18 +390,22 @@ static void remember(Known *known, PyObject *raw, PyObject *read)
 }
 
 /* An id: the same object, while it is remembered. */
-static PyObject *id_of(PyObject **known, size_t places, Piece id)
+static PyObject *id_of(Id *known, size_t places, Piece id)
 {
     if (size_of(id) == 0)
         return PyBytes_FromStringAndSize(NULL, 0);
-    PyObject **place = &known[mixed(0, word_at(id.at)) % places];
-    if (*place == NULL || !same(PyBytes_AS_STRING(*place), id)) {
+    uint64_t word = word_at(id.at);
+    Id *place = &known[mixed(0, word) % places];
+    bool is_known = place->id != NULL && place->word == word
+        && (size_of(id) == SPAN_ID_SIZE || same(PyBytes_AS_STRING(place->id), id));
+    if (!is_known) {
         PyObject *made = bytes_of(id);
         if (made == NULL)
             return NULL;
-        Py_XSETREF(*place, made);
+        place->word = word;
+        Py_XSETREF(place->id, made);
     }
-    return Py_NewRef(*place);
+    return Py_NewRef(place->id);
 }
 
 /* The keys of the span, each behind its length. */
@@ -600,27 +608,6 @@ static bool read_span(Reading *reading, Piece span)
     return !failed;
 }
 
-/* Each field of a message that was found sound, one after the other: false at its end. */
-static bool next_field(Piece *message, uint8_t *tag, Piece *content)
-{
-    if (message->at == message->end)
-        return false;
-    *tag = *message->at++;
-    return block(message, content);
-}
-
-/* A field's contents, joined as protobuf merges messages. */
-static PyObject *joined(Piece message, uint8_t wanted)
-{
-    PyObject *found = PyBytes_FromStringAndSize(NULL, 0);
-    uint8_t tag;
-    Piece content;
-    while (found != NULL && next_field(&message, &tag, &content))
-        if (tag == wanted)
-            PyBytes_ConcatAndDel(&found, bytes_of(content));
-    return found;
-}
-
 /* What Python makes of a resource or a scope. */
 static PyObject *asked_of(Reading *reading, int what, PyObject *raw)
 {
@@ -631,27 +618,22 @@ static PyObject *asked_of(Reading *reading, int what, PyObject *raw)
         : NULL;
 }
 
-/* The resource or the scope that a message has, in which there may be no odd field. */
-static PyObject *group_of(Reading *reading, Piece message, int what, uint8_t wanted, uint8_t other)
+/* The resource or the scope that a message begins with, if it has one. Read before the spans: to look
+   through them for another one takes as long as memory does. */
+static PyObject *group_of(Reading *reading, Piece *message, int what, uint8_t wanted)
 {
-    Piece rest = message, content, piece = {message.at, message.at};
-    int count = 0;
-    while (rest.at < rest.end) {
-        uint8_t tag = *rest.at++;
-        if ((tag != wanted && tag != other && tag != TAG_SCHEMA_URL) || !block(&rest, &content))
+    Piece piece = {message->at, message->at};
+    if (message->at < message->end && *message->at == wanted) {
+        message->at++;
+        if (!block(message, &piece))
             return unusual(reading);
-        if (tag == wanted) {
-            piece = content;
-            count++;
-        }
     }
     Known *known = &reading->reader->groups[hash_of((uint64_t)what, piece) % GROUPS];
-    bool is_usual = count <= 1 && size_of(piece) <= GROUP_BYTES_MAX;
-    if (is_usual && known->what == what && is_of(known, piece))
+    if (known->what == what && is_of(known, piece))
         return Py_NewRef(known->read);
-    PyObject *raw = count <= 1 ? bytes_of(piece) : joined(message, wanted);
+    PyObject *raw = bytes_of(piece);
     PyObject *found = asked_of(reading, what, raw);
-    if (found != NULL && is_usual) {
+    if (found != NULL && size_of(piece) <= GROUP_BYTES_MAX) {
         remember(known, raw, found);
         known->what = what;
     }
@@ -659,32 +641,46 @@ static PyObject *group_of(Reading *reading, Piece message, int what, uint8_t wan
     return found;
 }
 
+/* Each message of what a group holds, one after the other: false at its end, or where there is a field
+   that is unusual here, and so is one of the group's own that comes late or again. */
+static bool next_within(Reading *reading, Piece *group, uint8_t wanted, Piece *content)
+{
+    while (group->at < group->end) {
+        uint8_t tag = *group->at++;
+        if ((tag != wanted && tag != TAG_SCHEMA_URL) || !block(group, content)) {
+            unusual(reading);
+            return false;
+        }
+        if (tag == wanted)
+            return true;
+    }
+    return false;
+}
+
 static bool read_scope_spans(Reading *reading, Piece message)
 {
-    PyObject *scope = group_of(reading, message, SCOPE, TAG_SCOPE, TAG_SPANS);
+    PyObject *scope = group_of(reading, &message, SCOPE, TAG_SCOPE);
     if (scope == NULL)
         return false;
     Py_XSETREF(reading->scope, scope);
-    uint8_t tag;
-    Piece content;
-    while (next_field(&message, &tag, &content))
-        if (tag == TAG_SPANS && !read_span(reading, content))
+    Piece span;
+    while (next_within(reading, &message, TAG_SPANS, &span))
+        if (!read_span(reading, span))
             return false;
-    return true;
+    return !PyErr_Occurred();
 }
 
 static bool read_resource_spans(Reading *reading, Piece message)
 {
-    PyObject *resource = group_of(reading, message, RESOURCE, TAG_RESOURCE, TAG_SCOPE_SPANS);
+    PyObject *resource = group_of(reading, &message, RESOURCE, TAG_RESOURCE);
     if (resource == NULL)
         return false;
     Py_XSETREF(reading->resource, resource);
-    uint8_t tag;
-    Piece content;
-    while (next_field(&message, &tag, &content))
-        if (tag == TAG_SCOPE_SPANS && !read_scope_spans(reading, content))
+    Piece spans;
+    while (next_within(reading, &message, TAG_SCOPE_SPANS, &spans))
+        if (!read_scope_spans(reading, spans))
             return false;
-    return true;
+    return !PyErr_Occurred();
 }
 
 static bool read_request(Reading *reading)
@@ -781,9 +777,9 @@ static void reader_dealloc(Reader *self)
     forget(self->names, NAMES);
     forget(self->groups, GROUPS);
     for (int each = 0; each < TRACES; each++)
-        Py_XDECREF(self->traces[each]);
+        Py_XDECREF(self->traces[each].id);
     for (int each = 0; each < SPANS; each++)
-        Py_XDECREF(self->spans[each]);
+        Py_XDECREF(self->spans[each].id);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 

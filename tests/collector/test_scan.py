@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from collector.decode import otlp_proto, scan
 from collector.decode.anyvalue import value_of
@@ -130,22 +131,38 @@ def test_a_message_cut_off_anywhere_is_left_to_the_runtime() -> None:
             assert len(scanned.spans) == len(otlp_proto.decode_any(raw[:end]).spans)
 
 
-def test_parts_of_a_request_in_any_order() -> None:
-    """A resource and a scope may follow what they describe, and come in pieces."""
-    span = body(IDS)
-    late = ExportTraceServiceRequest.FromString(span)
-    late.resource_spans[0].resource.attributes.add(key="service.name").value.string_value = "s"
-    resource = late.resource_spans[0].resource.SerializeToString()
-    scope = field(1, b"scope")
-    raw = field(
-        1, field(2, field(2, IDS) + field(1, scope)) + field(1, resource) + field(1, b"")
-    )
+@pytest.mark.parametrize(
+    ("order", "is_read"),
+    [
+        ("resource first", True),
+        ("resource last", False),
+        ("resource in pieces", False),
+        ("scope last", False),
+        ("no resource and no scope", True),
+    ],
+)
+def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
+    order: str, is_read: bool
+) -> None:
+    """A resource and a scope stand before what they describe, once; the runtime reads all ways alike."""
+    described = Resource(attributes=[KeyValue(key="service.name")])
+    resource = described.SerializeToString()
+    spans, scope = field(2, IDS), field(1, field(1, b"scope"))
+    resource_spans = {
+        "resource first": field(1, resource) + field(2, scope + spans),
+        "resource last": field(2, scope + spans) + field(1, resource),
+        "resource in pieces": field(1, resource) + field(1, b"") + field(2, scope + spans),
+        "scope last": field(1, resource) + field(2, spans + scope),
+        "no resource and no scope": field(2, spans),
+    }
+    raw = field(1, resource_spans[order] + field(3, b"schema"))
 
-    scanned = read(raw)
+    scanned, [expected] = read(raw), otlp_proto.decode_any(raw).spans
 
-    assert scanned is not None
-    assert scanned.spans[0].scope == "scope"
-    assert scanned.spans[0].resource.attributes == {"service.name": "s"}
+    assert (scanned is not None) is is_read
+    if scanned is not None:
+        [found] = scanned.spans
+        assert (found.scope, found.resource) == (expected.scope, expected.resource)
 
 
 def test_values_are_a_sequence_of_what_was_sent() -> None:
