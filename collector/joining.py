@@ -12,7 +12,7 @@ from typing import Final
 
 from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
 from collector.stats import Stats
-from collector.traces import DEPTH_MAX, Node, Tree
+from collector.traces import DEPTH_MAX, Alike, Node, Tree
 from monitor.records import Evidence, ToolCall, Verdict
 
 __all__ = ["LIKE_MAX", "Joiner"]
@@ -42,27 +42,27 @@ class Joiner:
             call.add(piece)
             return
         call = node.call = Call(piece)
-        tree.calls.append(node)
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
             like = tree.like(piece.call_id, piece.tool)
-            if like:
-                self._join_by_id(tree, node, piece, like, verdicts)
+            if like.first is None:
+                like.first = node
             else:
-                like.append(node)
+                self._join_by_id(tree, node, piece, like, verdicts)
 
     def _join_by_id(
-        self, tree: Tree, node: Node, piece: Piece, like: list[Node], verdicts: list[Verdict]
+        self, tree: Tree, node: Node, piece: Piece, like: Alike, verdicts: list[Verdict]
     ) -> None:
-        for each in like:
+        nodes = like.nodes()
+        for each in nodes:
             call, other = node.call, each.call
             if call is None or other is None:
                 continue
             if overlaps(piece, other.piece(each.span_id)):
                 self._merge(tree, other, call, verdicts)
-        like.append(node)
-        del like[:-LIKE_MAX]
+        nodes.append(node)
+        like.keep(nodes[-LIKE_MAX:])
 
     def rise(self, tree: Tree, node: Node, verdicts: list[Verdict]) -> None:
         """A piece looks at what is above it by now.

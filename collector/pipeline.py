@@ -356,7 +356,7 @@ class Pipeline:
         if not self.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
-        for node in tree.calls:
+        for node in tree.calls():
             call = node.call
             known = call.judged if call is not None else None
             if call is not None and known is not None and known.session == before:

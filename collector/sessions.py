@@ -215,7 +215,7 @@ class Sessions:
             if told is not None:
                 tree.hint(parts, told, node)
         tree.loosen(parts)
-        for node in tree.calls:
+        for node in tree.calls():
             *_, top = node, *tree.ancestors(node)
             if not top.came:
                 top.wait(node.span_id)

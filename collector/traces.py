@@ -6,7 +6,7 @@ tree), because spans arrive in any order: children before parents, and pieces of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -23,6 +23,7 @@ __all__ = [
     "DEPTH_MAX",
     "FEW",
     "TRACES_MAX",
+    "Alike",
     "Claim",
     "Node",
     "Parts",
@@ -48,7 +49,7 @@ DEPTH_MAX: Final = 64
 """Ancestors looked at; agents nest less."""
 
 FEW: Final = 8
-"""Spans of one tree that are looked through one by one; most trees have no more."""
+"""Calls of one tree that are looked through one by one; most trees have no more."""
 
 NEAR: Final = 4_096
 """Traces found without their dictionary, where no other has taken the place."""
@@ -170,14 +171,28 @@ class Node:
 
 @mypyc_attr(acyclic=True)
 class Alike:
-    """Spans of calls that have the same call id and tool."""
+    """Spans of calls that have the same call id and tool: mostly one."""
 
-    __slots__ = ("call_id", "nodes", "tool")
+    __slots__ = ("call_id", "first", "older", "others", "tool")
 
-    def __init__(self, call_id: str, tool: str) -> None:
+    def __init__(self, call_id: str, tool: str, older: Alike | None) -> None:
         self.call_id = call_id
         self.tool = tool
-        self.nodes: list[Node] = []
+        self.older = older
+        """The one of its tree that came before."""
+        self.first: Node | None = None
+        self.others: list[Node] | None = None
+
+    def nodes(self) -> list[Node]:
+        """All of them, as they came."""
+        if self.first is None:
+            return []
+        return [self.first, *(self.others or ())]
+
+    def keep(self, nodes: list[Node]) -> None:
+        """These are all of them."""
+        self.first = nodes[0] if nodes else None
+        self.others = nodes[1:] or None
 
 
 @mypyc_attr(acyclic=True)
@@ -203,8 +218,6 @@ class Tree:
         "alike",
         "as_written",
         "by_id",
-        "by_span",
-        "calls",
         "claim",
         "early",
         "last",
@@ -217,10 +230,8 @@ class Tree:
     )
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        """The spans that have come, and their parents."""
-        self.by_span: dict[bytes, Node] | None = None
-        """The same by id, once they are many."""
+        self.nodes: dict[bytes, Node] = {}
+        """The spans that have come, and their parents, by id."""
         self.looped: dict[bytes, Node] | None = None
         """Span -> its parent, where that one may be below it: nodes never refer to themselves."""
         self.last: Node | None = None
@@ -229,16 +240,14 @@ class Tree:
         """The last span's place."""
         self.size = 0
         """Spans that have come and are remembered."""
-        self.calls: list[Node] = []
-        """Those that are calls."""
         self.as_written = b""
         """A session's id as it was last on the wire: most spans of a trace repeat it."""
         self.claim: Claim | None = None
         """What it tells."""
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
         """Span around calls -> the calls it lists; few frameworks have such spans."""
-        self.alike: list[Alike] = []
-        """Calls that have ids."""
+        self.alike: Alike | None = None
+        """Calls that have ids: the newest of a chain."""
         self.by_id: dict[tuple[str, str], Alike] | None = None
         """The same by call id and tool, once they are many."""
         self.early: dict[str, int] | None = None
@@ -276,20 +285,10 @@ class Tree:
 
     def node(self, span_id: bytes) -> Node | None:
         """A span that has come, or is the parent of one."""
-        if self.by_span is not None:
-            return self.by_span.get(span_id)
-        for node in self.nodes:
-            if node.span_id == span_id:
-                return node
-        return None
+        return self.nodes.get(span_id)
 
     def _add(self, span_id: bytes) -> Node:
-        node = Node(span_id)
-        self.nodes.append(node)
-        if self.by_span is not None:
-            self.by_span[span_id] = node
-        elif len(self.nodes) > FEW:
-            self.by_span = {each.span_id: each for each in self.nodes}
+        node = self.nodes[span_id] = Node(span_id)
         return node
 
     def _loop(self, node: Node, above: Node) -> None:
@@ -354,23 +353,33 @@ class Tree:
         beyond = self.up(around)
         call.look_up(agent, wrapped, beyond.span_id if beyond is not None else b"")
 
-    def like(self, call_id: str, tool: str) -> list[Node]:
+    def like(self, call_id: str, tool: str) -> Alike:
         """The spans of calls with a call id and a tool, to be added to."""
-        if self.by_id is None:
-            for alike in self.alike:
-                if alike.call_id == call_id and alike.tool == tool:
-                    return alike.nodes
-        else:
+        if self.by_id is not None:
             known = self.by_id.get((call_id, tool))
-            if known is not None:
-                return known.nodes
-        found = Alike(call_id, tool)
-        self.alike.append(found)
+            return known if known is not None else self._like(call_id, tool)
+        few, alike = 0, self.alike
+        while alike is not None:
+            if alike.call_id == call_id and alike.tool == tool:
+                return alike
+            few, alike = few + 1, alike.older
+        found = self._like(call_id, tool)
+        if few >= FEW:
+            self.by_id = {(each.call_id, each.tool): each for each in self.alikes()}
+        return found
+
+    def _like(self, call_id: str, tool: str) -> Alike:
+        found = self.alike = Alike(call_id, tool, self.alike)
         if self.by_id is not None:
             self.by_id[call_id, tool] = found
-        elif len(self.alike) > FEW:
-            self.by_id = {(each.call_id, each.tool): each for each in self.alike}
-        return found.nodes
+        return found
+
+    def alikes(self) -> Iterator[Alike]:
+        """Calls that have ids, the newest first."""
+        alike = self.alike
+        while alike is not None:
+            yield alike
+            alike = alike.older
 
     def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
         """A span is around calls, which it lists."""
@@ -386,31 +395,36 @@ class Tree:
             node.forget()
         del spans[:half]
         self.size -= half
-        self.calls = _still(self.calls)
         self.last = None
         kept = {node.span_id: node for node in spans}
         for node in spans:
             above = self.up(node)
             if above is not None:
                 kept[above.span_id] = above
-        for node in self.nodes:
+        for node in self.nodes.values():
             if node.waiting is not None:
                 waiting = [each for each in node.waiting if each in kept and kept[each].came]
                 node.waiting = waiting or None
             if node.waiting is not None:
                 kept[node.span_id] = node
-        self.by_span, self.nodes = kept, list(kept.values())
+        self.nodes = kept
         if self.looped is not None:
             self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
-        for alike in self.alike:
-            alike.nodes = _still(alike.nodes)
-        self.alike = [alike for alike in self.alike if alike.nodes]
-        if self.by_id is not None:
-            self.by_id = {(each.call_id, each.tool): each for each in self.alike}
+        self._shrink_alike()
         if self.wrapped is not None:
             self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
         if self.parts is not None:
             self._shrink(self.parts)
+
+    def _shrink_alike(self) -> None:
+        known, self.alike = list(self.alikes()), None
+        for each in reversed(known):
+            nodes = _still(each.nodes())
+            if nodes:
+                each.keep(nodes)
+                each.older, self.alike = self.alike, each
+        if self.by_id is not None:
+            self.by_id = {(each.call_id, each.tool): each for each in self.alikes()}
 
     def _shrink(self, parts: Parts) -> None:
         parts.loose = {
@@ -433,11 +447,15 @@ class Tree:
 
     def spans(self) -> list[Node]:
         """Those that have come, in that order."""
-        return sorted(_still(self.nodes), key=_place)
+        return sorted(_still(self.nodes.values()), key=_place)
+
+    def calls(self) -> list[Node]:
+        """Those of them that are calls, or pieces of one."""
+        return [node for node in self.spans() if node.call is not None]
 
     def missing(self) -> int:
         """The spans that calls still wait for."""
-        return sum(1 for node in self.nodes if node.waiting is not None)
+        return sum(1 for node in self.nodes.values() if node.waiting is not None)
 
     # --- a trace of several sessions ------------------------------------------------------------
 
@@ -452,7 +470,7 @@ class Tree:
     def loosen(self, parts: Parts) -> None:
         """What was told may be of any call by now: all are loose until they are looked at again."""
         parts.loosened = True
-        for node in self.calls:
+        for node in self.calls():
             if node.call is not None:
                 parts.loose[id(node.call)] = node.call
 
@@ -473,7 +491,7 @@ def _place(node: Node) -> int:
     return node.place
 
 
-def _still(nodes: list[Node]) -> list[Node]:
+def _still(nodes: Iterable[Node]) -> list[Node]:
     """Those that are not forgotten."""
     return [node for node in nodes if node.came]
 
