@@ -7,6 +7,7 @@ compiler. What is not on the hot path stays as it is: it would only take longer 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 """The last two for their types."""
 
 COMPILED = {
-    "collector": "joining logs one_call pipeline requested seen sessions stats traces",
+    "collector": "joining one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
     "collector/receivers": "connection crowd door export gate greeting grpc heads hpack http http2"
@@ -48,6 +49,9 @@ DIRECT = ["-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
 DIRECT_LINKED = ["-Wl,-Bsymbolic", "-Wl,-z,now"]
 """Calls, among the modules and into Python, go straight to what they call: a span waits for code as much
 as for memory, and each detour is a line of it. Known to Linux's compilers and linkers."""
+
+DEALLOC = re.compile(r"\s*\w+_dealloc\(\w+ \*self\)")
+"""The head of the function by which objects of one class go, in what mypyc writes."""
 
 CONFIG = """\
 [mypy]
@@ -100,6 +104,8 @@ def _compile(root: Path, place: Path) -> None:
                 target_dir=scratch,
                 group_name="offrails",
             )
+            for written in Path(scratch).rglob("*.c"):
+                written.write_text(_at_once(written.read_text()))
             modules += [Extension(name, [path]) for name, path in IN_C.items()]
             if sys.platform == "linux":
                 for module in modules:
@@ -111,3 +117,21 @@ def _compile(root: Path, place: Path) -> None:
             command.run()
         finally:
             os.chdir(before)
+
+
+def _at_once(code: str) -> str:
+    """What mypyc writes, without Python's trashcan for objects of classes that are marked `acyclic`.
+
+    It keeps what is freed deep below others in a list, which goes through the header that objects have
+    for the collector of garbage: those have none, and what lies before them would be overwritten. They
+    go at once, however deep; chains of them are bounded.
+    """
+    kept, has_header = [], False
+    for line in code.split("\n"):
+        if DEALLOC.fullmatch(line):
+            has_header = False
+        elif "PyObject_GC_UnTrack(self)" in line:
+            has_header = True
+        if has_header or "CPy_TRASHCAN" not in line:
+            kept.append(line)
+    return "\n".join(kept)

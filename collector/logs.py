@@ -42,6 +42,8 @@ class Log:
 
     `exc_info` takes an exception, and shows where it came from. The values of variables are not
     shown: they may hold tokens, or what an agent said.
+
+    Not to be compiled: mypyc knows no parameters without a name, and fields may have any name.
     """
 
     def __init__(self, write: Callable[[Event], None]) -> None:

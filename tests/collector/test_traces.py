@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import islice
 
 from collector.traces import DEPTH_MAX, FEW, Node, Traces, Tree
@@ -128,3 +131,37 @@ def test_a_trace_of_many_spans_finds_each() -> None:
     assert tree.put(b"0", b"1") is made[0]
     assert made[0].above is made[1]
     assert len(tree.nodes) == 2 * FEW
+
+
+_DEEP = """
+import gc
+
+from collector.traces import TREE_MAX, Tree
+from monitor import Limits, Monitor
+from monitor.records import Evidence, SessionKey, ToolCall
+
+tree = Tree()
+for number in range(TREE_MAX, 0, -1):
+    tree.put(number.to_bytes(8, "big"), (number - 1).to_bytes(8, "big"))
+    tree.like(str(number), "move").keep([])
+del tree
+
+monitor = Monitor((), Limits())
+for number in range(1, 300):
+    key, own = SessionKey("", str(number)), number.to_bytes(8, "big")
+    told = (own * 2, own, b"", "", Evidence.EXECUTED, {})
+    call = ToolCall(key, "", "move", {}, False, number, number, *told)
+    monitor.observe(call, number)
+del monitor, call
+gc.collect()
+"""
+
+
+def test_what_is_deep_below_other_things_goes_whole() -> None:
+    """As deep as a tree may be, and many sessions: nothing is written beside what is freed."""
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}
+    command = [sys.executable, "-P", "-c", _DEEP]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
