@@ -28,9 +28,9 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/lint-imports --no-cache
 	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long" $(ARGS)
 
-# The same tests of the compiled build.
+# The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.
 test-native: $(VENV)/.dev native
-	PYTHONPATH=.native:. $(BIN)/python -P -m pytest -m "not long and not plain" $(ARGS)
+	PYTHONMALLOC=debug PYTHONPATH=.native:. $(BIN)/python -P -m pytest -m "not long and not plain" $(ARGS)
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
