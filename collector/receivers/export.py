@@ -19,9 +19,10 @@ from typing import Final, Literal, NamedTuple
 from google.protobuf.message import DecodeError
 
 from collector.decode import otlp_json, otlp_proto
+from collector.decode.json_slices import json_slices
 from collector.decode.messages import PartialSuccess, TraceResponse
+from collector.decode.proto_slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
-from collector.decode.slices import LARGE_BYTES, json_slices, proto_slices
 from collector.decode.span import Batch, Malformed, Rejects, Span
 from collector.logs import log
 from collector.receivers.gate import Gate

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from collector.decode.slices import LARGE_BYTES
+from collector.decode.proto_slices import LARGE_BYTES
 from collector.decode.slim import INT32, STRING, build
 from collector.receivers.crowd import Bounds, Crowd, Data, part
 from collector.receivers.door import Door, Ticket

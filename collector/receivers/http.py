@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from collector.decode.slices import LARGE_BYTES
+from collector.decode.proto_slices import LARGE_BYTES
 from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket

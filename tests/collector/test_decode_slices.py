@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode import otlp_json, otlp_proto, slices
-from collector.decode.slices import json_slices, proto_slices
+from collector.decode import otlp_json, otlp_proto
+from collector.decode.json_slices import json_slices
+from collector.decode.proto_slices import SLICE_BYTES, proto_slices
 from collector.decode.span import ATTRIBUTES_MAX, Batch, Malformed
 from tests.conformance.bodies import raw_field
 
@@ -80,22 +81,13 @@ def facts(*batches: Batch) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.fixture(params=[1, 200, 100_000])
-def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Slices of so many bytes."""
-    monkeypatch.setattr(slices, "SLICE_BYTES", request.param)
-    return int(request.param)
-
-
 @given(sizes=SIZES)
 def test_slices_of_protobuf_hold_the_spans_of_the_whole(sizes: list[list[int]]) -> None:
     """In order, each with its resource and its scope, whatever the size of a slice."""
     body = request(sizes).SerializeToString()
     whole = facts(otlp_proto.decode(body))
     for most in (1, 200, 100_000):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(slices, "SLICE_BYTES", most)
-            pieces = [piece for piece in proto_slices(body) if piece is not None]
+        pieces = [piece for piece in proto_slices(body, most) if piece is not None]
         assert facts(*map(otlp_proto.decode, pieces)) == whole
 
 
@@ -105,9 +97,7 @@ def test_slices_of_json_hold_the_spans_of_the_whole(sizes: list[list[int]]) -> N
     body = as_json(request(sizes))
     whole = facts(otlp_json.decode(body))
     for most in (1, 200, 100_000):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(slices, "SLICE_BYTES", most)
-            pieces = [piece for _, piece in json_slices(body)]
+        pieces = [piece for _, piece in json_slices(body, most)]
         assert facts(*map(otlp_json.decode, pieces)) == whole
 
 
@@ -116,10 +106,10 @@ def test_slices_are_small() -> None:
     body = request([[500]], text="x" * 2_000).SerializeToString()
     pieces = [piece for piece in proto_slices(body) if piece is not None]
     assert len(pieces) >= 4
-    assert max(map(len, pieces)) < slices.SLICE_BYTES + 5_000
+    assert max(map(len, pieces)) < SLICE_BYTES + 5_000
     texts = [piece for _, piece in json_slices(as_json(request([[500]], text="x" * 2_000)))]
     assert len(texts) >= 4
-    assert max(map(len, texts)) < slices.SLICE_BYTES + 5_000
+    assert max(map(len, texts)) < SLICE_BYTES + 5_000
 
 
 def test_many_small_spans_are_cut_by_their_number() -> None:
@@ -145,8 +135,8 @@ def test_a_large_resource_is_not_repeated_without_end() -> None:
     assert sum(len(piece) for _, piece in json_slices(body)) < 1.3 * len(body)
 
 
-@pytest.mark.usefixtures("small")
-def test_a_resource_that_comes_last_or_twice_belongs_to_all_its_spans() -> None:
+@pytest.mark.parametrize("size", [1, 200, 100_000])
+def test_a_resource_that_comes_last_or_twice_belongs_to_all_its_spans(size: int) -> None:
     """Protobuf allows any order, and merges what occurs twice."""
     group = request([[3]]).resource_spans[0]
     more = ExportTraceServiceRequest().resource_spans.add()
@@ -157,7 +147,7 @@ def test_a_resource_that_comes_last_or_twice_belongs_to_all_its_spans() -> None:
         + raw_field(1, group.resource.SerializeToString())
         + raw_field(1, more.resource.SerializeToString()),
     )
-    pieces = [piece for piece in proto_slices(body) if piece is not None]
+    pieces = [piece for piece in proto_slices(body, size) if piece is not None]
     assert facts(*map(otlp_proto.decode, pieces)) == facts(otlp_proto.decode(body))
     assert facts(otlp_proto.decode(body))[0][2] == {"service.name": "s0", "k": "v"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collector.decode.slices import LARGE_BYTES
+from collector.decode.proto_slices import LARGE_BYTES
 from collector.decode.span import Span
 from collector.logs import captured
 from collector.receivers.connection import Connection

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode.slices import LARGE_BYTES
+from collector.decode.proto_slices import LARGE_BYTES
 from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, NAME_MAX, Span
 from collector.dialects.read import NAME_MAX as TOOL_MAX
 from collector.pipeline import Pipeline

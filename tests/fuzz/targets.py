@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.decode import otlp_json, otlp_proto, scan
 from collector.decode.anyvalue import attributes_of
-from collector.decode.slices import proto_slices
+from collector.decode.proto_slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
 from collector.dialects.arguments import entity_input
 from collector.logs import captured

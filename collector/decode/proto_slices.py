@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from itertools import islice
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from collector.decode.slim import varint
 from collector.decode.span import ATTRIBUTES_MAX, Malformed
 
-__all__ = ["LARGE_BYTES", "SLICE_BYTES", "json_slices", "proto_slices"]
+__all__ = ["LARGE_BYTES", "PARTS_MAX", "SLICE_BYTES", "proto_slices"]
 
 LARGE_BYTES: Final = 256 << 10
 """Larger requests are worth cutting."""
 SLICE_BYTES: Final = 64 << 10
 """A hundred spans: a millisecond of work."""
 REPEATED_SHARE: Final = 4
+"""A slice is as large as so many of the head that it repeats."""
 PARTS_MAX: Final = 500
 """Spans, or scopes without any, of one slice of the usual size, however small they are."""
 TURN_FIELDS: Final = 1_000
@@ -34,13 +33,19 @@ TURN_FIELDS: Final = 1_000
 FIELDS_MAX: Final = 2 * ATTRIBUTES_MAX
 """Of one large span: attributes, events and links."""
 
-VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
 """Wire types of protobuf."""
 VARINT_BYTES_MAX: Final = 10
 TAG_BYTES_MAX: Final = 5
 TAG_MAX: Final = 2**32 - 1
-FIRST: Final = (1 << 3) | BYTES
-SECOND: Final = (2 << 3) | BYTES
+FIRST: Final = 0x0A
+SECOND: Final = 0x12
+"""Tags of the first and the second field, if they are bytes."""
 TURN: Final = 0
 """No tag: nothing but numbers and groups for a while."""
 LENGTH_BYTES: Final = 3
@@ -52,8 +57,12 @@ CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
 """A span with one attribute too many, and nothing else."""
 
 
-def proto_slices(body: bytes) -> Iterator[bytes | None]:
+def proto_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[bytes | None]:
     """Cut a protobuf request; None now and then where a slice is long in coming.
+
+    Args:
+        body: the request.
+        size: of a slice, about.
 
     Raises:
         Malformed: the envelopes are cut off or no protobuf.
@@ -62,18 +71,18 @@ def proto_slices(body: bytes) -> Iterator[bytes | None]:
         if tag == TURN:
             yield None
         elif tag == FIRST:
-            yield from _resource_slices(body, start, end)
+            yield from _resource_slices(body, start, end, size)
 
 
-def _resource_slices(body: bytes, start: int, end: int) -> Iterator[bytes | None]:
+def _resource_slices(body: bytes, start: int, end: int, size: int) -> Iterator[bytes | None]:
     """Requests with parts of one ResourceSpans."""
     head = yield from _head(body, start, end)
-    most = max(SLICE_BYTES, REPEATED_SHARE * len(head))
-    run = _Run(most)
+    most = max(size, REPEATED_SHARE * len(head))
+    run = _Run(most, size)
     for tag, at, to in _fields(body, start, end):
         if tag == TURN:
             yield None
-        for scope in _scope_slices(body, at, to, most) if tag == SECOND else ():
+        for scope in _scope_slices(body, at, to, most, size) if tag == SECOND else ():
             if scope is None:
                 yield None
                 continue
@@ -85,11 +94,11 @@ def _resource_slices(body: bytes, start: int, end: int) -> Iterator[bytes | None
 
 
 def _scope_slices(
-    body: bytes, start: int, end: int, most: int
+    body: bytes, start: int, end: int, most: int, size: int
 ) -> Iterator[tuple[list[_Part], int] | None]:
     """One ScopeSpans as several, with their tags and the number of their spans."""
     head = yield from _head(body, start, end)
-    run = _Run(max(most, REPEATED_SHARE * len(head)))
+    run = _Run(max(most, REPEATED_SHARE * len(head)), size)
     whole = memoryview(body)
     at = start
     while at < end:
@@ -181,13 +190,13 @@ def _item(body: bytes, start: int, end: int) -> bytes:
 
 
 class _Run:
-    """What goes into the next slice, of about `most` bytes."""
+    """What goes into the next slice, of about `most` bytes; `size` is the usual."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, size: int) -> None:
         self.count = 0
         """Spans in it; a scope without any counts as one."""
         self._most = most
-        self._count_max = PARTS_MAX * most // SLICE_BYTES
+        self._count_max = PARTS_MAX * most // size
         self._parts: list[_Part] = []
         self._size = 0
 
@@ -279,95 +288,3 @@ def _varint(
 
 def _wrong(reason: str) -> Malformed:
     return Malformed(f"not an export request: {reason}")
-
-
-_ABSENT: Final = msgspec.Raw()
-
-
-class _Scope(msgspec.Struct, rename="camel"):
-    scope: msgspec.Raw = _ABSENT
-    schema_url: msgspec.Raw = _ABSENT
-    spans: list[msgspec.Raw] | None = None
-
-
-class _Resource(msgspec.Struct, rename="camel"):
-    resource: msgspec.Raw = _ABSENT
-    schema_url: msgspec.Raw = _ABSENT
-    scope_spans: list[_Scope] | None = None
-    snake: list[_Scope] | None = msgspec.field(default=None, name="scope_spans")
-
-
-class _Request(msgspec.Struct, rename="camel"):
-    resource_spans: list[_Resource] | None = None
-    snake: list[_Resource] | None = msgspec.field(default=None, name="resource_spans")
-
-
-class Place(NamedTuple):
-    """Where a slice of a JSON request begins."""
-
-    resource: int
-    scope: int
-    span: int
-
-    def __str__(self) -> str:
-        return (
-            f"from resourceSpans[{self.resource}].scopeSpans[{self.scope}]"
-            f".spans[{self.span}] on"
-        )
-
-
-_scan: Final = msgspec.json.Decoder(_Request).decode
-
-
-def json_slices(body: bytes) -> Iterator[tuple[Place, bytes]]:
-    """Cut a JSON request of traces; with each slice, where it begins.
-
-    Raises:
-        Malformed: not JSON, or the envelopes are not those of traces.
-    """
-    try:
-        request = _scan(body)
-    except RecursionError as error:
-        raise Malformed("JSON is nested too deeply") from error
-    except ValueError as error:  # msgspec's errors are ValueErrors
-        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
-    resources = request.resource_spans if request.resource_spans is not None else request.snake
-    for number, resource in enumerate(resources or ()):
-        yield from _json_resource(number, resource)
-
-
-def _json_resource(number: int, group: _Resource) -> Iterator[tuple[Place, bytes]]:
-    head = _members(resource=group.resource, schemaUrl=group.schema_url)
-    scopes = group.scope_spans if group.scope_spans is not None else group.snake
-    if not scopes:
-        yield Place(number, 0, 0), _json_request(head, b"")
-    for place, scope in enumerate(scopes or ()):
-        inner = _members(scope=scope.scope, schemaUrl=scope.schema_url)
-        most = max(SLICE_BYTES, REPEATED_SHARE * (len(head) + len(inner)))
-        for first, spans in _runs(scope.spans or [], most):
-            text = b'{%s"spans":[%s]}' % (inner, b",".join(spans))
-            yield Place(number, place, first), _json_request(head, text)
-
-
-def _runs(spans: list[msgspec.Raw], most: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Spans in runs of about `most` bytes, with the number of the first; at least one run."""
-    begun, size = 0, 0
-    run: list[bytes] = []
-    for number, span in enumerate(spans):
-        run.append(bytes(memoryview(span)))
-        size += len(run[-1])
-        if size >= most or len(run) >= PARTS_MAX * most // SLICE_BYTES:
-            yield begun, run
-            begun, size, run = number + 1, 0, []
-    if run or not spans:
-        yield begun, run
-
-
-def _members(**given: msgspec.Raw) -> bytes:
-    """Members of an object, those that are there, each followed by a comma."""
-    texts = {name.encode(): bytes(memoryview(raw)) for name, raw in given.items()}
-    return b"".join(b'"%s":%s,' % (name, text) for name, text in texts.items() if text)
-
-
-def _json_request(head: bytes, scopes: bytes) -> bytes:
-    return b'{"resourceSpans":[{%s"scopeSpans":[%s]}]}' % (head, scopes)

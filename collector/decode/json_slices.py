@@ -1,0 +1,108 @@
+"""A large request of JSON as several small ones, as `proto_slices` cuts those of protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from collector.decode.proto_slices import PARTS_MAX, REPEATED_SHARE, SLICE_BYTES
+from collector.decode.span import Malformed
+
+__all__ = ["Place", "json_slices"]
+
+_ABSENT: Final = msgspec.Raw()
+
+
+class _Scope(msgspec.Struct, rename="camel"):
+    scope: msgspec.Raw = _ABSENT
+    schema_url: msgspec.Raw = _ABSENT
+    spans: list[msgspec.Raw] | None = None
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    resource: msgspec.Raw = _ABSENT
+    schema_url: msgspec.Raw = _ABSENT
+    scope_spans: list[_Scope] | None = None
+    snake: list[_Scope] | None = msgspec.field(default=None, name="scope_spans")
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    resource_spans: list[_Resource] | None = None
+    snake: list[_Resource] | None = msgspec.field(default=None, name="resource_spans")
+
+
+class Place(NamedTuple):
+    """Where a slice of a JSON request begins."""
+
+    resource: int
+    scope: int
+    span: int
+
+    def __str__(self) -> str:
+        return (
+            f"from resourceSpans[{self.resource}].scopeSpans[{self.scope}]"
+            f".spans[{self.span}] on"
+        )
+
+
+_scan: Final = msgspec.json.Decoder(_Request).decode
+
+
+def json_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[tuple[Place, bytes]]:
+    """Cut a JSON request of traces; with each slice, where it begins.
+
+    Args:
+        body: the request.
+        size: of a slice, about.
+
+    Raises:
+        Malformed: not JSON, or the envelopes are not those of traces.
+    """
+    try:
+        request = _scan(body)
+    except RecursionError as error:
+        raise Malformed("JSON is nested too deeply") from error
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
+    resources = request.resource_spans if request.resource_spans is not None else request.snake
+    for number, resource in enumerate(resources or ()):
+        yield from _json_resource(number, resource, size)
+
+
+def _json_resource(number: int, group: _Resource, size: int) -> Iterator[tuple[Place, bytes]]:
+    head = _members(resource=group.resource, schemaUrl=group.schema_url)
+    scopes = group.scope_spans if group.scope_spans is not None else group.snake
+    if not scopes:
+        yield Place(number, 0, 0), _json_request(head, b"")
+    for place, scope in enumerate(scopes or ()):
+        inner = _members(scope=scope.scope, schemaUrl=scope.schema_url)
+        most = max(size, REPEATED_SHARE * (len(head) + len(inner)))
+        for first, spans in _runs(scope.spans or [], most, PARTS_MAX * most // size):
+            text = b'{%s"spans":[%s]}' % (inner, b",".join(spans))
+            yield Place(number, place, first), _json_request(head, text)
+
+
+def _runs(spans: list[msgspec.Raw], most: int, count: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Spans in runs of about `most` bytes, with the number of the first; at least one run."""
+    begun, size = 0, 0
+    run: list[bytes] = []
+    for number, span in enumerate(spans):
+        run.append(bytes(memoryview(span)))
+        size += len(run[-1])
+        if size >= most or len(run) >= count:
+            yield begun, run
+            begun, size, run = number + 1, 0, []
+    if run or not spans:
+        yield begun, run
+
+
+def _members(**given: msgspec.Raw) -> bytes:
+    """Members of an object, those that are there, each followed by a comma."""
+    texts = {name.encode(): bytes(memoryview(raw)) for name, raw in given.items()}
+    return b"".join(b'"%s":%s,' % (name, text) for name, text in texts.items() if text)
+
+
+def _json_request(head: bytes, scopes: bytes) -> bytes:
+    return b'{"resourceSpans":[{%s"scopeSpans":[%s]}]}' % (head, scopes)
