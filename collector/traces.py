@@ -365,7 +365,7 @@ class Tree:
             few, alike = few + 1, alike.older
         found = self._like(call_id, tool)
         if few >= FEW:
-            self.by_id = {(each.call_id, each.tool): each for each in self.alikes()}
+            self.by_id = self._indexed()
         return found
 
     def _like(self, call_id: str, tool: str) -> Alike:
@@ -373,6 +373,9 @@ class Tree:
         if self.by_id is not None:
             self.by_id[call_id, tool] = found
         return found
+
+    def _indexed(self) -> dict[tuple[str, str], Alike]:
+        return {(each.call_id, each.tool): each for each in self.alikes()}
 
     def alikes(self) -> Iterator[Alike]:
         """Calls that have ids, the newest first."""
@@ -424,7 +427,7 @@ class Tree:
                 each.keep(nodes)
                 each.older, self.alike = self.alike, each
         if self.by_id is not None:
-            self.by_id = {(each.call_id, each.tool): each for each in self.alikes()}
+            self.by_id = self._indexed()
 
     def _shrink(self, parts: Parts) -> None:
         parts.loose = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from collector.decode import otlp_proto, scan
@@ -145,7 +145,9 @@ def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
     order: str, is_read: bool
 ) -> None:
     """A resource and a scope stand before what they describe, once; the runtime reads all ways alike."""
-    described = Resource(attributes=[KeyValue(key="service.name")])
+    described = Resource(
+        attributes=[KeyValue(key="service.name", value=AnyValue(string_value="s"))]
+    )
     resource = described.SerializeToString()
     spans, scope = field(2, IDS), field(1, field(1, b"scope"))
     resource_spans = {
@@ -158,11 +160,12 @@ def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
     raw = field(1, resource_spans[order] + field(3, b"schema"))
 
     scanned, [expected] = read(raw), otlp_proto.decode_any(raw).spans
+    [found] = scanned.spans if scanned is not None else [expected]
 
     assert (scanned is not None) is is_read
-    if scanned is not None:
-        [found] = scanned.spans
-        assert (found.scope, found.resource) == (expected.scope, expected.resource)
+    told = ("", {}) if order.startswith("no ") else ("scope", {"service.name": "s"})
+    for span in (found, expected):
+        assert (span.scope, span.resource.attributes) == told
 
 
 def test_values_are_a_sequence_of_what_was_sent() -> None:
