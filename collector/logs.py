@@ -26,12 +26,6 @@ CAUSES_MAX: Final = 20
 
 Event = dict[str, Any]
 
-_LEVELS: Final = {
-    level: logging.getLevelName(level).lower()
-    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
-}
-"""As lines name them: to ask logging takes as long as to encode a line."""
-
 _encoded: Final = msgspec.json.Encoder(enc_hook=repr).encode
 _spaced: Final = msgspec.json.format
 _any_encoded: Final = json.JSONEncoder(default=repr).encode
@@ -71,7 +65,7 @@ class Log:
             return
         error = fields.pop("exc_info", None)
         fields["event"] = event
-        fields["level"] = _LEVELS.get(level) or logging.getLevelName(level).lower()
+        fields["level"] = logging.getLevelName(level).lower()
         fields["timestamp"] = _timestamp(now_ns())
         if isinstance(error, BaseException):
             fields["exception"] = _told(error)
