@@ -27,7 +27,7 @@ from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sess
 from collector.stats import Stats
 from collector.traces import Claim, Node, Parts, Trace, Traces, Tree
 from monitor.engine import Monitor
-from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall, Verdict
+from monitor.records import FROM_TRACE, Evidence, Named, SessionKey, ToolCall, Verdict
 
 __all__ = ["COVERAGE", "Pipeline"]
 
@@ -366,13 +366,11 @@ class Pipeline:
     def _note(self, span: Span, plan: Plan, trace: Trace, agent: str) -> None:
         """What a span tells of its whole trace: an agent's name, attributes specs bind on."""
         if agent:
-            known, start_ns = trace.named, span.start_ns
-            if (
-                known is None
-                or start_ns < trace.named_ns
-                or (start_ns == trace.named_ns and (span.span_id, agent) < known[1:])
-            ):
-                trace.named, trace.named_ns = (start_ns, span.span_id, agent), start_ns
+            known = trace.named
+            if known is None or span.start_ns <= known.start_ns:
+                named = Named(span.start_ns, span.span_id, agent)
+                if known is None or named.counts_before(known):
+                    trace.named = named
         if plan.extras:
             extras = {key: span.attribute(index) for index, key in plan.extras}
             extras = kept(extras, self._oversized)
@@ -395,7 +393,7 @@ class Pipeline:
             self.seen.named(trace.namespace, span.resource.attributes, agent)
         attributes = trace.attributes(span.resource.attributes)
         if trace.split:
-            named = (span.start_ns, span.span_id, agent) if agent else None
+            named = Named(span.start_ns, span.span_id, agent) if agent else None
         else:
             named = trace.named
             early = span.start_ns < self.monitor.started_ns

@@ -17,7 +17,7 @@ from typing import Any
 from monitor.binder import SPEC_ATTRIBUTE
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
-from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.records import Evidence, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names
@@ -245,7 +245,7 @@ def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
     [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
     session = Session(nothing.session, nothing, 0)
     if nothing.agent:
-        session.name((0, nothing.span_id, nothing.agent))
+        session.name(Named(0, nothing.span_id, nothing.agent))
     session.ended, session.started_ns, session.last_ns = "input_end", 0, 0
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),

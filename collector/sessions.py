@@ -190,18 +190,19 @@ class Sessions:
             node.claim, node.start_ns = claim, start_ns
         first = trace.first
         if first is None:
-            told = trace.first = claim.told(node.span_id, start_ns)
-            before = trace.belong(told)
-            return before if before is not None and before != told.key else None
+            trace.hear(claim, node.span_id, start_ns)
+            before = trace.belong(claim)
+            return before if before is not None and before != claim.key else None
         if trace.split:
             if own and tree.parts is not None:
                 tree.hint(tree.parts, claim.told(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
-        if claim.rung < first.rung or (claim.rung == first.rung and start_ns <= first.start_ns):
-            told = claim.told(node.span_id, start_ns)
-            if told.counts_before(first):
-                first = trace.first = told
+        if claim.rung < first.rung or (claim.rung == first.rung and start_ns <= trace.first_ns):
+            known = trace.told
+            if known is not None and claim.told(node.span_id, start_ns).counts_before(known):
+                trace.hear(claim, node.span_id, start_ns)
+                first = claim
         if trace.split:
             trace.belong(first)
         return None
@@ -246,7 +247,7 @@ class Sessions:
         certain = found or nested
         if certain is not None:
             return (*certain, True)
-        likely = weak or trace.first
+        likely = weak or trace.told
         return None if likely is None else (*likely.whose, False)
 
 

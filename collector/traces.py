@@ -37,10 +37,13 @@ TRACES_MAX: Final = 200_000
 """Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
 
 PERIOD_NS: Final = 120 * 1_000_000_000
-"""A tree is forgotten one to two periods after its last span."""
+"""A tree is forgotten one to two periods after its last span, or soon after that."""
 
 SPANS_MAX: Final = 50_000
 """Spans in trees before a period ends early: about 20 MB with what hangs on them."""
+
+AT_ONCE: Final = 2
+"""Trees looked at with each span, to be forgotten: all at the end of a period would take 25 ms."""
 
 TREE_MAX: Final = 4_096
 """Spans in one tree; beyond it the older half is forgotten."""
@@ -510,6 +513,8 @@ class Trace:
         "asker",
         "epoch",
         "first",
+        "first_by",
+        "first_ns",
         "foreign",
         "has_tools",
         "heard",
@@ -517,7 +522,6 @@ class Trace:
         "learnt_early",
         "learnt_named",
         "named",
-        "named_ns",
         "namespace",
         "open",
         "sampled",
@@ -529,42 +533,45 @@ class Trace:
     )
 
     def __init__(self, namespace: str, trace_id: bytes) -> None:
+        # What each span asks for stands at the front, and what is true or false side by side:
+        # compiled, that is what is fetched together, and a byte each.
         self.namespace = namespace
         self.trace_id = trace_id
-        self._key: SessionKey | None = None
-        self.session_from = FROM_TRACE
-        self.first: Told | None = None
-        """What the earliest span told of the session."""
-        self.split = False
-        """True once two sessions were told in it."""
-        self.has_tools = False
-        """True once a tool span was seen in it."""
-        self.asker: Asker | None = None
-        """Who asked for calls in it, for tool spans that another service sends."""
-        self.open: Open | dict[str, Open] | None = None
-        """Tool -> requests that wait for their execution."""
-        self.named: Named | None = None
-        self.named_ns = 0
-        """When the span began that named it."""
-        self._extras: dict[str, tuple[int, bytes, Any]] | None = None
-        """Attributes of its spans that specs bind on."""
-        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
-        self.sampled = False
-        """True where only a share of such traces is kept."""
-        self.learnt: Mapping[str, Any] | None = None
-        """The attributes the monitor was last told of."""
-        self.learnt_early = False
-        """True once it was told of a span from before our start."""
-        self.learnt_named: Named | None = None
-        """The agent's name it was last told of, by a span that is no call."""
         self.tree: Tree | None = None
         self.epoch = -1
         self.spans = 0
         """Its spans that no session was told of yet."""
-        self.foreign = 0
-        """Those of them that speak no dialect."""
+        self.split = False
+        """True once two sessions were told in it."""
         self.heard = False
         """True while one of this request is to be told."""
+        self.sampled = False
+        """True where only a share of such traces is kept."""
+        self.has_tools = False
+        """True once a tool span was seen in it."""
+        self.learnt_early = False
+        """True once the monitor was told of a span from before our start."""
+        self.first: Claim | None = None
+        """What the earliest span told of the session."""
+        self.first_ns = 0
+        self.first_by = b""
+        """When that span began, and its id."""
+        self._key: SessionKey | None = None
+        self.session_from = FROM_TRACE
+        self._extras: dict[str, tuple[int, bytes, Any]] | None = None
+        """Attributes of its spans that specs bind on."""
+        self.named: Named | None = None
+        self.learnt: Mapping[str, Any] | None = None
+        """The attributes the monitor was last told of."""
+        self.learnt_named: Named | None = None
+        """The agent's name it was last told of, by a span that is no call."""
+        self.asker: Asker | None = None
+        """Who asked for calls in it, for tool spans that another service sends."""
+        self.open: Open | dict[str, Open] | None = None
+        """Tool -> requests that wait for their execution."""
+        self.foreign = 0
+        """Of `spans`, those that speak no dialect."""
+        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
 
     @property
     def key(self) -> SessionKey:
@@ -573,13 +580,23 @@ class Trace:
             self._key = built(SessionKey, (self.namespace, self.trace_id.hex()))
         return self._key
 
-    def belong(self, told: Told) -> SessionKey | None:
+    @property
+    def told(self) -> Told | None:
+        """What the earliest span told of the session, and when."""
+        first = self.first
+        return first.told(self.first_by, self.first_ns) if first is not None else None
+
+    def hear(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
+        """A span has told of the session that is earlier than all that have."""
+        self.first, self.first_by, self.first_ns = claim, span_id, start_ns
+
+    def belong(self, first: Claim) -> SessionKey | None:
         """It is of the session that was told.
 
         Returns:
             The one it was of before; None where nobody has heard of that.
         """
-        before, self._key, self.session_from = self._key, told.key, told.name
+        before, self._key, self.session_from = self._key, first.key, first.name
         return before
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
@@ -633,8 +650,13 @@ class Traces:
         self._recent_count = 0
         self._near: list[Trace | None] = [None] * NEAR
         """Recent traces, each at a place that its id gives: dictionaries cost four times as much."""
+        self._gone: list[dict[bytes, Trace]] = []
+        """Traces that are not asked for any more: one goes for each that comes."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
+        """Those with spans of this period, and of the one before."""
+        self._leaving: list[Trace] = []
+        """Those with spans of the period before these: what had none since is to be forgotten."""
         self._epoch = 0
         self._since = 0
         self._spans = 0
@@ -663,9 +685,9 @@ class Traces:
         trace = older.pop(trace_id, None) if older is not None else None
         if trace is None:
             trace = Trace(namespace, trace_id)
+        self._drop()
         if self._recent_count >= self._traces_max // 2:
-            for gone in _all(self._older):
-                self._forget(gone)
+            self._gone += self._older.values()
             self._recent, self._older, self._recent_count = {}, self._recent, 0
             self._near = [None] * NEAR
         recent = self._recent.get(namespace)
@@ -675,10 +697,21 @@ class Traces:
         self._recent_count += 1
         return trace
 
+    def _drop(self) -> None:
+        """Forgets one of the traces that are not asked for any more."""
+        gone = self._gone
+        while gone:
+            if gone[-1]:
+                self._forget(gone[-1].popitem()[1])
+                return
+            gone.pop()
+
     def grow(self, trace: Trace, now: int) -> Tree:
         """The trace's tree, with room for one span more."""
         if now - self._since >= self._period_ns or self._spans >= self._spans_max:
             self._turn(now)
+        if self._leaving:
+            self._leave(AT_ONCE)
         tree = trace.tree
         if tree is None:
             tree = trace.tree = Tree()
@@ -694,14 +727,21 @@ class Traces:
         return tree
 
     def _turn(self, now: int) -> None:
-        """A period is over: trees that no span came to are forgotten."""
-        for trace in self._old:
-            if trace.epoch < self._epoch:
-                self._forget(trace)
-        self._old, self._young = self._young, []
+        """A period is over: trees that no span came to are forgotten from now on."""
+        self._leave(len(self._leaving))
+        self._leaving, self._old, self._young = self._old, self._young, []
+        self._leaving.reverse()
         self._epoch += 1
         self._since = now
         self._spans = 0
+
+    def _leave(self, count: int) -> None:
+        """Forgets trees that no span has come to for a period, the oldest first."""
+        leaving = self._leaving
+        for _ in range(min(count, len(leaving))):
+            trace = leaving.pop()
+            if trace.epoch < self._epoch - 1:
+                self._forget(trace)
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
@@ -717,6 +757,8 @@ class Traces:
 
     def close(self) -> None:
         """The input is over: no span will come any more."""
+        while self._gone:
+            self._drop()
         for trace in self:
             self._forget(trace)
 

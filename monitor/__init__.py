@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from monitor.engine import Monitor
     from monitor.errors import OffrailsError, SpecError
     from monitor.limits import Limits
-    from monitor.records import Raised, SessionKey, ToolCall, Verdict
+    from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
     from monitor.spec.read import load_spec, load_specs
     from monitor.spec.spec import Spec
 
 __all__ = [
     "Limits",
     "Monitor",
+    "Named",
     "OffrailsError",
     "Raised",
     "SessionKey",
@@ -36,6 +37,7 @@ __all__ = [
 _HOME = {
     "Limits": "monitor.limits",
     "Monitor": "monitor.engine",
+    "Named": "monitor.records",
     "OffrailsError": "monitor.errors",
     "Raised": "monitor.records",
     "SessionKey": "monitor.records",

@@ -53,12 +53,14 @@ class _Heard:
 
     def and_(self, other: _Heard) -> _Heard:
         """Both together."""
-        names = [each.named for each in (self, other) if each.named is not None]
+        named = self.named
+        if named is None or (other.named is not None and other.named.counts_before(named)):
+            named = other.named
         known = {id(each): each for each in (*self.attributes, *other.attributes)}
         return _Heard(
             max(self.now, other.now),
             min(self.start_ns, other.start_ns),
-            min(names, default=None),
+            named,
             tuple(known.values())[:ATTRIBUTES_MAX],
         )
 
@@ -193,7 +195,7 @@ class Monitor:
         if named is None:
             if not call.agent:
                 return
-            named = call.start_ns, call.span_id, call.agent
+            named = Named(call.start_ns, call.span_id, call.agent)
         if session.name(named):
             self._ledger.relabel(session)
 

@@ -65,54 +65,55 @@ class Session:
     )
 
     def __init__(self, key: SessionKey, call: ToolCall, now: int) -> None:
+        # What each call asks for stands at the front, and what is true or false side by side:
+        # compiled, that is what is fetched together, and a byte each.
         self.key = key
-        self.session_from = call.session_from
+        self.older: Session | None = None
+        self.newer: Session | None = None
+        """Its neighbours among the live sessions, by last activity (`monitor.session.table`)."""
+        self.touched_ns = now
+        self.started_ns = call.start_ns
+        self.last_ns = call.end_ns
         self._source = call.source
         self._sources: Counter[str] | None = None
         """Calls by the dialect they were read by, where that is more than one."""
+        self.session_from = call.session_from
         self.agent = _service(call)
         self._named_ns = 0
         self._named_by = b""
         """Start and id of the span that has named the agent; no id while none has."""
-        self.started_ns = call.start_ns
-        self.last_ns = call.end_ns
-        self.touched_ns = now
-        self.binder: Binder | None = None
-        """Who chose its specs; the same for as long as the session lives."""
+        self.bound_on: Mapping[str, Any] | None = None
+        self.bound_as = ""
+        """What the specs were last bound on: the attributes (by identity), and the agent."""
         self.judges: tuple[Judge, ...] = ()
         self.judgements: tuple[Judgement, ...] = ()
         self._index: dict[tuple[Judge, str], Judgement] | None = None
         """Judgements by spec and part, where they are too many to look through."""
-        self.bound_on: Mapping[str, Any] | None = None
-        self.bound_as = ""
-        """What the specs were last bound on: the attributes (by identity), and the agent."""
-        self._others: tuple[Mapping[str, Any], ...] = ()
-        """Attributes that specs were bound on before: other services of the session have others."""
         self.held: list[ToolCall] | None = None
         """The calls so far, kept with their arguments while another spec may still bind."""
         self.seen = 0
         """How many calls there were; as many as are held where none was let go."""
-        self.late: dict[Judge, int] | None = None
-        """Specs that were bound after calls had been let go, and when."""
         self.judged = 0
-        self.not_judged: Counter[str] | None = None
-        self.answer: tuple[bool, int, int, int] | None = None
-        """The last thing its agent said, as a hash behind what makes it the last."""
-        self.spans = 0
-        """Its spans that were seen, of whatever kind."""
-        self.foreign = 0
-        """Those of them that speak no dialect."""
-        # What is true or false stands side by side: compiled, that takes a byte each.
         self.bound_late = False
         """True where a spec was bound when earlier verdicts were final."""
         self.joined = False
         self.gaps = False
         """True where calls may be missing anywhere in it."""
         self.queued = False
+        self.spans = 0
+        """Its spans that were seen, of whatever kind."""
+        self.foreign = 0
+        """Those of them that speak no dialect."""
+        self.binder: Binder | None = None
+        """Who chose its specs; the same for as long as the session lives."""
+        self._others: tuple[Mapping[str, Any], ...] = ()
+        """Attributes that specs were bound on before: other services of the session have others."""
+        self.late: dict[Judge, int] | None = None
+        """Specs that were bound after calls had been let go, and when."""
+        self.not_judged: Counter[str] | None = None
+        self.answer: tuple[bool, int, int, int] | None = None
+        """The last thing its agent said, as a hash behind what makes it the last."""
         self.ended: Ended | None = None
-        self.older: Session | None = None
-        self.newer: Session | None = None
-        """Its neighbours among the live sessions, by last activity (`monitor.session.table`)."""
 
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""
@@ -168,16 +169,15 @@ class Session:
         Returns:
             True where it is another one than before.
         """
-        start_ns, span_id, agent = named
-        known = self._named_by
+        known, start_ns = self._named_by, named.start_ns
         if known:
             if start_ns > self._named_ns:
                 return False
-            if start_ns == self._named_ns and span_id >= known:
+            if start_ns == self._named_ns and named.span_id >= known:
                 return False
-        self._named_ns, self._named_by = start_ns, span_id
-        changed = agent != self.agent
-        self.agent = agent
+        self._named_ns, self._named_by = start_ns, named.span_id
+        changed = named.agent != self.agent
+        self.agent = named.agent
         return changed
 
     def under(self, judge: Judge) -> list[Judgement]:
@@ -212,7 +212,7 @@ class Session:
             for source, count in other._by_source().items():
                 self._count_source(source, count)
         if other._named_by:
-            self.name((other._named_ns, other._named_by, other.agent))
+            self.name(Named(other._named_ns, other._named_by, other.agent))
         for attributes in other.attributes:
             if all(attributes is not each for each in self.attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]

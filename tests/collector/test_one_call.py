@@ -455,11 +455,24 @@ def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
 
 def test_seen_forgets_after_two_periods() -> None:
     """A span is remembered for at least one period, and not for ever."""
-    seen = Seen(period_ns=10)
-    assert not seen.again(b"a", 0)
-    assert seen.again(b"a", 9)
-    assert seen.again(b"a", 11)
-    assert not seen.again(b"a", 40)
+    seen, key = Seen(period_ns=10), b"a trace's bytes.span"
+    assert not seen.again(key, 0)
+    assert seen.again(key, 9)
+    assert seen.again(key, 11)
+    assert not seen.again(key, 40)
+
+
+def test_seen_is_bounded_in_all_its_parts() -> None:
+    """However many spans come, each is found again at once, and at most two bounds are kept."""
+    seen = Seen(bound=16 * 50)
+    keys = [bytes([n % 256]) * 16 + n.to_bytes(8, "big") for n in range(6_000)]
+    for key in keys:
+        assert not seen.again(key, 0)
+        assert key in seen
+        assert seen.again(key, 0)
+    kept = sum(key in seen for key in keys)
+
+    assert 16 * 50 <= kept <= 2 * 16 * 50
 
 
 def _piece(span_id: bytes = b"1", **more: Any) -> Piece:

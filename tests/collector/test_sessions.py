@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.dialects.choose import SESSION_KEYS
-from collector.traces import Told, Trace, Traces
+from collector.traces import Claim, Trace, Traces
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs
 
@@ -359,7 +359,7 @@ def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
 
 def test_calls_move_from_a_traces_own_session_once_it_was_asked_for() -> None:
     """Where nobody has heard of it, nothing can be filed under it."""
-    told = Told(0, 1, b"span", SessionKey("tenant", "s1"), "session.id")
+    told = Claim(0, SessionKey("tenant", "s1"), "session.id")
     fresh, asked = Trace("tenant", b"\1\2"), Trace("tenant", b"\1\2")
     own = SessionKey("tenant", "0102")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import islice
+from itertools import islice, pairwise
 
-from collector.traces import DEPTH_MAX, FEW, Node, Traces, Tree
+from collector.traces import AT_ONCE, DEPTH_MAX, FEW, Node, Trace, Traces, Tree
 
 
 def _node(tree: Tree, span_id: bytes) -> Node:
@@ -120,6 +120,55 @@ def test_traces_that_share_a_place_are_told_apart() -> None:
     assert len({id(trace) for trace in made.values()}) == 4
     for (name, trace_id), trace in [*made.items(), *reversed(made.items())]:
         assert traces.of(name, trace_id) is trace
+
+
+def _grown(traces: Traces, name: int, now: int) -> Trace:
+    """A trace with one span more, which waits for its parent."""
+    trace = traces.of("", name.to_bytes(16, "big"))
+    traces.grow(trace, now).put(b"span", b"above").wait(b"span")
+    return trace
+
+
+def test_trees_are_forgotten_a_few_with_each_span() -> None:
+    """No span waits for thousands to go; what has gone on meanwhile stays, and none is kept."""
+    traces = Traces(period_ns=100)
+    old = [_grown(traces, name, 1_000) for name in range(50)]
+    _grown(traces, 100, 1_100)
+    _grown(traces, 101, 1_200)  # from here on the first fifty are to go
+    forgotten = [sum(trace.tree is None for trace in old)]
+    again = _grown(traces, 49, 1_210)
+    for name in range(102, 140):
+        _grown(traces, name, 1_220)
+        forgotten.append(sum(trace.tree is None for trace in old))
+
+    steps = [after - before for before, after in pairwise(forgotten)]
+    assert max(steps) <= 2 * AT_ONCE
+    assert forgotten[-1] == 49
+    assert again is old[49]
+    assert again.tree is not None
+
+
+def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
+    """However few spans come in a period."""
+    traces = Traces(period_ns=100)
+    old = [_grown(traces, name, 1_000) for name in range(50)]
+    for number in range(4):
+        _grown(traces, 100 + number, 1_100 + 100 * number)
+
+    assert all(trace.tree is None for trace in old)
+
+
+def test_traces_beyond_the_bound_go_one_for_each_that_comes() -> None:
+    """Nothing waits for all of them; what their calls still waited for is told, of each once."""
+    traces = Traces(traces_max=40)
+    told = []
+    for name in range(200):
+        _grown(traces, name, 1_000)
+        told.append(len(traces.broken()))
+    traces.close()
+
+    assert max(told) == 1
+    assert sum(told) + len(traces.broken()) == 200
 
 
 def test_a_trace_of_many_spans_finds_each() -> None:

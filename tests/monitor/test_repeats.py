@@ -12,7 +12,7 @@ from collector.text_format import lines
 from monitor.engine import Monitor
 from monitor.exposition import monitor_families
 from monitor.limits import SECOND, Limits
-from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.records import Evidence, Named, SessionKey, ToolCall
 from monitor.repeats import CALLS_MAX, EVERY_NS, KEPT, LIVE_MAX, Repeats, hashed
 from monitor.scores.consistency import Call, consistency, flatten, output_agreement
 from monitor.spec.compile import compile_text
@@ -102,7 +102,7 @@ def test_a_late_name_does_not_widen_the_sample() -> None:
     for session in range(LIVE_MAX + 5):
         unnamed = call(session, 0, ("a", {"x": 1}))._replace(agent="")
         monitor.observe(unnamed, SECOND)
-        named = (unnamed.start_ns - 1, b"agent---", "told")
+        named = Named(unnamed.start_ns - 1, b"agent---", "told")
         monitor.learn(unnamed.session, SECOND, attributes=ATTRIBUTES, start_ns=1, named=named)
 
     found = monitor.totals.pairs["told", "t"]
