@@ -20,7 +20,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 """The last two for their types."""
 
 COMPILED = {
-    "collector": "joining one_call pipeline requested seen sessions stats traces",
+    "collector": "joining lines one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs read span_name wrappers",
     "collector/receivers": "connection crowd door export gate greeting grpc heads hpack http http2"
@@ -41,9 +41,10 @@ COMPILED = {
 IN_C = {
     "collector.decode.native": "collector/decode/native.c",
     "collector.dialects.native": "collector/dialects/native.c",
+    "monitor.session.native": "monitor/session/native.c",
 }
-"""Module -> source: the reader of request bodies, which asks Python for what it decides, and the one of
-long JSON texts."""
+"""Module -> source: the reader of request bodies, which asks Python for what it decides, the one of
+long JSON texts, and what writes a log's rows."""
 
 DIRECT = ["-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
 DIRECT_LINKED = ["-Wl,-Bsymbolic", "-Wl,-z,now"]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 import logging
 import os
-import sys
 import traceback
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
+from collector import lines
 from collector.clock import now_ns
+from collector.lines import Event
 from collector.redaction import Redaction
 
 __all__ = ["Log", "captured", "log", "set_up"]
@@ -23,13 +19,6 @@ __all__ = ["Log", "captured", "log", "set_up"]
 FRAMES_MAX: Final = 50
 """Of a traceback, from both its ends."""
 CAUSES_MAX: Final = 20
-
-Event = dict[str, Any]
-
-_encoded: Final = msgspec.json.Encoder(enc_hook=repr).encode
-_spaced: Final = msgspec.json.format
-_any_encoded: Final = json.JSONEncoder(default=repr).encode
-"""One encoder: `json.dumps` makes one a line, which takes as long as encoding it."""
 
 
 class Log:
@@ -64,41 +53,13 @@ class Log:
         if level < self.level:
             return
         error = fields.pop("exc_info", None)
-        fields["event"] = event
-        fields["level"] = logging.getLevelName(level).lower()
-        fields["timestamp"] = _timestamp(now_ns())
+        lines.stamp(fields, event, logging.getLevelName(level).lower(), now_ns())
         if isinstance(error, BaseException):
             fields["exception"] = _told(error)
         self.write(fields)
 
 
-def _timestamp(time_ns: int) -> str:
-    """Unix nanoseconds as UTC, to the microsecond."""
-    second, rest = divmod(time_ns, 1_000_000_000)
-    return f"{_second(second)}.{rest // 1_000:06}Z"
-
-
-@functools.lru_cache(maxsize=1)
-def _second(second: int) -> str:
-    """Worked out once for all lines of a second."""
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _line(event: Event) -> None:
-    sys.stderr.write(_written(event) + "\n")
-    sys.stderr.flush()
-
-
-def _written(event: Event) -> str:
-    """An event as ASCII on one line: nearly all are that as they are, in a quarter of the time."""
-    try:
-        text = str(_spaced(_encoded(event), indent=0), "ascii")
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return _any_encoded(event)
-    return text if "\x7f" not in text else _any_encoded(event)
-
-
-log: Final = Log(_line)
+log: Final = Log(lines.write)
 """The log of the process."""
 
 
@@ -113,9 +74,11 @@ def set_up(level: str, redaction: Redaction | None = None) -> None:
     """
     # grpc's C core has a log of its own, which is no JSON; what it would say, we say.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    hidden = redaction or Redaction()
     log.level = logging.getLevelNamesMapping()[level.upper()]
-    log.write = lambda event: _line(hidden.shown(event))
+    log.write = lines.write
+    if redaction is not None and redaction.rules:
+        hidden = redaction
+        log.write = lambda event: lines.write(hidden.shown(event))
     logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)
 
 

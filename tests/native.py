@@ -1,4 +1,4 @@
-"""The readers in C for tests: those that are built in, or else ones that are compiled for this run.
+"""What is written in C, for tests: as it is built in, or else compiled for this run.
 
 With `CFLAGS` in the environment they are compiled with these too (`make fuzz-native` uses sanitizers).
 """
@@ -24,7 +24,7 @@ from collector.decode import scan
 if TYPE_CHECKING:
     from collector.decode.native import Reader
 
-__all__ = ["missing", "native", "native_json", "native_reader"]
+__all__ = ["missing", "native", "native_json", "native_reader", "native_rows"]
 
 ROOT = Path(__file__).parents[1]
 STRICT = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"]
@@ -52,6 +52,11 @@ def native() -> Any:
 def native_json() -> Any:
     """The reader of JSON texts: its `members` and `listed`."""
     return _module("collector.dialects.native")
+
+
+def native_rows() -> Any:
+    """What writes the rows of a log: its `append`."""
+    return _module("monitor.session.native")
 
 
 @functools.cache

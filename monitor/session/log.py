@@ -7,7 +7,7 @@ holds many sessions. Texts (call ids, and arguments while they are shown) are ke
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple
 
@@ -49,6 +49,19 @@ Brief = tuple[int, int, int, int]
 _pack: Final[Any] = _ROW.pack
 _unpack: Final[Any] = _ROW.unpack_from
 _unpack_at: Final[Any] = _AT.unpack_from
+
+
+def _in_c() -> Callable[..., None] | None:
+    """What `native.pyi` promises, where it was built."""
+    try:
+        from monitor.session import native
+    except ImportError:
+        return None
+    return native.append
+
+
+_append: Final = _in_c()
+"""(rows, what one holds) adds it, in a third of the time that packing it takes."""
 
 
 def _unpacked(rows: bytearray) -> Iterator[_Packed]:
@@ -222,7 +235,11 @@ class Log:
             if at <= last or (at < tail_end and self._siblings(meta, other)):
                 return False
         self.tail_end = max(at, end)
-        self._rows += _pack(at, self._times(at, end, receipt, span), span, meta, tool, token)
+        times = self._times(at, end, receipt, span)
+        if _append is not None:
+            _append(self._rows, at, times, span, meta, tool, token)
+        else:
+            self._rows += _pack(at, times, span, meta, tool, token)
         if call.call_id:
             self._keep_id(span, call.call_id)
         return True

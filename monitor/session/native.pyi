@@ -1,0 +1,4 @@
+def append(
+    rows: bytearray, at: int, times: int, span: bytes, meta: int, tool: int, token: int, /
+) -> None:
+    """Adds a row behind all others: what it holds, in its order (`log.py`)."""
