@@ -10,6 +10,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from importlib import import_module
@@ -18,7 +19,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from collector import decode
 from collector.decode import scan
 
 if TYPE_CHECKING:
@@ -49,9 +52,15 @@ def native() -> Any:
     return _module("collector.decode.native")
 
 
+@functools.cache
 def native_json() -> Any:
-    """The reader of JSON texts: its `members` and `listed`."""
-    return _module("collector.dialects.native")
+    """The reader of JSON texts: its `members` and `listed`; in values, of those `native()` reads."""
+    name, known = "collector.decode.native", native()
+    with (
+        mock.patch.dict(sys.modules, {name: known}),
+        mock.patch.object(decode, "native", known, create=True),
+    ):
+        return _module("collector.dialects.native")
 
 
 def native_rows() -> Any:

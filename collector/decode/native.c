@@ -841,13 +841,26 @@ static bool part_at(PyObject *const *arguments, Piece *part)
 /* Longer values are read where their size is looked at. */
 enum { TEXT_BYTES_MAX = 16 << 10 };
 
-static PyObject *text_at(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+/* The text of a value, which may be no valid one; false, and no exception, where there is none.
+
+   Others in C have it by the capsule of this name. It lies in the body: behind it stands what follows
+   there, and behind all of the body a zero. */
+static int text_in(PyObject *const *arguments, const char **at, const char **end)
 {
     Piece part, found;
-    if (count != 2 || !part_at(arguments, &part) || size_of(part) > TEXT_BYTES_MAX
-        || !text_of(part, &found))
+    if (!part_at(arguments, &part) || size_of(part) > TEXT_BYTES_MAX || !text_of(part, &found))
+        return 0;
+    *at = (const char *)found.at;
+    *end = (const char *)found.end;
+    return 1;
+}
+
+static PyObject *text_at(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    const char *at, *end;
+    if (count != 2 || !text_in(arguments, &at, &end))
         Py_RETURN_NONE;
-    return or_none(decoded(found));
+    return or_none(decoded((Piece){(const uint8_t *)at, (const uint8_t *)end}));
 }
 
 /* Texts that recur, by the KeyValue they were read from. */
@@ -915,13 +928,22 @@ static struct PyModuleDef module = {
     .m_methods = functions,
 };
 
+/* What others in C find by its name. */
+static int add_capsule(PyObject *made)
+{
+    PyObject *capsule = PyCapsule_New((void *)text_in, "collector.decode.native._text_in", NULL);
+    int failed = capsule == NULL || PyModule_AddObjectRef(made, "_text_in", capsule) < 0;
+    Py_XDECREF(capsule);
+    return failed ? -1 : 0;
+}
+
 PyMODINIT_FUNC PyInit_native(void)
 {
     if (PyType_Ready(&ValuesType) < 0 || PyType_Ready(&ReaderType) < 0)
         return NULL;
     PyObject *made = PyModule_Create(&module);
     if (made != NULL
-        && (PyModule_AddType(made, &ReaderType) < 0
+        && (PyModule_AddType(made, &ReaderType) < 0 || add_capsule(made) < 0
             || PyModule_AddIntConstant(made, "TEXT_BYTES_MAX", TEXT_BYTES_MAX) < 0))
         Py_CLEAR(made);
     return made;

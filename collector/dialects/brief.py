@@ -19,7 +19,9 @@ __all__ = [
     "Part",
     "callback",
     "listed",
+    "listed_at",
     "members",
+    "members_at",
     "messages",
     "metadata",
 ]
@@ -63,16 +65,16 @@ Members = Callable[..., tuple[str | bytes | None, ...] | None]
 Listed = Callable[..., list[tuple[str | bytes | None, ...]] | None]
 
 
-def _in_c() -> tuple[Members | None, Listed | None]:
+def _in_c() -> tuple[Members | None, Listed | None, Members | None, Listed | None]:
     """What `native.pyi` promises, where it was built."""
     try:
         from collector.dialects import native
     except ImportError:
-        return None, None
-    return native.members, native.listed
+        return None, None, None, None
+    return native.members, native.listed, native.members_at, native.listed_at
 
 
-members, listed = _in_c()
+members, listed, members_at, listed_at = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode

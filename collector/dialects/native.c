@@ -32,8 +32,10 @@ typedef struct {
 /* --- reading ----------------------------------------------------------------------------------
 
    Each function takes the place of what it reads and the end of the text, and gives the place behind
-   it; NULL where the text is to be read in full. At the end stands a zero, as behind all texts of
-   Python's, which is no part of any JSON: the end is looked at only where several bytes are read. */
+   it; NULL where the text is to be read in full. Somewhere behind the end stands a zero, as behind all
+   texts and bytes of Python's, which is no part of any JSON: the end is looked at only where several
+   bytes are read, and once all is read. A text that lies in the body of a request may be read on into
+   what follows there, which is a few bytes away from something that is no JSON either. */
 
 static inline const char *blank(const char *at)
 {
@@ -315,6 +317,32 @@ static PyObject *tuple_of(const Value *found, Py_ssize_t count)
     return made;
 }
 
+/* The text of a span's value, where the reader of requests has it (decode/native.c); NULL without one. */
+typedef int TextIn(PyObject *const *values_and_index, const char **at, const char **end);
+static TextIn *text_in;
+
+static bool is_ascii(Piece text)
+{
+    const char *at = text.at;
+#if defined(__SSE2__) && !defined(PORTABLE)
+    for (__m128i block; text.end - at >= (ptrdiff_t)sizeof block; at += sizeof block) {
+        block = _mm_loadu_si128((const __m128i *)at);
+        if (_mm_movemask_epi8(block))
+            return false;
+    }
+#endif
+    for (; at < text.end; at++)
+        if ((unsigned char)*at > 0x7F)
+            return false;
+    return true;
+}
+
+/* The same of texts that are read where they lie: all others are first made texts of Python's. */
+static bool text_where(PyObject *const *given, Piece *text)
+{
+    return text_in != NULL && text_in(given, &text->at, &text->end) && is_ascii(*text);
+}
+
 /* The characters of a text, or of bytes that are one. */
 static bool text_of(PyObject *given, Piece *text)
 {
@@ -347,20 +375,38 @@ static bool asked_of(PyObject *const *names, Py_ssize_t count, Asked *asked)
     return true;
 }
 
-static PyObject *native_members(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+static PyObject *members_of(Piece text, PyObject *const *names, Py_ssize_t count)
 {
-    Piece text;
     Asked asked;
-    if (count < 1) {
-        PyErr_SetString(PyExc_TypeError, "expected a text and names");
-        return NULL;
-    }
-    if (!text_of(given[0], &text) || !asked_of(given + 1, count - 1, &asked))
+    if (!asked_of(names, count, &asked))
         return NULL;
     const char *at = members(blank(text.at), text.end, &asked);
     if (at == NULL || blank(at) != text.end)
         Py_RETURN_NONE;
     return tuple_of(asked.found, asked.count);
+}
+
+static PyObject *native_members(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+{
+    Piece text;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "expected a text and names");
+        return NULL;
+    }
+    return text_of(given[0], &text) ? members_of(text, given + 1, count - 1) : NULL;
+}
+
+static PyObject *native_members_at(
+    PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+{
+    Piece text;
+    if (count < 2) {
+        PyErr_SetString(PyExc_TypeError, "expected values, an index and names");
+        return NULL;
+    }
+    if (!text_where(given, &text))
+        Py_RETURN_NONE;
+    return members_of(text, given + 2, count - 2);
 }
 
 /* Where the objects are that members are asked of, what the first of these must be, and what was
@@ -412,17 +458,12 @@ static const char *add_within(const char *at, const char *end, void *context)
     return object(at, end, add_all, context);
 }
 
-static PyObject *native_listed(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+/* Of a name, what is wanted, and names. */
+static PyObject *listed_of(Piece text, PyObject *const *given, Py_ssize_t count)
 {
-    Piece text;
     Within within;
-    if (count < 4) {
-        PyErr_SetString(PyExc_TypeError, "expected a text, a name, what is wanted, and names");
-        return NULL;
-    }
-    if (!text_of(given[0], &text) || !text_of(given[1], &within.name)
-        || !text_of(given[2], &within.wanted)
-        || !asked_of(given + 3, count - 3, &within.asked)
+    if (!text_of(given[0], &within.name) || !text_of(given[1], &within.wanted)
+        || !asked_of(given + 2, count - 2, &within.asked)
         || (within.list = PyList_New(0)) == NULL)
         return NULL;
     const char *at = array(blank(text.at), text.end, add_within, &within);
@@ -434,11 +475,39 @@ static PyObject *native_listed(PyObject *Py_UNUSED(self), PyObject *const *given
     Py_RETURN_NONE;
 }
 
+static PyObject *native_listed(PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+{
+    Piece text;
+    if (count < 4) {
+        PyErr_SetString(PyExc_TypeError, "expected a text, a name, what is wanted, and names");
+        return NULL;
+    }
+    return text_of(given[0], &text) ? listed_of(text, given + 1, count - 1) : NULL;
+}
+
+static PyObject *native_listed_at(
+    PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+{
+    Piece text;
+    if (count < 5) {
+        PyErr_SetString(
+            PyExc_TypeError, "expected values, an index, a name, what is wanted, and names");
+        return NULL;
+    }
+    if (!text_where(given, &text))
+        Py_RETURN_NONE;
+    return listed_of(text, given + 2, count - 2);
+}
+
 static PyMethodDef methods[] = {
     {"members", (PyCFunction)(void (*)(void))native_members, METH_FASTCALL,
      "What an object in JSON has of some members; None where it is to be read in full."},
     {"listed", (PyCFunction)(void (*)(void))native_listed, METH_FASTCALL,
      "The same of the wanted objects in lists that the objects of a list have; None likewise."},
+    {"members_at", (PyCFunction)(void (*)(void))native_members_at, METH_FASTCALL,
+     "`members` of the text of a span's value, by its index; None also where it has none."},
+    {"listed_at", (PyCFunction)(void (*)(void))native_listed_at, METH_FASTCALL,
+     "`listed` likewise."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -450,4 +519,10 @@ static struct PyModuleDef definition = {
     .m_methods = methods,
 };
 
-PyMODINIT_FUNC PyInit_native(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_native(void)
+{
+    text_in = (TextIn *)PyCapsule_Import("collector.decode.native._text_in", 0);
+    if (text_in == NULL)
+        PyErr_Clear(); /* it was not built */
+    return PyModule_Create(&definition);
+}

@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from typing import Any
+
 def members(text: str | bytes, /, *names: str) -> tuple[str | bytes | None, ...] | None:
     """What the object that a JSON text is has of the members with these names.
 
@@ -13,3 +16,16 @@ def listed(
 
     Of those alone whose member `kind` is the `wanted` text.
     """
+
+def members_at(
+    values: Sequence[Any], index: int, /, *names: str
+) -> tuple[str | bytes | None, ...] | None:
+    """`members` of the text of a span's value, which is not made a text of Python's for it.
+
+    None also where the value is no text, is long, is not ASCII, or was not read in C.
+    """
+
+def listed_at(
+    values: Sequence[Any], index: int, within: str, wanted: str, kind: str, /, *names: str
+) -> list[tuple[str | bytes | None, ...]] | None:
+    """`listed` likewise."""

@@ -65,6 +65,7 @@ _GUARDS: Final[Mapping[str, frozenset[str]]] = {
 }
 _messages: Final = brief.messages
 _listed: Final = brief.listed
+_listed_at: Final = brief.listed_at
 _MARK: Final = "tool_call"
 """What each request in a message says that it is."""
 _SHORT: Final = 4_096
@@ -136,6 +137,9 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
 
 def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
     """Requests in messages; most turns of a model ask for nothing, which is seen without reading."""
+    found = _named_at(span, at) if names_only else None
+    if found is not None:
+        return found
     value = span.attribute(at)
     if type(value) is not str:
         return _parts(value, names_only=names_only)
@@ -147,9 +151,24 @@ def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | Non
     return _parts(value, names_only=names_only) if _MARK in value else []
 
 
+def _named_at(span: Span, at: int) -> list[Requested | None] | None:
+    """Requests without their arguments, read where they lie; None where they are to be decoded."""
+    if _listed_at is None:
+        return None
+    return _requests(_listed_at(span.values, at, "parts", _MARK, "type", "name", "id"))
+
+
 def _named(text: str) -> list[Requested | None] | None:
     """Requests without their arguments, read in C; None where the text is to be read in full."""
-    calls = _listed(text, "parts", _MARK, "type", "name", "id") if _listed is not None else None
+    if _listed is None:
+        return None
+    return _requests(_listed(text, "parts", _MARK, "type", "name", "id"))
+
+
+def _requests(
+    calls: list[tuple[str | bytes | None, ...]] | None,
+) -> list[Requested | None] | None:
+    """What is told by names and ids, unless there is more to them."""
     if calls is None:
         return None
     found: list[Requested | None] = []

@@ -33,6 +33,8 @@ RESULT_MAX: Final = 256 * 1024
 """Longer results are not searched for `is_error`."""
 
 _members: Final = brief.members
+_members_at: Final = brief.members_at
+_AGENT_NAME: Final = "lc_agent_name"
 _IS_ERROR: Final = '"is_error"'
 
 
@@ -230,7 +232,7 @@ def _agent_at(span: Span, place: AgentAt) -> str:
     if place.at is None:
         return ""
     if place.metadata:
-        name = _metadata_agent(span.attribute(place.at))
+        name = _metadata_agent(span, place.at)
         if name != place.agent:
             # Of equal names one object is kept, which is hashed once.
             place.agent = _agent(name)
@@ -259,21 +261,27 @@ def _name(span: Span, index: int | None) -> str:
     return value if type(value) is str else ""
 
 
-def _metadata_agent(value: Any) -> str:
-    if type(value) is not str:
-        return ""
-    told = _members(value, "lc_agent_name") if _members is not None else None
-    if told is not None:
-        agent = told[0]
-        if not isinstance(agent, bytes):
-            return agent or ""
-    if "lc_agent_name" not in value:
+def _metadata_agent(span: Span, at: int) -> str:
+    """The agent in LangChain's metadata: read where they lie, or else as a text, or in full."""
+    told = _members_at(span.values, at, _AGENT_NAME) if _members_at is not None else None
+    if told is None:
+        value = span.attribute(at)
+        if type(value) is not str:
+            return ""
+        told = _members(value, _AGENT_NAME) if _members is not None else None
+    if told is not None and not isinstance(told[0], bytes):
+        return told[0] or ""
+    return _agent_in_full(span.attribute(at))
+
+
+def _agent_in_full(text: str) -> str:
+    if _AGENT_NAME not in text:
         return ""
     try:
-        return brief.metadata(value).lc_agent_name
+        return brief.metadata(text).lc_agent_name
     except (msgspec.DecodeError, RecursionError):
-        found = parsed(value)  # it is written otherwise, and may be read all the same
-    name = found.get("lc_agent_name") if isinstance(found, dict) else ""
+        found = parsed(text)  # it is written otherwise, and may be read all the same
+    name = found.get(_AGENT_NAME) if isinstance(found, dict) else ""
     return name if isinstance(name, str) else ""
 
 

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.decode import otlp_proto, scan
+from collector.decode.span import Span
 from collector.dialects import arguments, outputs, read
 from collector.dialects.arguments import Bare, Carried, entity_input
-from tests.native import missing, native_json
+from tests.conformance.bodies import raw_field as field
+from tests.native import missing, native, native_json, native_reader
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a C compiler")
 
@@ -184,11 +187,22 @@ CHANGES = st.lists(
 )
 
 
-def told(text: str) -> tuple[object, ...]:
+def spans_with(*values: bytes | str) -> tuple[Span, Span]:
+    """A span whose attributes have these values, as the protobuf runtime has it and as C has it."""
+    told = [field(1, each.encode()) if isinstance(each, str) else each for each in values]
+    pairs = [field(9, field(1, b"k%d" % n) + field(2, each)) for n, each in enumerate(told)]
+    ids = field(1, b"\1" * 16) + field(2, b"\2" * 8)
+    body = field(1, field(2, field(2, ids + b"".join(pairs))))
+    [full] = otlp_proto.decode_any(body).spans
+    scanned = scan.decode(body, otlp_proto.ProtoCodec(), native_reader())
+    assert scanned is not None
+    return full, scanned.spans[0]
+
+
+def told(span: Span) -> tuple[object, ...]:
     """What the three readers of long texts say, as values that can be compared."""
-    named = outputs._named(text)
-    asked = outputs._parts(text, names_only=True) if named is None else named
-    input_: Any = entity_input(text)
+    asked = outputs._listed_in(span, 0, names_only=True)
+    input_: Any = entity_input(span.attribute(0))
     call_id = input_.call_id if isinstance(input_, Carried) else None
     input_ = input_.arguments if call_id is not None else input_
     input_ = ("bare", input_.value) if isinstance(input_, Bare) else input_
@@ -196,22 +210,72 @@ def told(text: str) -> tuple[object, ...]:
         [(each.tool, each.call_id) if each else None for each in asked],
         repr(input_),
         call_id,
-        read._metadata_agent(text),
+        read._metadata_agent(span, 0),
     )
 
 
 @pytest.mark.plain
 @settings(deadline=None, max_examples=400)
-@given(document=MESSAGES | INPUTS | METADATA, changes=CHANGES)
-def test_a_brief_reading_in_c_says_what_any_reading_says(document: Any, changes: Any) -> None:
-    """Of any text, sound or broken: with the reader in C, and without."""
-    text = mangled(json.dumps(document), changes)
+@given(
+    document=MESSAGES | INPUTS | METADATA,
+    changes=CHANGES,
+    ascii_=st.booleans(),
+    behind=st.sampled_from(["", "}", '"}', '"]}]}', "a" * 64]),
+)
+def test_a_brief_reading_in_c_says_what_any_reading_says(
+    document: Any, changes: Any, ascii_: bool, behind: str
+) -> None:
+    """Of any text, sound or broken: with the reader in C, where it lies too, and without."""
+    text = mangled(json.dumps(document, ensure_ascii=ascii_), changes)
+    full, scanned = spans_with(text, behind)
+    c = native_json()
     found = []
-    for members, listed in ((None, None), (native_json().members, native_json().listed)):
+    for members, listed, members_at, listed_at in (
+        (None, None, None, None),
+        (c.members, c.listed, None, None),
+        (c.members, c.listed, c.members_at, c.listed_at),
+    ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(read, "_members", members)
             patch.setattr(arguments, "_members", members)
             patch.setattr(outputs, "_listed", listed)
-            found.append(told(text))
+            patch.setattr(read, "_members_at", members_at)
+            patch.setattr(outputs, "_listed_at", listed_at)
+            found += [told(full), told(scanned)]
 
-    assert found[0] == found[1]
+    assert found == [found[0]] * len(found)
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("behind", ["", "}", '"}', '"]}]}', "a" * 64])
+def test_a_text_ends_where_its_value_does(text: str, behind: str) -> None:
+    """What stands behind it in the request is no part of it, even if it would complete it."""
+    for cut in range(len(text) + 1):
+        _, span = spans_with(text[:cut], behind)
+        read_in_place = native_json().members_at(span.values, 0, "a")
+        assert read_in_place == native_json().members(text[:cut], "a")
+
+
+def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
+    """All others, and other values, are left to their codec."""
+    c = native_json()
+    good, long_ = '{"a": "x"}', '{"a": "%s"}' % ("x" * native().TEXT_BYTES_MAX)
+    odd = [
+        field(1, b'{"a": "\xff"}'),
+        field(2, b"\1")[:1] + b"\1",
+        b"",
+        field(7, good.encode()),
+    ]
+    full, span = spans_with(good, '{"a": "é"}', '{"a": "0123456789abcdefé"}', long_, *odd)
+
+    assert c.members_at(span.values, 0, "a") == ("x",)
+    assert c.listed_at(span.values, 0, "parts", "x", "b", "a") is None
+    for index in range(1, len(span.values) + 1):
+        assert c.members_at(span.values, index, "a") is None
+        assert c.listed_at(span.values, index, "parts", "x", "b", "a") is None
+    assert c.members_at(full.values, 0, "a") is None
+    assert c.members_at(span.values, -1, "a") is None
+    with pytest.raises(TypeError):
+        c.members_at(span.values)
+    with pytest.raises(TypeError):
+        c.listed_at(span.values, 0, "parts", "x")

@@ -90,6 +90,14 @@ def _by_index(span: Span) -> None:
     assert all(text in (None, whole) for whole, text in told)
     assert all(read.recurring_at(values, at) in (None, each[0]) for at, each in enumerate(told))
     assert all(read.came_as(values, at, raw) for at, raw in enumerate(values))
+    json_, wanted = native_json(), ("parts", "tool_call", *NAMES)
+    for at, (_, text) in enumerate(told):
+        whole = json_.members(text, *NAMES) if text is not None else None
+        assert json_.members_at(values, at, *NAMES) in (None, whole)
+        parts = json_.listed(text, *wanted) if text is not None else None
+        assert json_.listed_at(values, at, *wanted) in (None, parts)
+        if text is not None and text.isascii():
+            assert json_.members_at(values, at, *NAMES) == whole
 
 
 def _good(request: ExportTraceServiceRequest) -> Iterator[Any]:
