@@ -136,7 +136,8 @@ class Requests:
         if known.has_tools and self.mode != "always":
             # Where tool spans tell of the calls, requests are only waited for.
             for index, request in enumerate(requested(span, outputs, names_only=True)):
-                self._is_news(asker, trace, span, request, index, now)
+                if not self._is_told(trace, span, request, index, now):
+                    self._wait(asker, trace, request, now)
             return []
         ready = self._confirmed(known, span, outputs)
         found = requested(span, outputs)
@@ -154,11 +155,35 @@ class Requests:
         self, asker: Asker, trace: Trace, span: Span, request: Requested, index: int, now: int
     ) -> bool:
         """Takes note of a request; False for one that its trace has told before."""
+        if request.call_id and trace.tree is not None:
+            trace.tree.ask(request.call_id, request.tool)  # for `_is_told`, later on
         if self._asked.again(_identity(trace, span, request, index), now):
             return False
+        self._wait(asker, trace, request, now)
+        return True
+
+    def _is_told(
+        self, trace: Trace, span: Span, request: Requested, index: int, now: int
+    ) -> bool:
+        """True for a request that its trace has told before, while no request is judged.
+
+        Then it is noted with the call that it asks for, which costs a third; a trace that was silent
+        for minutes may tell it again, and be heard.
+        """
+        tree = trace.tree
+        told = (
+            tree.ask(request.call_id, request.tool)
+            if tree is not None and request.call_id
+            else None
+        )
+        if told is None:
+            told = self._asked.again(_identity(trace, span, request, index), now)
+        return told
+
+    def _wait(self, asker: Asker, trace: Trace, request: Requested, now: int) -> None:
+        """A request is to be executed, by whoever has the tool."""
         self._await(trace, request.tool, now)
         trace.asker = asker
-        return True
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""

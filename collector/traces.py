@@ -54,6 +54,9 @@ DEPTH_MAX: Final = 64
 FEW: Final = 8
 """Calls of one tree that are looked through one by one; most trees have no more."""
 
+ASKED_MAX: Final = 1_024
+"""Calls of one tree that models were seen to ask for, noted with the calls."""
+
 NEAR: Final = 4_096
 """Traces found without their dictionary, where no other has taken the place."""
 
@@ -174,17 +177,20 @@ class Node:
 
 @mypyc_attr(acyclic=True)
 class Alike:
-    """Spans of calls that have the same call id and tool: mostly one."""
+    """Spans of calls that have the same call id and tool: mostly one, which a model asked for."""
 
-    __slots__ = ("call_id", "first", "older", "others", "tool")
+    __slots__ = ("asked", "call_id", "first", "number", "older", "others", "tool")
 
     def __init__(self, call_id: str, tool: str, older: Alike | None) -> None:
         self.call_id = call_id
         self.tool = tool
         self.older = older
         """The one of its tree that came before."""
+        self.number: int = 1 if older is None else older.number + 1
         self.first: Node | None = None
         self.others: list[Node] | None = None
+        self.asked = False
+        """True once a model was seen to ask for it."""
 
     def nodes(self) -> list[Node]:
         """All of them, as they came."""
@@ -220,6 +226,7 @@ class Tree:
     __slots__ = (
         "alike",
         "as_written",
+        "asked",
         "by_id",
         "claim",
         "early",
@@ -257,6 +264,8 @@ class Tree:
         """Tool -> executions that no model has been seen to ask for."""
         self.parts: Parts | None = None
         """What is kept once two sessions were told in the trace."""
+        self.asked = 0
+        """Calls that models were seen to ask for."""
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """A span has come, below its parent (b"" for a root)."""
@@ -358,24 +367,36 @@ class Tree:
 
     def like(self, call_id: str, tool: str) -> Alike:
         """The spans of calls with a call id and a tool, to be added to."""
+        found = self._known(call_id, tool)
+        if found is None:
+            found = self.alike = Alike(call_id, tool, self.alike)
+            if self.by_id is not None:
+                self.by_id[call_id, tool] = found
+            elif found.number > FEW:
+                self.by_id = self._indexed()
+        return found
+
+    def ask(self, call_id: str, tool: str) -> bool | None:
+        """A model asks for a call: False for the first time, None where that cannot be noted."""
+        if self.asked >= ASKED_MAX:
+            known = self._known(call_id, tool)
+            return True if known is not None and known.asked else None
+        like = self.like(call_id, tool)
+        if like.asked:
+            return True
+        like.asked = True
+        self.asked += 1
+        return False
+
+    def _known(self, call_id: str, tool: str) -> Alike | None:
         if self.by_id is not None:
-            known = self.by_id.get((call_id, tool))
-            return known if known is not None else self._like(call_id, tool)
-        few, alike = 0, self.alike
+            return self.by_id.get((call_id, tool))
+        alike = self.alike
         while alike is not None:
             if alike.call_id == call_id and alike.tool == tool:
                 return alike
-            few, alike = few + 1, alike.older
-        found = self._like(call_id, tool)
-        if few >= FEW:
-            self.by_id = self._indexed()
-        return found
-
-    def _like(self, call_id: str, tool: str) -> Alike:
-        found = self.alike = Alike(call_id, tool, self.alike)
-        if self.by_id is not None:
-            self.by_id[call_id, tool] = found
-        return found
+            alike = alike.older
+        return None
 
     def _indexed(self) -> dict[tuple[str, str], Alike]:
         return {(each.call_id, each.tool): each for each in self.alikes()}
@@ -426,9 +447,10 @@ class Tree:
         known, self.alike = list(self.alikes()), None
         for each in reversed(known):
             nodes = _still(each.nodes())
-            if nodes:
+            if nodes or each.asked:
                 each.keep(nodes)
                 each.older, self.alike = self.alike, each
+                each.number = 1 if each.older is None else each.older.number + 1
         if self.by_id is not None:
             self.by_id = self._indexed()
 

@@ -29,7 +29,7 @@ from tests.bench.outcome import of_monitor, sent
 from tests.bench.service import COMPILED, PLAIN_PATH
 from tests.bench.traffic import ROVER, SECOND, Traffic, generate
 
-ROUNDS = 5
+ROUNDS = 15
 SIZES: dict[int, int] = {50: 160, 1: 4_000, 512: 16}
 """Spans a request -> requests."""
 

@@ -6,6 +6,8 @@ import json
 from itertools import permutations
 from typing import Any
 
+import pytest
+
 from collector.dialects.base import NAME_MAX
 from collector.one_call import Call, Piece, Seen
 from collector.requested import OPEN_MAX, OPEN_NS
@@ -423,6 +425,24 @@ def test_each_request_is_awaited_for_its_own_time(wire: Any, bench: Any) -> None
             seen.append(found.covered("requested_only"))
 
         assert seen == counts
+
+
+@pytest.mark.parametrize("tool_first", [True, False])
+@pytest.mark.parametrize("call_id", ["c1", ""])
+def test_a_request_that_is_told_again_is_the_same_one(
+    wire: Any, bench: Any, tool_first: bool, call_id: str
+) -> None:
+    """Whether its agent's tools were known to have spans when it was first told, or not yet."""
+    tool = wire.tool("move", trace="t1", start=1.5)
+    asked = _llm(wire, 1, [(call_id, "move")], [])
+    again = _llm(wire, 1, [(call_id, "move")], [])
+    found = bench().send(tool, asked) if tool_first else bench().send(asked, tool)
+    found.send(again)
+    found.send(again)
+    found.pipeline.finish()
+
+    assert found.covered("requested_only") == 0
+    assert found.tools() == ["move"]
 
 
 def test_requests_of_a_trace_wait_each_for_its_tool(wire: Any, bench: Any) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from itertools import islice, pairwise
 
-from collector.traces import AT_ONCE, DEPTH_MAX, FEW, Node, Trace, Traces, Tree
+from collector.traces import ASKED_MAX, AT_ONCE, DEPTH_MAX, FEW, Node, Trace, Traces, Tree
 
 
 def _node(tree: Tree, span_id: bytes) -> Node:
@@ -110,6 +110,34 @@ def test_one_call_id_of_several_tools_is_several_calls() -> None:
     made = [tree.like(f"id{number}", "move") for number in range(2 * FEW)]
     assert all(tree.like(f"id{number}", "move") is made[number] for number in range(2 * FEW))
     assert tree.like("id0", "scan") is not made[0]
+
+
+def test_what_is_asked_for_is_noted_once() -> None:
+    """With the spans of the call, whichever comes first; beyond the bound it is left to others."""
+    tree = Tree()
+    calls = [(f"c{number}", "look") for number in range(ASKED_MAX)]
+    seen = tree.like(*calls[0])
+    assert [tree.ask(*call) for call in calls] == [False] * ASKED_MAX
+    assert [tree.ask(*call) for call in calls] == [True] * ASKED_MAX
+    assert tree.like(*calls[0]) is seen
+
+    assert tree.ask("c0", "move") is None
+    assert tree.ask("more", "look") is None
+    assert tree.ask(*calls[-1]) is True
+
+
+def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
+    """A model's output may be told again at the end of a long trace."""
+    tree = Tree()
+    for number in range(20):
+        node = tree.put(bytes([number]) * 8, b"")
+        assert tree.ask(f"c{number}", "look") is False
+        tree.like(f"c{number}", "look").first = node
+        tree.like(f"other{number}", "look").first = node
+    tree.shrink()
+
+    assert all(tree.ask(f"c{number}", "look") for number in range(20))
+    assert len(list(tree.alikes())) == 30
 
 
 def test_traces_that_share_a_place_are_told_apart() -> None:
