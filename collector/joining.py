@@ -47,7 +47,7 @@ class Joiner:
         if piece.call_id:
             like = tree.like(piece.call_id, piece.tool)
             if like.first is None:
-                like.first = node
+                like.begin(piece.call_id, piece.tool, node)
             else:
                 self._join_by_id(tree, node, piece, like, verdicts)
 

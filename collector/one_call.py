@@ -26,8 +26,8 @@ PIECES_MAX: Final = 64
 
 PARTS: Final = 16
 """Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""
-_PART_AT: Final = 15
-"""The byte of a key that tells its part: the last one of its trace's id."""
+_PART_AT: Final = (9, 15)
+"""The bytes of a key that tell its part: two of its trace's id, of which not all may be random."""
 
 
 class _Part:
@@ -78,7 +78,7 @@ class Seen:
         return key in part.young or key in part.old
 
     def _part(self, key: bytes) -> _Part:
-        return self._parts[key[_PART_AT] % PARTS]
+        return self._parts[(key[_PART_AT[0]] ^ key[_PART_AT[1]]) % PARTS]
 
 
 @mypyc_attr(acyclic=True)

@@ -55,7 +55,9 @@ FEW: Final = 8
 """Calls of one tree that are looked through one by one; most trees have no more."""
 
 ASKED_MAX: Final = 1_024
-"""Calls of one tree that models were seen to ask for, noted with the calls."""
+ASKED_A_SPAN: Final = 4
+"""Calls that models were seen to ask for, noted in one tree, and for each of its spans: models ask for
+hundreds at once if they like."""
 
 NEAR: Final = 4_096
 """Traces found without their dictionary, where no other has taken the place."""
@@ -191,6 +193,10 @@ class Alike:
         self.others: list[Node] | None = None
         self.asked = False
         """True once a model was seen to ask for it."""
+
+    def begin(self, call_id: str, tool: str, node: Node) -> None:
+        """The first span has come: its texts, which it keeps, stand for equal ones of a request."""
+        self.call_id, self.tool, self.first = call_id, tool, node
 
     def nodes(self) -> list[Node]:
         """All of them, as they came."""
@@ -378,7 +384,7 @@ class Tree:
 
     def ask(self, call_id: str, tool: str) -> bool | None:
         """A model asks for a call: False for the first time, None where that cannot be noted."""
-        if self.asked >= ASKED_MAX:
+        if self.asked >= ASKED_MAX or self.asked >= ASKED_A_SPAN * self.size:
             known = self._known(call_id, tool)
             return True if known is not None and known.asked else None
         like = self.like(call_id, tool)

@@ -25,7 +25,7 @@ from tests.bench.sender import Sender, prepared
 from tests.bench.service import COLLECTOR, COMPILED, OURS, PLAIN, Server, peers, service, start
 from tests.bench.traffic import Traffic, generate
 
-ROUNDS = 6
+ROUNDS = 10
 SIZES: dict[int, int] = {1: 1_500, 50: 120, 512: 12}
 """Spans a request -> requests a round, one after the other."""
 

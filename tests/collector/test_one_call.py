@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from random import Random
 from typing import Any
 
 import pytest
@@ -485,7 +486,8 @@ def test_seen_forgets_after_two_periods() -> None:
 def test_seen_is_bounded_in_all_its_parts() -> None:
     """However many spans come, each is found again at once, and at most two bounds are kept."""
     seen = Seen(bound=16 * 50)
-    keys = [bytes([n % 256]) * 16 + n.to_bytes(8, "big") for n in range(6_000)]
+    random = Random(1)
+    keys = [random.randbytes(24) for _ in range(6_000)]
     for key in keys:
         assert not seen.again(key, 0)
         assert key in seen

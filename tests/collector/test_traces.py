@@ -7,7 +7,17 @@ import subprocess
 import sys
 from itertools import islice, pairwise
 
-from collector.traces import ASKED_MAX, AT_ONCE, DEPTH_MAX, FEW, Node, Trace, Traces, Tree
+from collector.traces import (
+    ASKED_A_SPAN,
+    ASKED_MAX,
+    AT_ONCE,
+    DEPTH_MAX,
+    FEW,
+    Node,
+    Trace,
+    Traces,
+    Tree,
+)
 
 
 def _node(tree: Tree, span_id: bytes) -> Node:
@@ -115,6 +125,8 @@ def test_one_call_id_of_several_tools_is_several_calls() -> None:
 def test_what_is_asked_for_is_noted_once() -> None:
     """With the spans of the call, whichever comes first; beyond the bound it is left to others."""
     tree = Tree()
+    for number in range(ASKED_MAX // ASKED_A_SPAN):
+        tree.put(number.to_bytes(8, "big"), b"")
     calls = [(f"c{number}", "look") for number in range(ASKED_MAX)]
     seen = tree.like(*calls[0])
     assert [tree.ask(*call) for call in calls] == [False] * ASKED_MAX
@@ -124,6 +136,18 @@ def test_what_is_asked_for_is_noted_once() -> None:
     assert tree.ask("c0", "move") is None
     assert tree.ask("more", "look") is None
     assert tree.ask(*calls[-1]) is True
+
+
+def test_one_span_does_not_ask_for_hundreds() -> None:
+    """What is noted is bounded by the spans that came, as all that a tree holds."""
+    tree = Tree()
+    tree.put(b"model---", b"")
+    told = [tree.ask(f"c{number}", "look") for number in range(100)]
+
+    assert told == [False] * ASKED_A_SPAN + [None] * (100 - ASKED_A_SPAN)
+    assert tree.ask("c0", "look") is True
+    tree.put(b"another-", b"")
+    assert tree.ask("c50", "look") is False
 
 
 def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
