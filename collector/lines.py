@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 _encoded: Final[Any] = msgspec.json.Encoder(enc_hook=repr).encode
 _spaced: Final[Any] = msgspec.json.format
-_any_encoded: Final[Any] = json.JSONEncoder(default=repr).encode
+_any_encoded: Final = json.JSONEncoder(default=repr).encode
 """One encoder: `json.dumps` makes one a line, which takes as long as encoding it."""
 
 
@@ -38,10 +38,8 @@ def written(event: Event) -> str:
     try:
         text = str(_spaced(_encoded(event), indent=0), "ascii")
     except (TypeError, ValueError, OverflowError, RecursionError):
-        text = "\x7f"
-    if "\x7f" in text:
-        text = _any_encoded(event)
-    return text
+        return _any_encoded(event)
+    return text if "\x7f" not in text else _any_encoded(event)
 
 
 def _timestamp(time_ns: int) -> str:

@@ -76,7 +76,7 @@ def set_up(level: str, redaction: Redaction | None = None) -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     log.level = logging.getLevelNamesMapping()[level.upper()]
     log.write = lines.write
-    if redaction is not None and redaction.rules:
+    if redaction:
         hidden = redaction
         log.write = lambda event: lines.write(hidden.shown(event))
     logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)

@@ -136,15 +136,14 @@ class Requests:
         if known.has_tools and self.mode != "always":
             # Where tool spans tell of the calls, requests are only waited for.
             for index, request in enumerate(requested(span, outputs, names_only=True)):
-                if not self._is_told(trace, span, request, index, now):
-                    self._wait(asker, trace, request, now)
+                self._is_news(asker, trace, span, request, index, now, judged=False)
             return []
         ready = self._confirmed(known, span, outputs)
         found = requested(span, outputs)
         asked = [
             Asked(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
-            if self._is_news(asker, trace, span, request, index, now)
+            if self._is_news(asker, trace, span, request, index, now, judged=True)
         ]
         if self.mode == "always" or known.is_silent:
             return ready + asked
@@ -152,38 +151,31 @@ class Requests:
         return ready
 
     def _is_news(
-        self, asker: Asker, trace: Trace, span: Span, request: Requested, index: int, now: int
+        self,
+        asker: Asker,
+        trace: Trace,
+        span: Span,
+        request: Requested,
+        index: int,
+        now: int,
+        *,
+        judged: bool,
     ) -> bool:
-        """Takes note of a request; False for one that its trace has told before."""
-        if request.call_id and trace.tree is not None:
-            trace.tree.ask(request.call_id, request.tool)  # for `_is_told`, later on
-        if self._asked.again(_identity(trace, span, request, index), now):
-            return False
-        self._wait(asker, trace, request, now)
-        return True
+        """Takes note of a request; False for one that its trace has told before.
 
-    def _is_told(
-        self, trace: Trace, span: Span, request: Requested, index: int, now: int
-    ) -> bool:
-        """True for a request that its trace has told before, while no request is judged.
-
-        Then it is noted with the call that it asks for, which costs a third; a trace that was silent
-        for minutes may tell it again, and be heard.
+        It is noted with the call that it asks for. That is forgotten with the trace's spans, so where
+        requests are judged it is remembered for longer beside, and none is judged twice.
         """
-        tree = trace.tree
-        told = (
-            tree.ask(request.call_id, request.tool)
-            if tree is not None and request.call_id
-            else None
-        )
-        if told is None:
+        tree, told = trace.tree, None
+        if tree is not None and request.call_id:
+            told = tree.ask(request.call_id, request.tool)
+        if judged or told is None:
             told = self._asked.again(_identity(trace, span, request, index), now)
-        return told
-
-    def _wait(self, asker: Asker, trace: Trace, request: Requested, now: int) -> None:
-        """A request is to be executed, by whoever has the tool."""
+        if told:
+            return False
         self._await(trace, request.tool, now)
         trace.asker = asker
+        return True
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""
