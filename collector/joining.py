@@ -80,7 +80,7 @@ class Joiner:
                 if tree.parts is not None or not (
                     piece.apart and piece.agent and piece.session is not None
                 ):
-                    above.wait(node.span_id)
+                    tree.wait(above, node.span_id)
                 return
             if not piece.apart:
                 piece.apart = self._meet(tree, node, piece, above, verdicts)

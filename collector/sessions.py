@@ -198,11 +198,9 @@ class Sessions:
                 tree.hint(tree.parts, claim.told(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
-        if claim.rung < first.rung or (claim.rung == first.rung and start_ns <= trace.first_ns):
-            known = trace.told
-            if known is not None and claim.told(node.span_id, start_ns).counts_before(known):
-                trace.hear(claim, node.span_id, start_ns)
-                first = claim
+        if trace.is_earlier(claim, node.span_id, start_ns):
+            trace.hear(claim, node.span_id, start_ns)
+            first = claim
         if trace.split:
             trace.belong(first)
         return None
@@ -219,7 +217,7 @@ class Sessions:
         for node in tree.calls():
             *_, top = node, *tree.ancestors(node)
             if not top.came:
-                top.wait(node.span_id)
+                tree.wait(top, node.span_id)
 
     def resolve(
         self, trace: Trace, tree: Tree, parts: Parts, call: Call

@@ -43,7 +43,10 @@ SPANS_MAX: Final = 50_000
 """Spans in trees before a period ends early: about 20 MB with what hangs on them."""
 
 AT_ONCE: Final = 2
-"""Trees looked at with each span, to be forgotten: all at the end of a period would take 25 ms."""
+"""Trees that go with a span, where too few have gone: all at the end of a period would take 25 ms."""
+
+SOON: Final = 8
+"""The part of a period's time in which they go: where spans are few, they need not wait for others."""
 
 TREE_MAX: Final = 4_096
 """Spans in one tree; beyond it the older half is forgotten."""
@@ -151,14 +154,6 @@ class Node:
         self.waiting: list[bytes] | None = None
         """Calls' spans whose way up ends here, while it has not come."""
 
-    def wait(self, span_id: bytes) -> None:
-        """A call's span is looked at again when this one, above it, comes."""
-        waiting = self.waiting
-        if waiting is None:
-            self.waiting = [span_id]
-        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
-            waiting.append(span_id)
-
     @property
     def came(self) -> bool:
         """False for a span that is only known as the parent of others."""
@@ -238,6 +233,7 @@ class Tree:
         "early",
         "last",
         "looped",
+        "missing",
         "nodes",
         "parts",
         "places",
@@ -272,6 +268,8 @@ class Tree:
         """What is kept once two sessions were told in the trace."""
         self.asked = 0
         """Calls that models were seen to ask for."""
+        self.missing = 0
+        """Spans that calls wait for."""
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """A span has come, below its parent (b"" for a root)."""
@@ -331,6 +329,15 @@ class Tree:
             yield above
             above = self.up(above)
 
+    def wait(self, above: Node, span_id: bytes) -> None:
+        """A call's span is looked at again when the one above it comes."""
+        waiting = above.waiting
+        if waiting is None:
+            above.waiting = [span_id]
+            self.missing += 1
+        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
+            waiting.append(span_id)
+
     def awaited(self, node: Node) -> list[Node]:
         """The spans that waited for this one, which do no more."""
         found: list[Node] = []
@@ -340,6 +347,7 @@ class Tree:
                 if each is not None:
                     found.append(each)
             node.waiting = None
+            self.missing -= 1
         return found
 
     def _agent_above(self, node: Node) -> str:
@@ -438,6 +446,8 @@ class Tree:
             if node.waiting is not None:
                 waiting = [each for each in node.waiting if each in kept and kept[each].came]
                 node.waiting = waiting or None
+                if node.waiting is None:
+                    self.missing -= 1
             if node.waiting is not None:
                 kept[node.span_id] = node
         self.nodes = kept
@@ -486,10 +496,6 @@ class Tree:
     def calls(self) -> list[Node]:
         """Those of them that are calls, or pieces of one."""
         return [node for node in self.spans() if node.call is not None]
-
-    def missing(self) -> int:
-        """The spans that calls still wait for."""
-        return sum(1 for node in self.nodes.values() if node.waiting is not None)
 
     # --- a trace of several sessions ------------------------------------------------------------
 
@@ -618,6 +624,15 @@ class Trace:
         """A span has told of the session that is earlier than all that have."""
         self.first, self.first_by, self.first_ns = claim, span_id, start_ns
 
+    def is_earlier(self, claim: Claim, span_id: bytes, start_ns: int) -> bool:
+        """True where a span that tells a session counts before the one that told it."""
+        first = self.first
+        if first is None or claim.rung != first.rung:
+            return first is None or claim.rung < first.rung
+        if start_ns != self.first_ns:
+            return start_ns < self.first_ns
+        return claim.told(span_id, start_ns).counts_before(first.told(self.first_by, start_ns))
+
     def belong(self, first: Claim) -> SessionKey | None:
         """It is of the session that was told.
 
@@ -685,6 +700,8 @@ class Traces:
         """Those with spans of this period, and of the one before."""
         self._leaving: list[Trace] = []
         """Those with spans of the period before these: what had none since is to be forgotten."""
+        self._leaving_count = 0
+        """How many these were when the period began."""
         self._epoch = 0
         self._since = 0
         self._spans = 0
@@ -738,27 +755,46 @@ class Traces:
         """The trace's tree, with room for one span more."""
         if now - self._since >= self._period_ns or self._spans >= self._spans_max:
             self._turn(now)
-        if self._leaving:
+        if self._leaving and self._is_behind(now):
             self._leave(AT_ONCE)
+        if trace.epoch != self._epoch:
+            self._renew(trace)
         tree = trace.tree
         if tree is None:
             tree = trace.tree = Tree()
             if trace.split:
                 tree.parts = Parts()
-        if trace.epoch != self._epoch:
-            trace.epoch = self._epoch
-            self._young.append(trace)
-            self._spans += tree.size
         self._spans += 1
         if tree.size >= TREE_MAX:
             tree.shrink()
         return tree
+
+    def _renew(self, trace: Trace) -> None:
+        """The first span of a period has come to a trace: an old one's tree goes.
+
+        One for one: the new tree is made of its memory, which is in the cache by then.
+        """
+        trace.epoch = self._epoch
+        self._leave(1)
+        self._young.append(trace)
+        if trace.tree is not None:
+            self._spans += trace.tree.size
+
+    def _is_behind(self, now: int) -> bool:
+        """True where more trees are left to go than there are spans, or time, for."""
+        left, soon_ns = len(self._leaving), self._period_ns // SOON
+        rest_ns = self._since + soon_ns - now
+        return (
+            left > self._spans_max - self._spans
+            or left * soon_ns > self._leaving_count * rest_ns
+        )
 
     def _turn(self, now: int) -> None:
         """A period is over: trees that no span came to are forgotten from now on."""
         self._leave(len(self._leaving))
         self._leaving, self._old, self._young = self._old, self._young, []
         self._leaving.reverse()
+        self._leaving_count = len(self._leaving)
         self._epoch += 1
         self._since = now
         self._spans = 0
@@ -773,10 +809,8 @@ class Traces:
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
-        if tree is not None:
-            missing = tree.missing()
-            if missing:
-                self._broken.append((trace, missing))
+        if tree is not None and tree.missing:
+            self._broken.append((trace, tree.missing))
 
     def broken(self) -> list[tuple[Trace, int]]:
         """Traces forgotten since this was last asked, with the spans their calls still waited for."""

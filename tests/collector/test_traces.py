@@ -7,12 +7,15 @@ import subprocess
 import sys
 from itertools import islice, pairwise
 
+import pytest
+
 from collector.traces import (
     ASKED_A_SPAN,
     ASKED_MAX,
     AT_ONCE,
     DEPTH_MAX,
     FEW,
+    SOON,
     Node,
     Trace,
     Traces,
@@ -87,17 +90,17 @@ def test_forgotten_spans_are_awaited_anew() -> None:
     for span_id, parent in ((b"a", b"top"), (b"b", b"a"), (b"c", b"b"), (b"d", b"c")):
         tree.put(span_id, parent)
     _node(tree, b"b").agent = "rover"
-    _node(tree, b"top").wait(b"d")
-    _node(tree, b"top").wait(b"a")
+    tree.wait(_node(tree, b"top"), b"d")
+    tree.wait(_node(tree, b"top"), b"a")
     tree.shrink()
 
     assert [each.span_id for each in tree.spans()] == [b"c", b"d"]
     assert set(tree.nodes) == {b"b", b"c", b"d", b"top"}
     assert (_node(tree, b"b").came, _node(tree, b"b").agent) == (False, "")
     assert _above(tree, b"d") == [b"c", b"b"]
-    assert tree.missing() == 1
+    assert tree.missing == 1
     assert tree.awaited(_node(tree, b"top")) == [_node(tree, b"d")]
-    assert tree.missing() == 0
+    assert tree.missing == 0
 
 
 def test_one_call_id_of_several_tools_is_several_calls() -> None:
@@ -177,27 +180,54 @@ def test_traces_that_share_a_place_are_told_apart() -> None:
 def _grown(traces: Traces, name: int, now: int) -> Trace:
     """A trace with one span more, which waits for its parent."""
     trace = traces.of("", name.to_bytes(16, "big"))
-    traces.grow(trace, now).put(b"span", b"above").wait(b"span")
+    tree = traces.grow(trace, now)
+    above = tree.put(b"span", b"above").above
+    assert above is not None
+    tree.wait(above, b"span")
     return trace
 
 
-def test_trees_are_forgotten_a_few_with_each_span() -> None:
-    """No span waits for thousands to go; what has gone on meanwhile stays, and none is kept."""
-    traces = Traces(period_ns=100)
-    old = [_grown(traces, name, 1_000) for name in range(50)]
-    _grown(traces, 100, 1_100)
-    _grown(traces, 101, 1_200)  # from here on the first fifty are to go
-    forgotten = [sum(trace.tree is None for trace in old)]
-    again = _grown(traces, 49, 1_210)
-    for name in range(102, 140):
-        _grown(traces, name, 1_220)
-        forgotten.append(sum(trace.tree is None for trace in old))
+def _old(traces: Traces, count: int) -> list[Trace]:
+    """Traces that are to be forgotten from 2600 on, where a period takes 800."""
+    old = [_grown(traces, name, 1_000) for name in range(count)]
+    _grown(traces, 1_000, 1_800)
+    return old
 
-    steps = [after - before for before, after in pairwise(forgotten)]
-    assert max(steps) <= 2 * AT_ONCE
-    assert forgotten[-1] == 49
-    assert again is old[49]
-    assert again.tree is not None
+
+def _kept(traces: list[Trace]) -> int:
+    return sum(trace.tree is not None for trace in traces)
+
+
+def test_an_old_tree_goes_for_each_new_one() -> None:
+    """So that neither waits for thousands; what has gone on meanwhile stays."""
+    traces = Traces(period_ns=800)
+    old = _old(traces, 50)
+    kept = []
+    for name in range(2_000, 2_050):
+        _grown(traces, name, 2_600)
+        kept.append(_kept(old))
+        if name == 2_010:
+            _grown(traces, 0, 2_600)
+
+    assert max(before - after for before, after in pairwise(kept)) <= 2
+    assert kept[20] > 20
+    assert kept[-1] == 1
+    assert old[0].tree is not None
+
+
+@pytest.mark.parametrize("step_ns", [0, 1])
+def test_old_trees_go_where_no_new_ones_come(step_ns: int) -> None:
+    """A few with each span, by the end of the period's spans, or soon in its time."""
+    traces = Traces(period_ns=100 * SOON, spans_max=100)
+    old = _old(traces, 90)
+    kept = []
+    for number in range(99):
+        _grown(traces, 2_000, 2_600 + number * step_ns)
+        kept.append(_kept(old))
+
+    assert max(before - after for before, after in pairwise([90, *kept])) <= 1 + AT_ONCE
+    assert kept[40] > 20
+    assert kept[-1] <= 1
 
 
 def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
