@@ -461,7 +461,7 @@ static PyObject *shape_of(Reading *reading)
 /* The fields of a Span message. Of one that comes twice the last counts, as the runtime has it. */
 typedef struct {
     Piece trace_id, span_id, parent, name, state;
-    uint64_t start, end, flags;
+    uint64_t start, end;
     long kind, dropped, status;
 } Fields;
 
@@ -502,7 +502,7 @@ static bool read_field(Reading *reading, Piece *span, Fields *fields)
     case TAG_END: return moment(span, &fields->end);
     case TAG_STATUS: return block(span, &content) && status_code(content, &fields->status);
     case TAG_FLAGS:
-        return span->at < span->end && *span->at++ == 1 && fixed(span, 4, &fields->flags);
+        return span->at < span->end && *span->at++ == 1 && fixed(span, 4, &number);
     case TAG_LINK: return block(span, &content);
     case TAG_DROPPED_EVENTS:
     case TAG_DROPPED_LINKS: return varint(span, &number);
@@ -594,7 +594,7 @@ static bool read_span(Reading *reading, Piece span)
         unusual(reading);
         return false;
     }
-    enum { COUNT = 17 }; /* in the order of `Span` */
+    enum { COUNT = 16 }; /* in the order of `Span` */
     PyObject *parts[COUNT] = {NULL};
     PyObject *body = reading->body;
     Reader *reader = reading->reader;
@@ -609,12 +609,11 @@ static bool read_span(Reading *reading, Piece span)
         && put(&parts[8], Py_NewRef(reading->resource))
         && put(&parts[9], Py_NewRef(reading->scope))
         && put(&parts[10], PyLong_FromLong(fields.dropped))
-        && put(&parts[11], PyLong_FromUnsignedLongLong(fields.flags))
-        && put(&parts[12], shape_of(reading))
-        && put(&parts[13], values_of(&reading->attributes, body))
-        && put(&parts[14], Py_NewRef(reading->codec))
-        && put(&parts[15], values_of(&reading->events, body))
-        && put(&parts[16], is_sampled(reading, fields.state));
+        && put(&parts[11], shape_of(reading))
+        && put(&parts[12], values_of(&reading->attributes, body))
+        && put(&parts[13], Py_NewRef(reading->codec))
+        && put(&parts[14], values_of(&reading->events, body))
+        && put(&parts[15], is_sampled(reading, fields.state));
     PyObject *made = whole ? PyObject_Vectorcall(reader->asked[SPAN], parts, COUNT, NULL) : NULL;
     for (int each = 0; each < COUNT; each++)
         Py_XDECREF(parts[each]);
@@ -904,11 +903,18 @@ static PyObject *recurring_at(
     return or_none(read);
 }
 
-/* Whether two objects are equal; NULL with an exception where they cannot be compared. */
-static PyObject *compared(PyObject *one, PyObject *other)
+/* Whether the value at an index came as one that was kept: 0 or 1, or -1 with an exception. */
+static int is_as(PyObject *values, PyObject *index, PyObject *raw)
 {
-    int equal = PyObject_RichCompareBool(one, other, Py_EQ);
-    return equal < 0 ? NULL : PyBool_FromLong(equal);
+    PyObject *arguments[] = {values, index};
+    Piece part;
+    if (PyBytes_CheckExact(raw) && part_at(arguments, &part))
+        return (size_t)PyBytes_GET_SIZE(raw) == size_of(part)
+            && same(PyBytes_AS_STRING(raw), part);
+    PyObject *item = PyObject_GetItem(values, index);
+    int equal = item != NULL ? PyObject_RichCompareBool(item, raw, Py_EQ) : -1;
+    Py_XDECREF(item);
+    return equal;
 }
 
 static PyObject *came_as(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
@@ -917,15 +923,27 @@ static PyObject *came_as(PyObject *Py_UNUSED(module), PyObject *const *arguments
         PyErr_SetString(PyExc_TypeError, "expected values, an index, and what is looked for");
         return NULL;
     }
-    Piece part;
-    PyObject *raw = arguments[2];
-    if (PyBytes_CheckExact(raw) && part_at(arguments, &part))
-        return PyBool_FromLong((size_t)PyBytes_GET_SIZE(raw) == size_of(part)
-                               && same(PyBytes_AS_STRING(raw), part));
-    PyObject *item = PyObject_GetItem(arguments[0], arguments[1]);
-    PyObject *equal = item != NULL ? compared(item, raw) : NULL;
-    Py_XDECREF(item);
-    return equal;
+    int equal = is_as(arguments[0], arguments[1], arguments[2]);
+    return equal < 0 ? NULL : PyBool_FromLong(equal);
+}
+
+static PyObject *all_came_as(
+    PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyTuple_CheckExact(arguments[1])) {
+        PyErr_SetString(PyExc_TypeError, "expected values, and pairs of an index and a value");
+        return NULL;
+    }
+    int equal = 1;
+    for (Py_ssize_t each = 0; equal == 1 && each < PyTuple_GET_SIZE(arguments[1]); each++) {
+        PyObject *pair = PyTuple_GET_ITEM(arguments[1], each);
+        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2) {
+            PyErr_SetString(PyExc_TypeError, "expected pairs of an index and a value");
+            return NULL;
+        }
+        equal = is_as(arguments[0], PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+    }
+    return equal < 0 ? NULL : PyBool_FromLong(equal);
 }
 
 static PyMethodDef functions[] = {
@@ -936,6 +954,8 @@ static PyMethodDef functions[] = {
      "The same of a short text that comes again and again: it is remembered."},
     {"came_as", (PyCFunction)(void (*)(void))came_as, METH_FASTCALL,
      "Whether a value, by its index, came as this."},
+    {"all_came_as", (PyCFunction)(void (*)(void))all_came_as, METH_FASTCALL,
+     "The same of several: (index, value) each."},
     {NULL, NULL, 0, NULL},
 };
 

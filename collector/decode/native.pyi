@@ -35,3 +35,6 @@ def recurring_at(values: Sequence[Any], index: int, /) -> str | None:
 
 def came_as(values: Sequence[Any], index: int, raw: Any, /) -> bool:
     """Whether a span's raw value is equal to this one, of whatever reader."""
+
+def all_came_as(values: Sequence[Any], known: tuple[tuple[int, Any], ...], /) -> bool:
+    """The same of several raw values: an index and a value each."""

@@ -218,7 +218,6 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
         resource=resource,
         scope=scope,
         dropped=integer(item, UINT32, "droppedAttributesCount", "dropped_attributes_count"),
-        flags=integer(item, UINT32, "flags"),
         shape=_SHAPES.of(keys),
         values=values,
         codec=codec,
@@ -232,6 +231,7 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
 
 def _check_unread(item: Mapping[str, Any]) -> None:
     """Check what we do not use: a sender should hear of it from us as from anyone else."""
+    integer(item, UINT32, "flags")
     objects(item, "links")
     integer(item, UINT32, "droppedEventsCount", "dropped_events_count")
     integer(item, UINT32, "droppedLinksCount", "dropped_links_count")

@@ -5,7 +5,7 @@ with the official field numbers:
 
 * *Body* takes what differs from span to span (ids, name, times) and leaves each attribute and
   event as bytes, so that no object is made for values nobody asks for.
-* *Form* takes what repeats (kind, flags, status code, attribute keys). What it does not know is
+* *Form* takes what repeats (kind, status code, attribute keys). What it does not know is
   discarded and the rest serialised again, so each span shrinks to a few hundred bytes that
   recur all the time and are read once. It is the runtime that reads keys, not we: duplicate
   fields, odd order and unknown fields mean here what they mean to every other parser.
@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from collector.decode import scan
 from collector.decode.memo import Memo
 from collector.decode.recurring import SHAPES, ProtoCodec, resource_of, scope_name
-from collector.decode.slim import BYTES, FIXED32, FIXED64, INT32, UINT32, build
+from collector.decode.slim import BYTES, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
     ATTRIBUTES_MAX,
     NAME_MAX,
@@ -75,7 +75,6 @@ _VIEWS: Final = build(
             ("dropped", 10, UINT32, ONE),
             ("events", 11, "Nothing", MANY),
             ("status", 15, "FormStatus", ONE),
-            ("flags", 16, FIXED32, ONE),
         ],
         "FormAttribute": [("key", 1, BYTES, ONE)],
         "FormStatus": [("code", 3, INT32, ONE)],
@@ -107,7 +106,6 @@ class _Form(NamedTuple):
     kind: int
     status: int
     dropped: int
-    flags: int
     shape: tuple[str, ...]
     has_events: bool
 
@@ -171,7 +169,7 @@ def _read_spans(
     append = spans.append
     for message, cut in zip(messages, cuts, strict=True):
         try:
-            kind, status, dropped, flags, shape, has_events = known.get(cut) or _learn(cut)
+            kind, status, dropped, shape, has_events = known.get(cut) or _learn(cut)
         except OverBound as fault:
             rejects.add(_place(spans, rejects), str(fault), "over_bound")
             continue
@@ -200,7 +198,7 @@ def _read_spans(
         # fmt: off
         append(Span(
             trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
-            dropped, flags, shape, values, codec, events,
+            dropped, shape, values, codec, events,
             bool(state) and is_sampled(str(state, "utf-8", "replace")),
         ))
         # fmt: on
@@ -223,7 +221,6 @@ def _learn(cut: bytes) -> _Form:
         kind=message.kind,
         status=message.status.code,
         dropped=message.dropped,
-        flags=message.flags,
         shape=SHAPES.of(keys),
         has_events=bool(message.events),
     )

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-__all__ = ["came_as", "recurring_at", "text_at"]
+__all__ = ["all_came_as", "came_as", "recurring_at", "text_at"]
 
 _Text = Callable[[Sequence[Any], int], str | None]
 _Same = Callable[[Sequence[Any], int, Any], bool]
+_AllSame = Callable[[Sequence[Any], tuple[tuple[int, Any], ...]], bool]
 
 
-def _built() -> tuple[_Text, _Text, _Same] | tuple[None, None, None]:
+def _built() -> tuple[_Text, _Text, _Same, _AllSame] | tuple[None, None, None, None]:
     try:
         from collector.decode import native
     except ImportError:
-        return None, None, None
-    return native.text_at, native.recurring_at, native.came_as
+        return None, None, None, None
+    return native.text_at, native.recurring_at, native.came_as, native.all_came_as
 
 
 _BUILT: Final = _built()
@@ -31,3 +32,5 @@ recurring_at: Final[_Text | None] = _BUILT[1]
 """The same of a short text, which is remembered: one object for all that come alike."""
 came_as: Final[_Same | None] = _BUILT[2]
 """(values, index, raw) -> whether the raw value is equal to one that was kept."""
+all_came_as: Final[_AllSame | None] = _BUILT[3]
+"""The same of several values: (index, raw) each."""

@@ -73,13 +73,13 @@ def decode(body: bytes, codec: ProtoCodec, read: Reader | None = _READER) -> Bat
 # fmt: off
 def _span(
     trace_id: bytes, span_id: bytes, parent: bytes, name: str, kind: int, start_ns: int,
-    end_ns: int, status: int, resource: Resource, scope: str, dropped: int, flags: int,
+    end_ns: int, status: int, resource: Resource, scope: str, dropped: int,
     shape: tuple[str, ...], values: Any, codec: ProtoCodec, events: Any, sampled: bool,
 ) -> Span:
     """A span: compiled, a function is called in half of the time that a class is."""
     return Span(
         trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
-        dropped, flags, shape, values, codec, events, sampled,
+        dropped, shape, values, codec, events, sampled,
     )
 # fmt: on
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
-from collector.decode.parts import came_as, recurring_at, text_at
+from collector.decode.parts import all_came_as, came_as, recurring_at, text_at
 
 __all__ = [
     "ATTRIBUTES_MAX",
@@ -109,7 +109,6 @@ FIELDS: Final = (
     "resource",
     "scope",
     "dropped",
-    "flags",
     "shape",
     "values",
     "codec",
@@ -141,7 +140,6 @@ class Span:
         resource: Resource,
         scope: str,
         dropped: int,
-        flags: int,
         shape: tuple[str, ...],
         values: Sequence[Any],
         codec: Codec,
@@ -162,7 +160,6 @@ class Span:
         self.scope = scope
         self.dropped = dropped
         """dropped_attributes_count."""
-        self.flags = flags
         self.shape = shape
         """Equal exactly for spans with the same attribute keys in the same order; shared objects."""
         self.values = values
@@ -192,6 +189,16 @@ class Span:
         if came_as is not None:
             return came_as(self.values, index, raw)
         return bool(self.values[index] == raw)
+
+    def all_came_as(self, known: tuple[tuple[int, Any], ...]) -> bool:
+        """The same of several values, each with its index."""
+        if all_came_as is not None:
+            return all_came_as(self.values, known)
+        values = self.values
+        for index, raw in known:  # noqa: SIM110 - `all` makes a generator
+            if values[index] != raw:
+                return False
+        return True
 
     def attributes(self) -> dict[str, Any]:
         """Decode all attributes; of duplicate keys the last wins."""

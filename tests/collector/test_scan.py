@@ -228,6 +228,11 @@ def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
             assert native().recurring_at(values, index) == (told if len(raw) <= 128 else None)
             assert native().came_as(values, index, raw)
             assert not native().came_as(values, index, raw + b"more")
+        pairs_of = tuple(enumerate(values))
+        assert native().all_came_as(values, pairs_of)
+        for index, raw in pairs_of:
+            other = (*pairs_of[:index], (index, raw + b"more"), *pairs_of[index + 1 :])
+            assert not native().all_came_as(values, other)
 
 
 def test_recurring_texts_are_one_object() -> None:
@@ -262,8 +267,19 @@ def test_values_of_other_readers_are_left_to_their_codec() -> None:
     assert native().came_as([PAIR, "text"], 0, PAIR)
     assert native().came_as([PAIR, "text"], 1, "text")
     assert not native().came_as([PAIR], 0, "text")
+    assert native().all_came_as([PAIR, "text"], ((1, "text"), (0, PAIR)))
+    assert not native().all_came_as([PAIR, "text"], ((1, "text"), (0, "text")))
     with pytest.raises(IndexError):
         native().came_as([PAIR], 1, PAIR)
+    with pytest.raises(IndexError):
+        native().all_came_as([PAIR], ((0, PAIR), (1, PAIR)))
+
+
+@pytest.mark.parametrize("known", [[(0, PAIR)], ((0,),), (0,), ((0, PAIR, 0),)])
+def test_what_is_compared_comes_in_pairs(known: Any) -> None:
+    """Anything else is a fault of ours, and told."""
+    with pytest.raises(TypeError, match="pairs"):
+        native().all_came_as([PAIR], known)
 
 
 def test_equal_ids_and_names_are_one_object() -> None:

@@ -75,7 +75,6 @@ def _all(spans: list[Span]) -> list[tuple[Any, ...]]:
             span.end_ns,
             span.status,
             span.dropped,
-            span.flags,
             repr(span.attributes()),
             repr(span.span_events()),
         )
@@ -90,6 +89,7 @@ def _by_index(span: Span) -> None:
     assert all(text in (None, whole) for whole, text in told)
     assert all(read.recurring_at(values, at) in (None, each[0]) for at, each in enumerate(told))
     assert all(read.came_as(values, at, raw) for at, raw in enumerate(values))
+    assert read.all_came_as(values, tuple(enumerate(values)))
     json_, wanted = native_json(), ("parts", "tool_call", *NAMES)
     for at, (_, text) in enumerate(told):
         whole = json_.members(text, *NAMES) if text is not None else None
@@ -124,7 +124,6 @@ def _official(span: Any) -> tuple[Any, ...]:
         span.end_time_unix_nano,
         span.status.code,
         span.dropped_attributes_count,
-        span.flags,
         repr(attributes_of(span.attributes)),
         repr(events),
     )

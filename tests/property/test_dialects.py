@@ -68,7 +68,6 @@ def _span(
         resource=resource,
         scope=scope,
         dropped=0,
-        flags=0,
         shape=tuple(attributes),
         values=list(attributes.values()),
         codec=CODEC,

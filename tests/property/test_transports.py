@@ -146,7 +146,7 @@ def plain(span: Span) -> tuple[Any, ...]:
     return (
         *(getattr(span, name) for name in FIELDS[:8]),
         comparable(dict(span.resource.attributes)),
-        *(getattr(span, name) for name in FIELDS[9:12]),
+        *(getattr(span, name) for name in FIELDS[9:11]),
         span.codec.keys(span.shape),
         [comparable(span.codec.value(raw)) for raw in span.values],
         [(name, comparable(found), time_ns) for name, found, time_ns in span.span_events()],
@@ -206,7 +206,6 @@ def expected(message: ExportTraceServiceRequest) -> list[tuple[Any, ...]]:
                         dict_of(group.resource.attributes),
                         scope.scope.name,
                         span.dropped_attributes_count,
-                        span.flags,
                         tuple(pair.key for pair in span.attributes),
                         [comparable(python(pair.value)) for pair in span.attributes],
                         [

@@ -62,7 +62,6 @@ def span_of(
         resource=resource,
         scope="simulated",
         dropped=dropped,
-        flags=0,
         shape=tuple(attributes),
         values=list(attributes.values()),
         codec=_CODEC,
