@@ -63,4 +63,6 @@ class LogSink:
         """An alarm of a reference that a session raises, or takes back."""
         event = "alarm_withdrawn" if raised.withdrawn else "alarm_raised"
         level = logging.WARNING if raised.level == "page" else logging.INFO
-        self._logger.tell(level, event, as_event(raised))
+        fields = as_event(raised)
+        fields["alarm_level"] = fields.pop("level")  # a line has one of its own
+        self._logger.tell(level, event, fields)

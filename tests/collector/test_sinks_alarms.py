@@ -145,15 +145,17 @@ def test_a_page_says_why_and_how_sure() -> None:
 
 
 def test_log_lines() -> None:
-    """A page is a warning, a hint is information, and what is taken back says so."""
+    """A page is a warning, a hint is information, what is taken back says so, and each its own level."""
     found: list[dict[str, Any]] = []
     sink = LogSink(Log(found.append))
     sink.alarm(raised())
-    sink.alarm(raised("first_two", withdrawn=True))
+    sink.alarm(raised("first_two", level="hint", withdrawn=True))
 
-    assert [(line["event"], line["level"], line["alarm"]) for line in found] == [
-        ("alarm_raised", "warning", "unexpected_write"),
-        ("alarm_withdrawn", "info", "first_two"),
+    assert [
+        (line["event"], line["level"], line["alarm"], line["alarm_level"]) for line in found
+    ] == [
+        ("alarm_raised", "warning", "unexpected_write", "page"),
+        ("alarm_withdrawn", "info", "first_two", "hint"),
     ]
 
 
