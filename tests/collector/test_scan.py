@@ -235,6 +235,18 @@ def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
             assert not native().all_came_as(values, other)
 
 
+@pytest.mark.parametrize("size", [5, 20, 40])
+def test_keys_that_differ_in_any_byte_are_told_apart(size: int) -> None:
+    """However alike they are: few of their bytes tell where they are remembered, all what they are."""
+    for at in range(size):
+        for byte in b"ab":
+            key = bytes([*b"k" * at, byte, *b"k" * (size - at - 1)])
+            batch = read(body(IDS + field(9, field(1, key) + field(2, field(1, b"v")))))
+            assert batch is not None
+            (span,) = batch.spans
+            assert span.attributes() == {key.decode(): "v"}
+
+
 def test_recurring_texts_are_one_object() -> None:
     """Whichever request they come in."""
     first, second = (read(body(IDS + field(9, PAIR))) for _ in range(2))
