@@ -594,6 +594,9 @@ class Pipeline:
         """An LLM span: tool calls it asks for, judged where nothing else tells of them."""
         for asked in self._requests.asked(asker, trace, span, outputs, agent, now):
             self._judge_request(asker, asked, now, verdicts)
+        if self._requests.oversized:
+            self._count_missing("over_bound", [(trace, self._requests.oversized)])
+            self._requests.oversized = 0
 
     def _judge_request(
         self, asker: Asker, asked: Asked, now: int, verdicts: list[Verdict]

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.outputs import Outputs, Requested, requested
+from collector.dialects.outputs import OVERSIZED, Outputs, Requested, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
 from collector.traces import Trace, Tree
@@ -107,6 +107,8 @@ class Requests:
         self._due = 0
         """Before this no open request expires."""
         self._lost: list[tuple[Trace, int]] = []
+        self.oversized = 0
+        """Requests of tools whose names are too long, since somebody last set it to 0."""
 
     def _agent(self, asker: Asker) -> _Agent:
         last = self._last
@@ -166,6 +168,9 @@ class Requests:
         It is noted with the call that it asks for. That is forgotten with the trace's spans, so where
         requests are judged it is remembered for longer beside, and none is judged twice.
         """
+        if request is OVERSIZED:
+            self.oversized += 1
+            return False
         tree, told = trace.tree, None
         if tree is not None and request.call_id:
             told = tree.ask(request.call_id, request.tool)

@@ -18,7 +18,7 @@ from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
-__all__ = ["Outputs", "Requested", "outputs_of", "requested"]
+__all__ = ["OVERSIZED", "Outputs", "Requested", "outputs_of", "requested"]
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -31,6 +31,10 @@ class Requested:
         self.tool = tool
         self.arguments = arguments
         self.call_id = call_id
+
+
+OVERSIZED: Final = Requested("", None, "")
+"""One whose tool has a name of more than NAME_MAX characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +225,10 @@ def _items(value: Any) -> list[Requested | None]:
 
 def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:
     """One request. Flattened attributes leave empty arguments out, so `absent` says what none is."""
-    if not isinstance(name, str) or not name or len(name) > NAME_MAX or name in NOT_A_TOOL:
+    if not isinstance(name, str) or not name or name in NOT_A_TOOL:
         return None
+    if len(name) > NAME_MAX:
+        return OVERSIZED
     found = absent if arguments is None else mapping(arguments)
     return Requested(
         name,

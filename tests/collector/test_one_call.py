@@ -458,6 +458,21 @@ def test_requests_of_a_trace_wait_each_for_its_tool(wire: Any, bench: Any) -> No
         assert found.covered("requested_only") == left
 
 
+@pytest.mark.parametrize("tool_first", [True, False])
+def test_requests_of_tools_with_too_long_names_are_counted(
+    wire: Any, bench: Any, tool_first: bool
+) -> None:
+    """They are not awaited, and those beside them are as ever."""
+    tool = wire.tool("move", trace="t1", start=1.5)
+    asked = _llm(wire, 1, [("c1", "m" * 1_025), ("c2", "move"), ("c3", "w" * 1_024)], [])
+    found = bench().send(tool, asked) if tool_first else bench().send(asked, tool)
+    found.pipeline.finish()
+
+    assert found.covered("over_bound") == 1
+    assert found.covered("requested_only") == 1
+    assert found.tools() == ["move"]
+
+
 def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
     """The oldest are given up, a few at a time; none is forgotten uncounted."""
     found, per_turn = bench(), 250
