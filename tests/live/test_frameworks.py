@@ -48,7 +48,8 @@ AGENTS = Framework(
     "run_openai_agents.py", ("openai-agents", OI + "openai-agents"), "openinference"
 )
 LANGCHAIN = Framework("run_langchain.py", ("langchain", OI + "langchain"), "openinference")
-STRANDS = Framework("run_strands.py", ("strands-agents[openai]",))
+# Its own extra names the exporter that goes with it: beside any other pip searches for ten minutes.
+STRANDS = Framework("run_strands.py", ("strands-agents[openai,otel]",))
 ADK = Framework("run_google_adk.py", ("google-adk",), variables=ADK_CONTENT)
 BARE = Framework(
     "run_openai.py",
