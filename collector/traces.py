@@ -87,36 +87,40 @@ class Claim:
 
     def told(self, span_id: bytes, start_ns: int) -> Told:
         """The same as one span told it."""
-        return Told(self.rung, start_ns, span_id, self.key, self.name)
+        return Told(self, span_id, start_ns)
+
+    def counts_before(
+        self, span_id: bytes, start_ns: int, other: Claim, other_id: bytes, other_ns: int
+    ) -> bool:
+        """True where this says more, as one span told it, than another as another did."""
+        if self.rung != other.rung:
+            return self.rung < other.rung
+        if start_ns != other_ns:
+            return start_ns < other_ns
+        return (span_id, self.key, self.name) < (other_id, other.key, other.name)
 
 
 @mypyc_attr(acyclic=True)
 class Told:
     """A session id, and the span that told it: the best rung of the earliest span counts."""
 
-    __slots__ = ("key", "name", "rung", "span_id", "start_ns")
+    __slots__ = ("claim", "span_id", "start_ns")
 
-    def __init__(
-        self, rung: int, start_ns: int, span_id: bytes, key: SessionKey, name: str
-    ) -> None:
-        self.rung = rung
-        self.start_ns = start_ns
+    def __init__(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
+        self.claim = claim
         self.span_id = span_id
-        self.key = key
-        self.name = name
+        self.start_ns = start_ns
 
     def counts_before(self, other: Told) -> bool:
         """True where this says more than the other of whose the trace is."""
-        if self.rung != other.rung:
-            return self.rung < other.rung
-        if self.start_ns != other.start_ns:
-            return self.start_ns < other.start_ns
-        return (self.span_id, self.key, self.name) < (other.span_id, other.key, other.name)
+        return self.claim.counts_before(
+            self.span_id, self.start_ns, other.claim, other.span_id, other.start_ns
+        )
 
     @property
     def whose(self) -> tuple[SessionKey, str]:
         """The session, and what told it."""
-        return self.key, self.name
+        return self.claim.key, self.claim.name
 
 
 @mypyc_attr(acyclic=True)
@@ -443,13 +447,14 @@ class Tree:
             if above is not None:
                 kept[above.span_id] = above
         for node in self.nodes.values():
-            if node.waiting is not None:
-                waiting = [each for each in node.waiting if each in kept and kept[each].came]
-                node.waiting = waiting or None
-                if node.waiting is None:
-                    self.missing -= 1
-            if node.waiting is not None:
+            if node.waiting is None:
+                continue
+            waiting = [each for each in node.waiting if each in kept and kept[each].came]
+            node.waiting = waiting or None
+            if waiting:
                 kept[node.span_id] = node
+            else:
+                self.missing -= 1
         self.nodes = kept
         if self.looped is not None:
             self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
@@ -627,11 +632,9 @@ class Trace:
     def is_earlier(self, claim: Claim, span_id: bytes, start_ns: int) -> bool:
         """True where a span that tells a session counts before the one that told it."""
         first = self.first
-        if first is None or claim.rung != first.rung:
-            return first is None or claim.rung < first.rung
-        if start_ns != self.first_ns:
-            return start_ns < self.first_ns
-        return claim.told(span_id, start_ns).counts_before(first.told(self.first_by, start_ns))
+        return first is None or claim.counts_before(
+            span_id, start_ns, first, self.first_by, self.first_ns
+        )
 
     def belong(self, first: Claim) -> SessionKey | None:
         """It is of the session that was told.
@@ -686,6 +689,7 @@ class Traces:
         self._traces_max = traces_max
         self._spans_max = spans_max
         self._period_ns = period_ns
+        self._soon_ns = period_ns // SOON
         self._recent: dict[str, dict[bytes, Trace]] = {}
         self._older: dict[str, dict[bytes, Trace]] = {}
         """Two generations: what is not asked for while the recent one fills up is forgotten. By
@@ -782,11 +786,10 @@ class Traces:
 
     def _is_behind(self, now: int) -> bool:
         """True where more trees are left to go than there are spans, or time, for."""
-        left, soon_ns = len(self._leaving), self._period_ns // SOON
-        rest_ns = self._since + soon_ns - now
+        left, rest_ns = len(self._leaving), self._since + self._soon_ns - now
         return (
             left > self._spans_max - self._spans
-            or left * soon_ns > self._leaving_count * rest_ns
+            or left * self._soon_ns > self._leaving_count * rest_ns
         )
 
     def _turn(self, now: int) -> None:

@@ -16,7 +16,7 @@ from collector.dialects.choose import DIALECTS
 from collector.dialects.names import AGENT_SPANS
 from collector.dialects.span_name import SpanName
 from collector.dialects.wrappers import WRAPPERS
-from collector.traces import Told
+from collector.traces import Claim, Told
 from monitor.records import SessionKey
 
 PATTERNS = sorted(
@@ -103,11 +103,14 @@ def test_a_pattern_has_at_most_one_group_in_a_match() -> None:
 
 TOLD = st.builds(
     Told,
-    st.integers(0, 2),
-    st.integers(0, 2),
+    st.builds(
+        Claim,
+        st.integers(0, 2),
+        st.builds(SessionKey, st.sampled_from(["", "t"]), st.sampled_from(["a", "b"])),
+        st.sampled_from(["session.id", "thread_id"]),
+    ),
     st.sampled_from([b"1", b"2"]),
-    st.builds(SessionKey, st.sampled_from(["", "t"]), st.sampled_from(["a", "b"])),
-    st.sampled_from(["session.id", "thread_id"]),
+    st.integers(0, 2),
 )
 
 
@@ -116,6 +119,6 @@ TOLD = st.builds(
 def test_the_best_rung_of_the_earliest_span_counts(one: Told, other: Told) -> None:
     """By rung, then by start, then by what keeps the order of arrival from deciding."""
     order = [
-        (each.rung, each.start_ns, each.span_id, each.key, each.name) for each in (one, other)
+        (each.claim.rung, each.start_ns, each.span_id, *each.whose) for each in (one, other)
     ]
     assert one.counts_before(other) is (order[0] < order[1])
