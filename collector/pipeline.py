@@ -8,8 +8,9 @@ from typing import Final
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
 from collector.dialects.answers import answer_of
-from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plan, Plans
+from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.outputs import Outputs
+from collector.dialects.plan import Plan
 from collector.dialects.read import (
     NAME_MAX,
     TOO_LONG,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Resource, Span
-from collector.dialects.choose import Plan
+from collector.dialects.plan import Plan
 from collector.traces import Claim, Node, Parts, Trace, Tree
 from monitor.records import SessionKey, built
 

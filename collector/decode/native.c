@@ -309,7 +309,7 @@ static PyObject *values_of(Parts *parts, PyObject *body)
 /* --- a reader: what Python decides, asked once for what recurs ---------------------------------- */
 
 enum {
-    SHAPE,    /* attribute keys on the wire, each with its length -> a shape, or None */
+    SHAPE,    /* attribute keys -> a shape, or None */
     RESOURCE, /* (Resource message, codec) -> the resource */
     SCOPE,    /* InstrumentationScope message -> its name */
     SAMPLED,  /* trace state -> whether it marks sampling */
@@ -320,10 +320,11 @@ enum {
 
 /* What was seen last, each in the place that its hash gives: it pushes out what was there.
 
-   Of shapes a few dozen recur in every request, and so do the names of spans. An id comes again in
-   the other spans of its trace, and below it: one object for each is hashed once, and found by its
-   identity. */
+   Of shapes a few dozen recur in every request, and so do the names of spans. Keys recur in ever new
+   shapes: messages of a conversation have attributes of their own. An id comes again in the other
+   spans of its trace, and below it: one object for each is hashed once, and found by its identity. */
 enum { SHAPES = 512, SHAPE_BYTES_MAX = 4096, NAMES = 512, NAME_BYTES_MAX = 64 };
+enum { KEYS = 1024, KEY_BYTES_MAX = 128 };
 enum { GROUPS = 64, GROUP_BYTES_MAX = 4096, TRACES = 512, SPANS = 4096 };
 
 typedef struct {
@@ -345,6 +346,7 @@ typedef struct {
     Py_ssize_t attributes_max;
     Parts attributes; /* room for them */
     Known shapes[SHAPES];
+    Known keys[KEYS];
     Known names[NAMES];
     Known groups[GROUPS];
     Id traces[TRACES];
@@ -439,22 +441,64 @@ static bool are_keys(Known *known, Reading *reading)
     return true;
 }
 
+static PyObject *key_of(Reader *reader, Piece key)
+{
+    Known *known = &reader->keys[hash_of(0, key) % KEYS];
+    if (is_of(known, key))
+        return Py_NewRef(known->read);
+    PyObject *read = PyUnicode_DecodeUTF8((const char *)key.at, key.end - key.at, "replace");
+    if (read == NULL || size_of(key) > KEY_BYTES_MAX)
+        return read;
+    PyObject *raw = bytes_of(key);
+    if (raw == NULL)
+        Py_CLEAR(read);
+    else
+        remember(known, raw, read);
+    Py_XDECREF(raw);
+    return read;
+}
+
+static PyObject *keys_of(Reading *reading)
+{
+    PyObject *keys = PyTuple_New(reading->attributes.count);
+    for (Py_ssize_t each = 0; keys != NULL && each < reading->attributes.count; each++) {
+        Piece behind = key_in(&reading->attributes.parts[each]), content;
+        PyObject *key = block(&behind, &content) ? key_of(reading->reader, content) : unusual(reading);
+        if (key == NULL)
+            Py_CLEAR(keys);
+        else
+            PyTuple_SET_ITEM(keys, each, key);
+    }
+    return keys;
+}
+
+static PyObject *new_shape(Reading *reading)
+{
+    PyObject *keys = keys_of(reading);
+    if (keys == NULL)
+        return NULL;
+    PyObject *shape = PyObject_CallOneArg(reading->reader->asked[SHAPE], keys);
+    Py_DECREF(keys);
+    if (shape != Py_None)
+        return shape;
+    Py_DECREF(shape);
+    return unusual(reading);
+}
+
 static PyObject *shape_of(Reading *reading)
 {
     Known *known = &reading->reader->shapes[reading->keys_hash % SHAPES];
     if (are_keys(known, reading))
         return Py_NewRef(known->read);
+    PyObject *shape = new_shape(reading);
+    if (shape == NULL || reading->keys_size > SHAPE_BYTES_MAX)
+        return shape;
     PyObject *raw = raw_keys(reading);
     if (raw == NULL)
-        return NULL;
-    PyObject *shape = PyObject_CallOneArg(reading->reader->asked[SHAPE], raw);
-    if (shape == Py_None) {
-        Py_DECREF(shape);
-        shape = unusual(reading);
-    } else if (shape != NULL && PyBytes_GET_SIZE(raw) <= SHAPE_BYTES_MAX) {
+        Py_CLEAR(shape);
+    else
         remember(known, raw, shape);
-    }
-    Py_DECREF(raw);
+    Py_XDECREF(raw);
     return shape;
 }
 
@@ -804,6 +848,7 @@ static void reader_dealloc(Reader *self)
         Py_XDECREF(self->asked[each]);
     PyMem_Free(self->attributes.parts);
     forget(self->shapes, SHAPES);
+    forget(self->keys, KEYS);
     forget(self->names, NAMES);
     forget(self->groups, GROUPS);
     for (int each = 0; each < TRACES; each++)

@@ -10,7 +10,7 @@ class Reader:
     def __init__(
         self,
         *,
-        shape: Callable[[bytes], tuple[str, ...] | None],
+        shape: Callable[[tuple[str, ...]], tuple[str, ...] | None],
         resource: Callable[[bytes, ProtoCodec], Resource],
         scope: Callable[[bytes], str],
         sampled: Callable[[str], bool],

@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from collector.decode import scan
 from collector.decode.memo import Memo
 from collector.decode.recurring import SHAPES, ProtoCodec, resource_of, scope_name
+from collector.decode.shapes import key_of
 from collector.decode.slim import BYTES, FIXED64, INT32, UINT32, build
 from collector.decode.span import (
     ATTRIBUTES_MAX,
@@ -216,7 +217,7 @@ def _learn(cut: bytes) -> _Form:
     """
     message = _parse_form_span(cut)
     few = message.attributes[: ATTRIBUTES_MAX + 1]
-    keys = tuple(str(pair.key, "utf-8", "replace") for pair in few)
+    keys = tuple([key_of(pair.key) for pair in few])
     form = _Form(
         kind=message.kind,
         status=message.status.code,

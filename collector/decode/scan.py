@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.decode.memo import Memo
 from collector.decode.recurring import SHAPES, ProtoCodec, resource_of, scope_name
 from collector.decode.span import (
     ATTRIBUTES_MAX,
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from collector.decode.native import Reader
 
 __all__ = ["decode", "reader"]
-
-_SHAPES: Final[Memo[tuple[str, ...]]] = Memo()
-"""Attribute keys as they are on the wire, each with its length -> the shape, if it has no fault."""
 
 
 class _Unusual(Exception):  # noqa: N818 - an outcome: the runtime reads it
@@ -88,28 +84,9 @@ def _resource(raw: bytes, codec: ProtoCodec) -> Resource:
     return resource_of(raw, codec.sizes)
 
 
-def _shape(raw: bytes) -> tuple[str, ...] | None:
-    """The shape of a span whose keys are these, each behind its length; None where one is at fault."""
-    known = _SHAPES.entries.get(raw)
-    if known is not None:
-        return known
+def _shape(keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The shape of a span that has these keys; None where one is at fault."""
     try:
-        return _SHAPES.put(raw, SHAPES.of(tuple(_keys(raw))))
+        return SHAPES.of(keys)
     except OverBound:
         return None
-
-
-def _keys(raw: bytes) -> list[str]:
-    keys, at = [], 0
-    while at < len(raw):
-        size = shift = 0
-        while True:
-            byte = raw[at]
-            at += 1
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        keys.append(str(raw[at : at + size], "utf-8", "replace"))
-        at += size
-    return keys

@@ -293,9 +293,11 @@ def name_fault(name: str) -> str:
     return f"name has more than {NAME_MAX} characters" if len(name) > NAME_MAX else ""
 
 
-def key_fault(keys: Sequence[str]) -> str:
+def key_fault(keys: tuple[str, ...]) -> str:
     """Say what is wrong with the keys of a span's attributes; or ""."""
     if len(keys) > ATTRIBUTES_MAX:
         return f"more than {ATTRIBUTES_MAX} attributes"
-    longest = max(map(len, keys), default=0)
-    return f"an attribute's key has more than {KEY_MAX} characters" if longest > KEY_MAX else ""
+    for key in keys:
+        if len(key) > KEY_MAX:
+            return f"an attribute's key has more than {KEY_MAX} characters"
+    return ""

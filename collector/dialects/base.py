@@ -6,7 +6,6 @@ and `read`, once for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,9 +65,9 @@ class Dialect:
     """Beginnings of scope names; () is any."""
     kinds: frozenset[int] = frozenset()
     """Span kinds (1 internal, 2 server, 3 client); empty is any."""
-    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    values: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> the values it must have."""
-    not_values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    not_values: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> values it must not have, where it is there."""
     span_name: str = ""
     """Pattern of the whole span name, "" is any; its group `tool` names the tool."""
@@ -80,7 +79,7 @@ class Dialect:
     """Keys of the id the model gave the call."""
     request_id: tuple[str, ...] = ()
     """Keys of an id of transport, which says nothing across connections."""
-    failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    failed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> values that say that the call failed, beside the span's status."""
     failed_result: tuple[str, ...] = ()
     """Keys of JSON results whose `is_error` says that the call failed."""
@@ -90,12 +89,12 @@ class Dialect:
     """Tools of the framework itself."""
     control_prefixes: tuple[str, ...] = ()
     """Beginnings of such names."""
-    control_marks: Mapping[str, str] = field(default_factory=dict)
+    control_marks: dict[str, str] = field(default_factory=dict)
     """Key -> the beginning of a value that marks the framework's own call."""
     switch: str = ""
     """What turns arguments on, or keeps them from being turned off."""
 
-    def fits(self, scope: str, kind: int, keys: Mapping[str, int]) -> bool:
+    def fits(self, scope: str, kind: int, keys: dict[str, int]) -> bool:
         """True where spans of this shape may be calls of this dialect."""
         return (
             (not self.scopes or scope.startswith(self.scopes))

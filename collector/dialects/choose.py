@@ -7,14 +7,12 @@ on a value or on the span's name (OpenInference says TOOL in one) is checked spa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.agno import AGNO
-from collector.dialects.arguments import Unwrap
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
 from collector.dialects.crewai import CREWAI
@@ -51,10 +49,11 @@ from collector.dialects.openinference import (
     OPENINFERENCE_BY_NAME,
     TOOL_NAME_ALONE,
 )
-from collector.dialects.outputs import Outputs, outputs_of
+from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
+from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, WrapperAt
 from collector.dialects.pydantic_ai import PYDANTIC_AI
 from collector.dialects.smolagents import SMOLAGENTS
-from collector.dialects.span_name import SpanName, span_name
+from collector.dialects.span_name import span_name
 from collector.dialects.strands import STRANDS
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
@@ -66,10 +65,6 @@ __all__ = [
     "MARK_MAX",
     "SESSION_KEYS",
     "SLOTS",
-    "AgentAt",
-    "Fields",
-    "Guard",
-    "Plan",
     "Plans",
     "fits",
 ]
@@ -121,7 +116,8 @@ PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
 ERROR_KEY: Final = "error.type"
 
 SHAPES_MAX: Final = 1_024
-"""A handful of shapes make up an agent's traffic; hostile ones may only empty the cache."""
+"""A handful of shapes make up an agent's traffic, but where conversations are told as attributes new ones
+come with each turn. Hostile ones may only empty the cache."""
 
 SCOPES_MAX: Final = 16
 """Scopes and kinds of one shape; more are read anew."""
@@ -139,113 +135,86 @@ KEYS_MAX: Final = 4_096
 """Spans with more attributes than this are not looked at: no agent writes so many."""
 
 
-class Guard(NamedTuple):
-    """The value of attribute `at` must be one of `values` (or, `forbidden`, none of them)."""
-
-    at: int
-    values: frozenset[str]
-    forbidden: bool = False
+Guards = tuple[Guard, ...]
+"""What a span's values must be for a part of a plan to be for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class At:
-    """A place of arguments: an attribute by index, or one of an event by name and key."""
+class _Open:
+    """A plan whose guards are not settled yet: each part with its own."""
 
-    at: int
-    unwrap: Unwrap
-    event: str = ""
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """Where a dialect's parts are in one shape. All numbers are places of attributes."""
-
-    dialect: Dialect
-    guards: tuple[Guard, ...]
-    name: SpanName | None
-    """What the span's name must match; None where it does not matter."""
-    tool: int | None
-    arguments: tuple[At, ...]
-    call_id: int | None
-    request_id: int | None
-    failed: tuple[Guard, ...]
-    results: tuple[int, ...]
-    marks: tuple[tuple[int, str], ...]
-    plain: bool
-    """True where tool, arguments and ids are all there is to look at."""
-
-
-class AgentAt:
-    """Where a span names an agent: an attribute, JSON metadata, or the span's name."""
-
-    __slots__ = ("agent", "as_written", "at", "guards", "metadata", "name")
+    __slots__ = (
+        "agents",
+        "calls",
+        "error",
+        "extras",
+        "foreign",
+        "outputs",
+        "pending",
+        "pending_parent",
+        "session",
+        "stops",
+        "wrappers",
+    )
 
     def __init__(
         self,
-        at: int | None,
-        *,
-        metadata: bool = False,
-        name: SpanName | None = None,
-        guards: tuple[Guard, ...] = (),
+        scope: str,
+        kind: int,
+        place: dict[str, int],
+        session_keys: tuple[str, ...],
+        agent_keys: tuple[str, ...],
+        extra_keys: frozenset[str],
     ) -> None:
-        self.at = at
-        self.metadata = metadata
-        self.name = name
-        self.guards = guards
-        self.as_written = b""
-        """The attribute's value as it was last on the wire: it mostly comes again."""
-        self.agent = ""
-        """The agent that was named last, which mostly is the next one's, too."""
+        rungs = enumerate(session_keys)
+        extras = [(place[key], key) for key in extra_keys if key in place]
+        self.calls = [
+            (_call_guards(dialect, place), _fields(dialect, place))
+            for dialect in DIALECTS
+            if dialect.fits(scope, kind, place)
+        ]
+        self.session = tuple([(place[key], key, rung) for rung, key in rungs if key in place])
+        self.agents = _agents(scope, place, agent_keys)
+        self.wrappers = _wrappers(scope, place)
+        self.outputs = _outputs(place)
+        self.extras = tuple(sorted(extras))
+        self.stops = _guards(STOPS, place)
+        """Any of them makes a span one of a model or an agent."""
+        self.pending = place.get(PENDING_KEY)
+        """Where Logfire says that a span is none yet."""
+        self.pending_parent = place.get(PENDING_PARENT_KEY)
+        self.error = place.get(ERROR_KEY)
+        self.foreign = not (self.calls or scope.startswith(_SCOPES) or _speaks(place))
 
-    def settled(self) -> AgentAt:
-        """The same once its guards are."""
-        return AgentAt(self.at, metadata=self.metadata, name=self.name)
+    def guarded(self) -> tuple[int, ...]:
+        """Places of the values that decide what a span of this shape is."""
+        places = {guard.at for guard in self.stops}
+        for guards, _ in (*self.calls, *self.agents, *self.wrappers):
+            for guard in guards:
+                places.add(guard.at)
+        if self.outputs is not None:
+            for guard in self.outputs[0]:
+                places.add(guard.at)
+        if self.pending is not None:
+            places.add(self.pending)
+        return tuple(sorted(places))
 
-
-class WrapperAt(NamedTuple):
-    """How a span around a tool span is read."""
-
-    guards: tuple[Guard, ...]
-    name: SpanName | None
-    """What the span's name must match; None where any does."""
-    source: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How spans of one shape are read. All numbers are places of attributes.
-
-    Its guards are settled: the plan is for the spans whose guarded values are the ones it was
-    made for (`Plans.of`), so nothing is left to check but names.
-    """
-
-    calls: tuple[Fields, ...]
-    session: tuple[tuple[int, str, int], ...]
-    """(place, key, rung of the ladder), best first."""
-    agents: tuple[AgentAt, ...]
-    stop: bool
-    """True for a span of a model or an agent, which no single call reaches through."""
-    wrappers: tuple[WrapperAt, ...]
-    outputs: Outputs | None
-    pending: bool
-    """True for a span that Logfire sends when the real one starts."""
-    pending_parent: int | None
-    extras: tuple[tuple[int, str], ...]
-    """Attributes that specs bind on."""
-    error: int | None
-    silent: bool
-    """True where such a span can tell nothing but who its parent is."""
-    foreign: bool
-    """True where it speaks no dialect, not even in part."""
-
-
-class _Open(NamedTuple):
-    """The parts of a plan whose guards are not settled yet."""
-
-    plan: Plan
-    stops: tuple[Guard, ...]
-    pending: int | None
+    def settled(self, span: Span) -> Plan:
+        """The plan for spans whose guarded values are this one's."""
+        outputs = self.outputs
+        at = self.pending
+        return Plan(
+            tuple([fields for guards, fields in self.calls if _pass(span, guards)]),
+            self.session,
+            tuple([agent for guards, agent in self.agents if _fit(span, guards)]),
+            tuple([wrapper for guards, wrapper in self.wrappers if _fit(span, guards)]),
+            outputs[1] if outputs is not None and _fit(span, outputs[0]) else None,
+            self.extras,
+            stop=any(fits(span, guard) for guard in self.stops),
+            pending=at is not None and span.attribute(at) == PENDING,
+            pending_parent=self.pending_parent,
+            error=self.error,
+            foreign=self.foreign,
+        )
 
 
 class _Variant:
@@ -283,7 +252,7 @@ class _Sieve:
         """Kept, so that no other shape can have its identity."""
         self.scope = span.scope
         self.kind = span.kind
-        self.guarded = _guarded(parts)
+        self.guarded = parts.guarded()
         self.mark: Callable[[Sequence[Any]], Any] = (
             itemgetter(*self.guarded) if self.guarded else _unmarked
         )
@@ -345,7 +314,7 @@ class Plans:
             mark = tuple([_hashable(span.attribute(at)) for at in sieve.guarded])
             found = sieve.variants.get(mark)
         if found is None:
-            plan = _settled(sieve.open, span)
+            plan = sieve.open.settled(span)
             if len(sieve.variants) >= VARIANTS_MAX or not _is_short(mark):
                 return plan
             found = sieve.variants[mark] = _Variant(mark, sieve.guarded, plan)
@@ -392,33 +361,8 @@ class Plans:
         # The last of two equal keys wins, as in a dictionary.
         keys = span.codec.keys(span.shape)[:KEYS_MAX]
         place = {key: index for index, key in enumerate(keys)}
-        calls = tuple(
-            _fields(dialect, place)
-            for dialect in DIALECTS
-            if dialect.fits(span.scope, span.kind, place)
-        )
-        ladder = enumerate(self._session_keys)
-        plan = Plan(
-            calls=calls,
-            session=tuple((place[key], key, rung) for rung, key in ladder if key in place),
-            agents=tuple(_agents(span.scope, place, self._agent_keys)),
-            stop=False,
-            wrappers=tuple(_wrappers(span.scope, place)),
-            outputs=outputs_of(place),
-            pending=False,
-            pending_parent=place.get(PENDING_PARENT_KEY),
-            extras=tuple(
-                (index, key) for key, index in place.items() if key in self._extra_keys
-            ),
-            error=place.get(ERROR_KEY),
-            silent=False,
-            foreign=not (calls or span.scope.startswith(_SCOPES) or _speaks(place)),
-        )
-        stops = tuple(
-            Guard(place[key], values) for key, values in STOPS.items() if key in place
-        )
-        parts = _Open(plan, stops, place.get(PENDING_KEY))
-        return _Sieve(span, parts)
+        keys_asked = self._session_keys, self._agent_keys, self._extra_keys
+        return _Sieve(span, _Open(span.scope, span.kind, place, *keys_asked))
 
 
 def _speaks(keys: Iterable[str]) -> bool:
@@ -426,59 +370,16 @@ def _speaks(keys: Iterable[str]) -> bool:
     return any(key.startswith(CONVENTIONS) for key in keys)
 
 
-def _guarded(parts: _Open) -> tuple[int, ...]:
-    """Places of the values that decide what a span of this shape is."""
-    plan = parts.plan
-    guards = [
-        *parts.stops,
-        *(guard for call in plan.calls for guard in call.guards),
-        *(guard for agent in plan.agents for guard in agent.guards),
-        *(guard for wrapper in plan.wrappers for guard in wrapper.guards),
-    ]
-    places = {guard.at for guard in guards}
-    if parts.pending is not None:
-        places.add(parts.pending)
-    if plan.outputs is not None and plan.outputs.guard is not None:
-        places.add(plan.outputs.guard[0])
-    return tuple(sorted(places))
-
-
-def _settled(parts: _Open, span: Span) -> Plan:
-    """The plan for spans whose guarded values are this one's."""
-    plan, outputs = parts.plan, parts.plan.outputs
-    calls = tuple(replace(each, guards=()) for each in plan.calls if _pass(span, each.guards))
-    agents = tuple(each.settled() for each in plan.agents if _fit(span, each.guards))
-    wrappers = tuple(
-        each._replace(guards=()) for each in plan.wrappers if _fit(span, each.guards)
-    )
-    stop = any(fits(span, guard) for guard in parts.stops)
-    if outputs is not None and outputs.guard is not None:
-        at, allowed = outputs.guard
-        outputs = replace(outputs, guard=None) if fits(span, Guard(at, allowed)) else None
-    pending = parts.pending is not None and span.attribute(parts.pending) == PENDING
-    told = calls or plan.session or agents or plan.extras or wrappers or stop or outputs
-    return replace(
-        plan,
-        calls=calls,
-        agents=agents,
-        stop=stop,
-        wrappers=wrappers,
-        outputs=outputs,
-        pending=pending,
-        silent=not (told or pending),
-    )
-
-
-def _pass(span: Span, guards: Iterable[Guard]) -> bool:
+def _pass(span: Span, guards: Guards) -> bool:
     """True where a call's guards hold: a value that is no text is none of the forbidden ones."""
-    for at, allowed, forbidden in guards:
-        value = span.attribute(at)
-        if (isinstance(value, str) and value in allowed) is forbidden:
+    for guard in guards:
+        value = span.attribute(guard.at)
+        if (isinstance(value, str) and value in guard.values) is guard.forbidden:
             return False
     return True
 
 
-def _fit(span: Span, guards: Iterable[Guard]) -> bool:
+def _fit(span: Span, guards: Guards) -> bool:
     return all(fits(span, guard) for guard in guards)
 
 
@@ -502,75 +403,91 @@ def _is_short(mark: Any) -> bool:
     return sum(len(part) for part in parts if isinstance(part, str | bytes)) <= MARK_MAX
 
 
-def _first(keys: Iterable[str], place: Mapping[str, int]) -> int | None:
-    return next((place[key] for key in keys if key in place), None)
+def _first(keys: tuple[str, ...], place: dict[str, int]) -> int | None:
+    for key in keys:
+        found = place.get(key)
+        if found is not None:
+            return found
+    return None
 
 
 def _guards(
-    values: Mapping[str, frozenset[str]], place: Mapping[str, int], *, forbidden: bool = False
-) -> tuple[Guard, ...]:
+    values: dict[str, frozenset[str]], place: dict[str, int], *, forbidden: bool = False
+) -> Guards:
+    if not values:
+        return ()
     return tuple(
-        Guard(place[key], found, forbidden) for key, found in values.items() if key in place
+        [
+            Guard(place[key], found, forbidden=forbidden)
+            for key, found in values.items()
+            if key in place
+        ]
     )
 
 
-def _fields(dialect: Dialect, place: Mapping[str, int]) -> Fields:
+def _call_guards(dialect: Dialect, place: dict[str, int]) -> Guards:
+    return _guards(dialect.values, place) + _guards(dialect.not_values, place, forbidden=True)
+
+
+def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
     tool = _first(dialect.tool, place)
     # A pattern that only names the tool is not needed where an attribute does.
     name_matters = dialect.span_name and (tool is None or not dialect.when)
-    failed = _guards(dialect.failed, place)
-    results = tuple(place[key] for key in dialect.failed_result if key in place)
-    marks = tuple(
-        (place[key], text) for key, text in dialect.control_marks.items() if key in place
-    )
+    marks = dialect.control_marks.items()
     return Fields(
-        dialect=dialect,
-        guards=(
-            *_guards(dialect.values, place),
-            *_guards(dialect.not_values, place, forbidden=True),
-        ),
-        name=span_name(dialect.span_name) if name_matters else None,
-        tool=tool,
-        arguments=tuple(_places(dialect, place)),
-        call_id=_first(dialect.call_id, place),
-        request_id=_first(dialect.request_id, place),
-        failed=failed,
-        results=results,
-        marks=marks,
-        plain=not (failed or results or marks or dialect.failed_by_exception),
+        dialect,
+        span_name(dialect.span_name) if name_matters else None,
+        tool,
+        _places(dialect, place),
+        _first(dialect.call_id, place),
+        _first(dialect.request_id, place),
+        failed=_guards(dialect.failed, place),
+        results=tuple([place[key] for key in dialect.failed_result if key in place]),
+        marks=tuple([(place[key], text) for key, text in marks if key in place]),
     )
 
 
-def _places(dialect: Dialect, place: Mapping[str, int]) -> Iterator[At]:
+def _places(dialect: Dialect, place: dict[str, int]) -> tuple[At, ...]:
+    found = []
     for source in dialect.arguments:
         if source.event:
-            yield At(-1, source.unwrap, source.event, source.key)
+            found.append(At(-1, source.unwrap, source.event, source.key))
         elif source.key in place and (not source.needs or source.needs in place):
-            yield At(place[source.key], source.unwrap)
+            found.append(At(place[source.key], source.unwrap))
+    return tuple(found)
 
 
-def _agents(scope: str, place: Mapping[str, int], keys: Sequence[str]) -> Iterator[AgentAt]:
-    for key in keys:
-        if key in place:
-            yield AgentAt(place[key])
+def _agents(
+    scope: str, place: dict[str, int], keys: tuple[str, ...]
+) -> list[tuple[Guards, AgentAt]]:
+    found: list[tuple[Guards, AgentAt]] = [
+        ((), AgentAt(place[key])) for key in keys if key in place
+    ]
     if "metadata" in place and scope.startswith(METADATA_SCOPES):
-        yield AgentAt(place["metadata"], metadata=True)
+        found.append(((), AgentAt(place["metadata"], metadata=True)))
     for span in AGENT_SPANS:
         if span.scopes and not scope.startswith(span.scopes):
             continue
-        if all(key in place for key in span.values):
-            name = span_name(span.span_name)
-            yield AgentAt(None, name=name, guards=_guards(span.values, place))
+        guards = _guards(span.values, place)
+        if len(guards) == len(span.values):
+            found.append((guards, AgentAt(None, name=span_name(span.span_name))))
+    return found
 
 
-def _wrappers(scope: str, place: Mapping[str, int]) -> Iterator[WrapperAt]:
+def _wrappers(scope: str, place: dict[str, int]) -> list[tuple[Guards, WrapperAt]]:
+    found = []
     for wrapper in WRAPPERS:
-        if not scope.startswith(wrapper.scopes) or not all(
-            key in place for key in wrapper.values
-        ):
+        if not scope.startswith(wrapper.scopes):
             continue
-        if wrapper.source and wrapper.source not in place:
+        guards, source = _guards(wrapper.values, place), place.get(wrapper.source)
+        if len(guards) < len(wrapper.values) or (wrapper.source and source is None):
             continue
         name = span_name(wrapper.span_name) if wrapper.span_name else None
-        source = place[wrapper.source] if wrapper.source else None
-        yield WrapperAt(_guards(wrapper.values, place), name, source)
+        found.append((guards, WrapperAt(name, source)))
+    return found
+
+
+def _outputs(place: dict[str, int]) -> tuple[Guards, Outputs] | None:
+    found = outputs_of(place)
+    # Of the keys that say what a span is, the first that is there decides.
+    return (_guards(OUTPUTS_FROM, place)[:1], found) if found is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,7 +58,7 @@ AGENT_KEYS: Final = (
 NO_AGENT: Final = frozenset({"", "OpenAI Agent"})
 """Names that name nobody: OpenTelemetry's instrumentation writes this one on every tool span."""
 
-METADATA_SCOPES: Final = ("openinference.instrumentation.langchain",)
+METADATA_SCOPES: Final[tuple[str, ...]] = ("openinference.instrumentation.langchain",)
 """Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
 
 
@@ -69,12 +68,12 @@ class AgentSpan:
 
     span_name: str
     scopes: tuple[str, ...] = ()
-    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    values: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 _AGENT: Final = {"openinference.span.kind": frozenset({"AGENT"})}
 
-AGENT_SPANS: Final = (
+AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
     AgentSpan(
         "(?:invoke_agent|create_agent) (?P<agent>.+)",
         values={"gen_ai.operation.name": frozenset({"invoke_agent", "create_agent"})},
@@ -101,7 +100,7 @@ AGENT_SPANS: Final = (
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
 
-CONVENTIONS: Final = (
+CONVENTIONS: Final[tuple[str, ...]] = (
     "ai.",
     "gcp.vertex.agent.",
     "gen_ai.",
@@ -114,7 +113,7 @@ CONVENTIONS: Final = (
 )
 """How keys begin that only spans of agents have: one that has none speaks no dialect."""
 
-STOPS: Final[Mapping[str, frozenset[str]]] = {
+STOPS: Final[dict[str, frozenset[str]]] = {
     "gen_ai.operation.name": frozenset(
         {"chat", "generate_content", "text_completion", "invoke_agent", "invoke_workflow"}
     ),

@@ -6,8 +6,7 @@ The whole history is repeated in each input, so only outputs tell what is new.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -18,7 +17,7 @@ from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
-__all__ = ["OVERSIZED", "Outputs", "Requested", "outputs_of", "requested"]
+__all__ = ["OUTPUTS_FROM", "OVERSIZED", "Outputs", "Requested", "outputs_of", "requested"]
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -37,36 +36,48 @@ OVERSIZED: Final = Requested("", None, "")
 """One whose tool has a name of more than NAME_MAX characters."""
 
 
-@dataclass(frozen=True, slots=True)
 class Outputs:
     """Where the requests are in spans of one shape. Numbers are places of attributes."""
 
-    guard: tuple[int, frozenset[str]] | None
-    """Its value must be one of these, where there is such an attribute."""
-    flat: tuple[tuple[int | None, int, int | None], ...]
-    """(id, name, arguments) of each request that has attributes of its own."""
-    listed: int | None
-    """Messages with `tool_call` parts, as JSON."""
-    plain: int | None
-    """A plain list of calls, as JSON."""
-    inputs: tuple[int, ...]
-    """Where ids of answered requests may be."""
+    __slots__ = ("flat", "inputs", "listed", "plain")
+
+    def __init__(
+        self,
+        flat: tuple[tuple[int | None, int, int | None], ...],
+        listed: int | None,
+        plain: int | None,
+        inputs: tuple[int, ...],
+    ) -> None:
+        self.flat = flat
+        """(id, name, arguments) of each request that has attributes of its own."""
+        self.listed = listed
+        """Messages with `tool_call` parts, as JSON."""
+        self.plain = plain
+        """A plain list of calls, as JSON."""
+        self.inputs = inputs
+        """Where ids of answered requests may be."""
 
 
 _FLAT: Final = re.compile(
     r"(llm\.output_messages\.\d+\.message\.tool_calls\.\d+\.tool_call\."
     r"|gen_ai\.completion\.\d+\.tool_calls\.\d+\.)(id|name|arguments|function\.name|function\.arguments)"
 )
+_FLATS: Final[tuple[str, ...]] = ("llm.output_messages.", "gen_ai.completion.")
+"""How they begin."""
 _INPUT: Final = re.compile(
-    r"llm\.input_messages\.\d+\.message\.tool_call_id|gen_ai\.prompt\.\d+\.tool_call_id"
-    r"|gen_ai\.input\.messages|input\.value|ai\.prompt\.messages"
+    r"(?:llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id"
 )
-_GUARDS: Final[Mapping[str, frozenset[str]]] = {
+_ANSWERED: Final = ".tool_call_id"
+"""How they end."""
+_INPUTS: Final = frozenset({"gen_ai.input.messages", "input.value", "ai.prompt.messages"})
+"""Messages as JSON, which may have answers among them."""
+OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
     "traceloop.span.kind": frozenset({"llm"}),
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
 }
+"""What spans say that they are whose outputs are read: by the first key they have, if any."""
 _messages: Final = brief.messages
 _listed: Final = brief.listed
 _listed_at: Final = brief.listed_at
@@ -78,27 +89,34 @@ _MANY: Final = 256
 """More requests in one output are not read: no model makes so many."""
 
 
-def outputs_of(place: Mapping[str, int]) -> Outputs | None:
+def outputs_of(place: dict[str, int]) -> Outputs | None:
     """Where requests may be in spans with these keys; None where there can be none."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
-    flat = tuple(_flat(place))
+    flat = _flat(place)
     if listed is None and plain is None and not flat:
         return None
-    guards = ((place[key], allowed) for key, allowed in _GUARDS.items() if key in place)
-    inputs = tuple(index for key, index in place.items() if _INPUT.fullmatch(key))
-    return Outputs(next(guards, None), flat, listed, plain, inputs)
+    inputs = [
+        place[key]
+        for key in place
+        if key in _INPUTS or (key.endswith(_ANSWERED) and _INPUT.fullmatch(key))
+    ]
+    return Outputs(flat, listed, plain, tuple(inputs))
 
 
-def _flat(place: Mapping[str, int]) -> Iterator[tuple[int | None, int, int | None]]:
+def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ...]:
     found: dict[str, dict[str, int]] = {}
-    for key, index in place.items():
+    for key in [each for each in place if each.startswith(_FLATS)]:
         match = _FLAT.fullmatch(key)
         if match and len(found) < _MANY:
             part = match[2].removeprefix("function.")
-            found.setdefault(match[1], {})[part] = index
-    for parts in found.values():
-        if "name" in parts:
-            yield parts.get("id"), parts["name"], parts.get("arguments")
+            found.setdefault(match[1], {})[part] = place[key]
+    return tuple(
+        [
+            (parts.get("id"), parts["name"], parts.get("arguments"))
+            for parts in found.values()
+            if "name" in parts
+        ]
+    )
 
 
 def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list[Requested]:

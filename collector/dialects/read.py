@@ -12,8 +12,9 @@ from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.base import NAME_MAX
-from collector.dialects.choose import MARK_MAX, AgentAt, Fields, Plan, fits
+from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
+from collector.dialects.plan import AgentAt, Fields, Plan
 from collector.dialects.wrappers import Wrapped, listed_calls
 
 __all__ = [

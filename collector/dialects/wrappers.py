@@ -33,11 +33,11 @@ class Wrapper:
 
     scopes: tuple[str, ...]
     span_name: str
-    values: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    values: dict[str, frozenset[str]] = field(default_factory=dict)
     source: str = ""
 
 
-WRAPPERS: Final = (
+WRAPPERS: Final[tuple[Wrapper, ...]] = (
     Wrapper(
         scopes=("openinference.instrumentation.langchain",),
         span_name="",

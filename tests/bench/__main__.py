@@ -7,6 +7,7 @@ import sys
 
 NAMES = (
     "decode",
+    "histories",
     "pipeline",
     "transport",
     "process",

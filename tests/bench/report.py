@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.bench import (
     bounds,
     decode,
+    histories,
     latency,
     memory,
     pipeline,
@@ -88,6 +89,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "pipeline": _pipeline,
     "plain": _plain,
     "decode": lambda: decode.table(decode.measure()),
+    "histories": lambda: histories.table(histories.measure()),
     "latency": _latency,
     "memory": _memory,
     "scrape": lambda: scrape.table(scrape.measure()),

@@ -12,8 +12,9 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.decode import otlp_json, otlp_proto
-from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plan, Plans
+from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plans
 from collector.dialects.outputs import outputs_of, requested
+from collector.dialects.plan import Plan
 from collector.dialects.read import agent_of
 
 GUARDED = ("traceloop.span.kind", "gen_ai.operation.name")

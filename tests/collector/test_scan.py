@@ -306,6 +306,30 @@ def test_equal_ids_and_names_are_one_object() -> None:
     assert below.name is parent.name
 
 
+def test_equal_keys_are_one_object_in_all_shapes() -> None:
+    """So that a list of keys that is new has no key that is: each is hashed once."""
+    pairs = [field(9, field(1, key) + field(2, b"")) for key in (b"a key", b"another")]
+    reader = native_reader()
+    raws = [body(IDS + b"".join(each)) for each in (pairs, pairs[::-1])]
+    forwards, backwards = (reader(raw, CODEC)[0].shape for raw in raws)
+
+    assert forwards == backwards[::-1] == ("a key", "another")
+    assert forwards[0] is backwards[1]
+    assert forwards[1] is backwards[0]
+
+
+@pytest.mark.parametrize("key", [b"\xff", b"k\xc3", b"\0", b"", "ä".encode() * 64, b"k" * 129])
+def test_odd_keys_are_what_the_runtime_says(key: bytes) -> None:
+    """Not UTF-8, empty, or longer than is remembered: once and again."""
+    raw = body(IDS + field(9, field(1, key) + field(2, b"")))
+    reader = native_reader()
+    (expected,) = otlp_proto.decode_any(raw, CODEC).spans
+
+    for _ in range(2):
+        (span,) = reader(raw, CODEC)
+        assert span.shape == expected.shape
+
+
 def test_more_than_is_remembered_is_read_all_the_same() -> None:
     """Ids, names and shapes push each other out of their places, and none is taken for another."""
     reader = native_reader()
@@ -335,11 +359,11 @@ def test_a_reader_may_be_asked_while_it_reads() -> None:
     inner = body(IDS + field(9, PAIR) * 300)
     counts = list[int]()
 
-    def shape(raw: bytes) -> tuple[str, ...]:
+    def shape(keys: tuple[str, ...]) -> tuple[str, ...]:
         if not counts:
             counts.append(0)
             counts.append(len(reader(inner, CODEC)[0].values))
-        return tuple("k" * (len(raw) // 2))
+        return keys
 
     reader = native_reader(shape=shape)
     (span,) = reader(body(IDS + field(9, PAIR) * 2), CODEC)

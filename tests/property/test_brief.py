@@ -21,7 +21,8 @@ from monitor.records import SessionKey
 
 PATTERNS = sorted(
     {each.span_name for each in DIALECTS if each.span_name}
-    | {each.span_name for each in (*AGENT_SPANS, *WRAPPERS)}
+    | {each.span_name for each in AGENT_SPANS}
+    | {each.span_name for each in WRAPPERS}
 )
 NAMES = st.from_regex(
     re.compile(r"(execute_tool |tools/call |invoke_agent )?[a-z.\n]{0,6}(\.tool|\.run)?"),

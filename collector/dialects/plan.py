@@ -1,0 +1,163 @@
+"""How spans of one shape are read: what has been looked up once, so that no span looks it up again.
+
+All numbers are places of attributes. Each new shape makes a few of these, and a conversation whose
+messages have attributes of their own makes a shape a turn: hence plain classes, which compiled cost
+a twentieth of frozen dataclasses to make.
+"""
+
+from __future__ import annotations
+
+from collector.dialects.arguments import Unwrap
+from collector.dialects.base import Dialect
+from collector.dialects.outputs import Outputs
+from collector.dialects.span_name import SpanName
+
+__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "WrapperAt"]
+
+
+class Guard:
+    """The value of attribute `at` must be one of `values` (or, `forbidden`, none of them)."""
+
+    __slots__ = ("at", "forbidden", "values")
+
+    def __init__(self, at: int, values: frozenset[str], *, forbidden: bool = False) -> None:
+        self.at = at
+        self.values = values
+        self.forbidden = forbidden
+
+
+class At:
+    """A place of arguments: an attribute by index, or one of an event by name and key."""
+
+    __slots__ = ("at", "event", "key", "unwrap")
+
+    def __init__(self, at: int, unwrap: Unwrap, event: str = "", key: str = "") -> None:
+        self.at = at
+        self.unwrap = unwrap
+        self.event = event
+        self.key = key
+
+
+class Fields:
+    """Where a dialect's parts are in one shape."""
+
+    __slots__ = (
+        "arguments",
+        "call_id",
+        "dialect",
+        "failed",
+        "marks",
+        "name",
+        "plain",
+        "request_id",
+        "results",
+        "tool",
+    )
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        name: SpanName | None,
+        tool: int | None,
+        arguments: tuple[At, ...],
+        call_id: int | None,
+        request_id: int | None,
+        failed: tuple[Guard, ...],
+        results: tuple[int, ...],
+        marks: tuple[tuple[int, str], ...],
+    ) -> None:
+        self.dialect = dialect
+        self.name = name
+        """What the span's name must match; None where it does not matter."""
+        self.tool = tool
+        self.arguments = arguments
+        self.call_id = call_id
+        self.request_id = request_id
+        self.failed = failed
+        self.results = results
+        self.marks = marks
+        self.plain = not (failed or results or marks or dialect.failed_by_exception)
+        """True where tool, arguments and ids are all there is to look at."""
+
+
+class AgentAt:
+    """Where a span names an agent: an attribute, JSON metadata, or the span's name."""
+
+    __slots__ = ("agent", "as_written", "at", "metadata", "name")
+
+    def __init__(
+        self, at: int | None, *, metadata: bool = False, name: SpanName | None = None
+    ) -> None:
+        self.at = at
+        self.metadata = metadata
+        self.name = name
+        self.as_written = b""
+        """The attribute's value as it was last on the wire: it mostly comes again."""
+        self.agent = ""
+        """The agent that was named last, which mostly is the next one's, too."""
+
+
+class WrapperAt:
+    """How a span around a tool span is read."""
+
+    __slots__ = ("name", "source")
+
+    def __init__(self, name: SpanName | None, source: int | None) -> None:
+        self.name = name
+        """What the span's name must match; None where any does."""
+        self.source = source
+
+
+class Plan:
+    """How spans of one shape are read, whose guarded values are those it was made for."""
+
+    __slots__ = (
+        "agents",
+        "calls",
+        "error",
+        "extras",
+        "foreign",
+        "outputs",
+        "pending",
+        "pending_parent",
+        "session",
+        "silent",
+        "stop",
+        "wrappers",
+    )
+
+    def __init__(
+        self,
+        calls: tuple[Fields, ...],
+        session: tuple[tuple[int, str, int], ...],
+        agents: tuple[AgentAt, ...],
+        wrappers: tuple[WrapperAt, ...],
+        outputs: Outputs | None,
+        extras: tuple[tuple[int, str], ...],
+        *,
+        stop: bool,
+        pending: bool,
+        pending_parent: int | None,
+        error: int | None,
+        foreign: bool,
+    ) -> None:
+        self.calls = calls
+        self.session = session
+        """(place, key, rung of the ladder), best first."""
+        self.agents = agents
+        self.wrappers = wrappers
+        self.outputs = outputs
+        self.extras = extras
+        """Attributes that specs bind on."""
+        self.stop = stop
+        """True for a span of a model or an agent, which no single call reaches through."""
+        self.pending = pending
+        """True for a span that Logfire sends when the real one starts."""
+        self.pending_parent = pending_parent
+        self.error = error
+        self.foreign = foreign
+        """True where it speaks no dialect, not even in part."""
+        self.silent = not (
+            calls or session or agents or wrappers or outputs or extras or stop or pending
+        )
+        """True where such a span can tell nothing but who its parent is."""

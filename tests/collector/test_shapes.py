@@ -1,0 +1,56 @@
+"""Shapes: one object for equal lists of keys, in bounded memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.decode.shapes import BYTES_MAX, LARGE, Shapes, key_of
+from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, OverBound
+
+
+def _keys(number: int, size: int) -> tuple[str, ...]:
+    return (f"{number} ".ljust(size, "k"), "last")
+
+
+def test_equal_lists_are_one_object_while_they_are_remembered() -> None:
+    """Another order, or where one key ends and the next begins, makes another shape."""
+    shapes = Shapes()
+    first = shapes.of(_keys(1, 9))
+    assert shapes.of(_keys(1, 9)) is first
+    for other in (first[::-1], ("".join(first),), (first[0] + "l", "ast"), ()):
+        assert shapes.of(other) == other
+
+
+def test_more_than_is_remembered_is_forgotten_at_once() -> None:
+    """What it holds stays below the bound, however many come; those that come again are found again."""
+    shapes, size, most = Shapes(), 1_000, 0
+    for number in range(3 * BYTES_MAX // size):
+        assert shapes.of(_keys(number, size)) == _keys(number, size)
+        most = max(most, len(shapes._known))
+    assert BYTES_MAX // size // 2 < most < BYTES_MAX // size
+    assert shapes.of(_keys(number, size)) is shapes.of(_keys(number, size))
+
+
+def test_a_large_list_is_not_held() -> None:
+    """It pushes out nothing, either."""
+    shapes = Shapes()
+    small = shapes.of(("a",))
+    large = tuple(f"{number}".ljust(KEY_MAX) for number in range(LARGE // KEY_MAX + 1))
+    assert shapes.of(large) == large
+    assert list(shapes._known) == [small]
+
+
+@pytest.mark.parametrize("keys", [("k",) * (ATTRIBUTES_MAX + 1), ("a", "k" * (KEY_MAX + 1))])
+def test_lists_over_the_bounds_are_refused(keys: tuple[str, ...]) -> None:
+    """Too many keys, or one that is too long; those at the bounds are not."""
+    shapes = Shapes()
+    with pytest.raises(OverBound, match="more than"):
+        shapes.of(keys)
+    assert shapes.of(tuple(key[:KEY_MAX] for key in keys[:ATTRIBUTES_MAX]))
+
+
+def test_equal_keys_are_one_text() -> None:
+    """Bytes that are no UTF-8 are replaced, as the runtime has it."""
+    raw, odd = b"gen_ai.tool.name", b"odd\xff"
+    assert key_of(raw) is key_of(bytes(bytearray(raw)))
+    assert (key_of(raw), key_of(odd)) == ("gen_ai.tool.name", "odd\ufffd")
