@@ -461,12 +461,11 @@ class Judgement:
     def _stretches(self, start: int, end: int | None = None) -> list[_Stretch]:
         """The log from one place to another, or to its end."""
         log = self.log
-        end = len(log) if end is None else end
-        steps, place = log.unpacked(start, len(log)), start
+        steps = log.unpacked(start, len(log) if end is None else end)
+        groups = log.groups(start, steps) if end is None else log.groups(start, end=end)
+        end, place = start + len(steps), start
         found: list[_Stretch] = []
-        for first, behind in log.groups(start, steps):
-            if first >= end:
-                break
+        for first, behind in groups:
             _singles(found, place, first, steps, start)
             place = min(behind, end)
             found.append(_Stretch(first, place, True, steps, start))
@@ -549,25 +548,23 @@ class Judgement:
         `count` bounds it to the first steps of the log.
         """
         log, harmful = self.log, False
-        new = set()
-        for place in range(len(log) if count is None else count):
+        new = log.received(before, _FINAL, count)
+        for place in new:
             mark = log.mark(place)
-            if not mark & _FINAL and log.receipt(place) <= before:
-                log.set_mark(place, mark | _FINAL)
-                new.add(place)
-                harmful = harmful or mark & _CODE >= HARMFUL
+            log.set_mark(place, mark | _FINAL)
+            harmful = harmful or mark & _CODE >= HARMFUL
         if self.judge.watch is not None:
             return self._unexpected(new)
         if not harmful:
             return []
-        found = self.walk(max(new) + 1)
+        found = self.walk(new[-1] + 1)
         return [step for step in found if step.code >= HARMFUL and step.place in new]
 
-    def _unexpected(self, places: set[int]) -> list[Step]:
+    def _unexpected(self, places: list[int]) -> list[Step]:
         watch, position = self.judge.watch, self.head.position
         return [
             Step(place, SELF_LOOP, position, position)
-            for place in sorted(places)
+            for place in places
             if watch is not None and watch.is_unexpected(self.log.token(place))
         ]
 
@@ -583,9 +580,7 @@ class Judgement:
 
     def open_receipt(self) -> int | None:
         """Earliest receipt of a step that is not final yet."""
-        log = self.log
-        waiting = (log.receipt(i) for i, mark in enumerate(log.marks()) if not mark & _FINAL)
-        return min(waiting, default=None)
+        return self.log.earliest(_FINAL)
 
     def exemplar(self, place: int) -> Exemplar:
         """A step of the log as what stands for a count."""
@@ -597,12 +592,14 @@ class Judgement:
     def fold(self, before: int) -> None:
         """Folds steps that are far enough back and were received up to `before`."""
         log = self.log
-        if len(log) < FOLD_AFTER + FOLD_LUMP:
+        if len(log) < FOLD_AFTER + FOLD_LUMP or log.receipt(FOLD_LUMP - 1) > before:
             return
         count = 0
         while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
             count += 1
-        for first, end in log.groups():
+        if count < FOLD_LUMP:
+            return
+        for first, end in log.groups(end=count):
             if first < count < end:
                 count = first
         if count >= FOLD_LUMP:

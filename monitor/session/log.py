@@ -51,17 +51,20 @@ _unpack: Final[Any] = _ROW.unpack_from
 _unpack_at: Final[Any] = _AT.unpack_from
 
 
-def _in_c() -> Callable[..., None] | None:
+def _in_c() -> tuple[Callable[..., None], Callable[[bytes, bytes], bool]] | tuple[None, None]:
     """What `native.pyi` promises, where it was built."""
     try:
         from monitor.session import native
     except ImportError:
-        return None
-    return native.append
+        return None, None
+    return native.append, native.names
 
 
-_append: Final = _in_c()
+_IN_C: Final = _in_c()
+_append: Final = _IN_C[0]
 """(rows, what one holds) adds it, in a third of the time that packing it takes."""
+_named: Final = _IN_C[1]
+"""(contexts, span id) tells what `_names` tells, of many in a tenth of the time."""
 
 
 def _unpacked(rows: bytearray) -> Iterator[_Packed]:
@@ -84,7 +87,10 @@ _EARLIER: Final = 1 << 20
 """What later calls of a log may lag less than its first one, where that lags much: 17 minutes."""
 
 # What a step is, one integer of a row, from its lowest bit on; its highest byte is the mark.
-_CONTEXT: Final = (1 << 20) - 1
+_CONTEXT: Final = (1 << 19) - 1
+_LATE_AT: Final = 26
+_LATE: Final = 1 << 3
+"""A bit of this byte of a row, above the context: a step behind this one may have been received earlier."""
 _ERROR_SHIFT: Final = 20
 _EVIDENCE_SHIFT: Final = 21
 _MOVED: Final = 1 << 23
@@ -131,6 +137,8 @@ class Names:
 def _names(contexts: bytes, span_id: bytes) -> bool:
     """True where a span id may be one of the parents."""
     size = len(contexts)
+    if size > _LOOKED_THROUGH_MAX and len(span_id) == _ID_BYTES and _named is not None:
+        return _named(contexts, span_id)
     if size > _LOOKED_THROUGH_MAX or len(span_id) != _ID_BYTES:
         # As `in`, which first takes the id for a number, at a third of the cost.
         return not span_id or bool(contexts.partition(span_id)[1])
@@ -199,7 +207,16 @@ class Row(NamedTuple):
 class Log:
     """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
 
-    __slots__ = ("_contexts", "_far", "_lag", "_moved", "_rows", "_texts", "tail_end")
+    __slots__ = (
+        "_contexts",
+        "_far",
+        "_lag",
+        "_moved",
+        "_newest",
+        "_rows",
+        "_texts",
+        "tail_end",
+    )
 
     def __init__(self) -> None:
         self._rows = bytearray()
@@ -212,6 +229,8 @@ class Log:
         """By span id, ends and receipts too far away to be packed."""
         self._lag = 0
         """What is taken off how much later each step was received, in milliseconds."""
+        self._newest = 0
+        """The latest receipt of a step."""
         self.tail_end = 0
         """When the last step has begun, and it and the siblings it overlaps have all ended."""
 
@@ -235,6 +254,10 @@ class Log:
             if at <= last or (at < tail_end and self._siblings(meta, other)):
                 return False
         self.tail_end = max(at, end)
+        if receipt < self._newest:
+            self._let_pass(len(self), receipt)
+        else:
+            self._newest = receipt
         times = self._times(at, end, receipt, span)
         if _append is not None:
             _append(self._rows, at, times, span, meta, tool, token)
@@ -259,7 +282,7 @@ class Log:
             meta = self._move(span, meta, call.start_ns, at)
             at = begun + 1
         times = self._times(at, end, receipt, span)
-        place = self._insert(at, end, span, _pack(at, times, span, meta, tool, token))
+        place = self._insert(at, end, receipt, _pack(at, times, span, meta, tool, token))
         moved = self.settle(call.trace_id, span)
         if not moved:
             placed: Placed = built(Placed, (place, place, int(behind)))
@@ -314,11 +337,32 @@ class Log:
         self._moved[span] = _Moved(start, own)
         return meta | _MOVED
 
-    def _insert(self, at: int, end: int, span: bytes, row: bytes) -> int:
-        place = self._place(at, end, span)
+    def _insert(self, at: int, end: int, receipt: int, row: bytes) -> int:
+        place = self._place(at, end, row[_SPAN : _SPAN + _ID_BYTES])
+        if receipt < self._newest:
+            self._let_pass(place, receipt)
+        self._newest = max(self._newest, receipt)
+        is_last = place == len(self)
         self._rows[place * _WIDTH : place * _WIDTH] = row
+        self._mark_late(place, late=not is_last)
         self.tail_end = max(self.tail_end, at)
         return place
+
+    def _let_pass(self, place: int, receipt: int) -> None:
+        """A step comes to `place` that was received earlier than some that stand before it."""
+        while place > 0:
+            place -= 1
+            if not self._is_late(place):
+                if self.receipt(place) <= receipt:
+                    return
+                self._mark_late(place, late=True)
+
+    def _is_late(self, place: int) -> bool:
+        return bool(self._rows[place * _WIDTH + _LATE_AT] & _LATE)
+
+    def _mark_late(self, place: int, *, late: bool) -> None:
+        at = place * _WIDTH + _LATE_AT
+        self._rows[at] = self._rows[at] & ~_LATE | (_LATE if late else 0)
 
     def _place(self, at: int, end: int, span: bytes) -> int:
         """Where a step belongs: the first place behind all that come before it."""
@@ -350,7 +394,7 @@ class Log:
         end, receipt = other._end_and_receipt(at, times, span)
         times, number = self._times(at, end, receipt, span), self._number(other._context(meta))
         meta = meta & ~_CONTEXT | number
-        self._insert(at, end, span, _pack(at, times, span, meta, tool, token))
+        self._insert(at, end, receipt, _pack(at, times, span, meta, tool, token))
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
@@ -463,7 +507,7 @@ class Log:
         meta, times = self._move(span, meta, start, own), self._times(new, end, receipt, span)
         del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
         row = _pack(new, times, span, meta, tool, token)
-        moved = [place, self._insert(new, end, span, row)]
+        moved = [place, self._insert(new, end, receipt, row)]
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
     def settle_all(self) -> None:
@@ -529,6 +573,41 @@ class Log:
         """When the step was received, to the millisecond below."""
         at, times, span, _, _, _ = self._step(place)
         return self._end_and_receipt(at, times, span)[1]
+
+    def received(self, before: int, mark: int, end: int | None = None) -> list[int]:
+        """Places of the steps without a mark that were received up to `before`.
+
+        Args:
+            before: Unix nanoseconds.
+            mark: a bit.
+            end: bounds them to those before this place.
+        """
+        marks, found = self.marks(), list[int]()
+        for place in range(len(marks) if end is None else end):
+            if marks[place] & mark:
+                continue
+            if self.receipt(place) <= before:
+                found.append(place)
+            elif self._leads(place):
+                break
+        return found
+
+    def earliest(self, mark: int) -> int | None:
+        """The earliest receipt of a step without a mark; None where all have it."""
+        marks, found = self.marks(), -1
+        for place in range(len(marks)):
+            if marks[place] & mark:
+                continue
+            receipt = self.receipt(place)
+            if found < 0 or receipt < found:
+                found = receipt
+            if self._leads(place):
+                break
+        return found if found >= 0 else None
+
+    def _leads(self, place: int) -> bool:
+        """True where all steps behind this one were received no earlier."""
+        return self._far is None and not self._is_late(place)
 
     def tool(self, place: int) -> int:
         """The number of the step's tool."""
@@ -601,29 +680,30 @@ class Log:
         return list(_briefed(self._rows[first * _WIDTH : end * _WIDTH]))
 
     def groups(
-        self, first: int = 0, steps: Sequence[Brief] | None = None
+        self, first: int = 0, steps: Sequence[Brief] | None = None, *, end: int | None = None
     ) -> list[tuple[int, int]]:
         """(first place, end place) of the groups of overlapping siblings, from `first` on.
 
         Siblings have one parent, and stand side by side in the log; each of a group starts
         strictly before all the others before it have ended, so touching times are a sequence.
         A step that overlaps none is in no group; nor is the step before `first`. `steps` are
-        those from `first` on, where they are at hand.
+        those from `first` on, where they are at hand. With `end` it is only those that begin before
+        that place, and nothing is read behind the last of them; without, `tail_end` is worked out.
         """
         found: list[tuple[int, int]] = []
-        if steps is None:
-            steps = self.unpacked(first, len(self))
-        at = self.at(-1) if self._rows and not steps else 0
+        at = self.at(-1) if self._rows else 0
         until = last = 0
         opened = place = first
-        for at, times, meta, _ in steps:
+        for at, times, meta, _ in (
+            _briefed(self._rows[first * _WIDTH :]) if steps is None else steps
+        ):
             if at >= until or not self._siblings(meta, last):
                 if place - opened > 1:
                     found.append((opened, place))
+                if end is not None and place >= end:
+                    return found
                 opened, until = place, 0
-            end = self._end(place, at, times)
-            if end > until:
-                until = end
+            until = max(until, self._end(place, at, times))
             last = meta
             place += 1
         if place - opened > 1:
@@ -633,7 +713,7 @@ class Log:
 
     def _end(self, place: int, at: int, times: int) -> int:
         """When the step at `place` ended."""
-        if self._far is None:
+        if self._far is None or times >> _LENGTH_BITS != _FAR:
             return at + (times & _LENGTH)
         return self._end_and_receipt(at, times, self._step(place)[2])[0]
 

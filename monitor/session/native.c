@@ -1,6 +1,8 @@
-/* Rows of a log written where they stand, without an object for what is in them.
+/* Rows of a log written where they stand, without an object for what is in them; and parents of its
+   steps looked through where they stand.
 
-   The same as `_ROW.pack` of log.py, which says what a row is; `native.pyi` gives the type. */
+   The same as `_ROW.pack` and `_names` of log.py, which says what a row and a context are; `native.pyi`
+   gives the types. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,6 +11,7 @@
 #include <string.h>
 
 enum { WIDTH = 32, TIMES = 8, SPAN = 16, META = 24, TOOL = 28, TOKEN = 30, ID_SIZE = 8 };
+enum { CONTEXT = 24, PARENT = 16 };
 
 /* Little-endian, whatever the machine; compilers make one move of it where it is that. */
 static inline void put_16(uint8_t *at, uint64_t value)
@@ -70,8 +73,28 @@ static PyObject *append(PyObject *Py_UNUSED(module), PyObject *const *given, Py_
     Py_RETURN_NONE;
 }
 
+static PyObject *names(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
+{
+    if (count != 2 || !PyBytes_CheckExact(given[0]) || !PyBytes_CheckExact(given[1])
+        || PyBytes_GET_SIZE(given[1]) != ID_SIZE) {
+        PyErr_SetString(PyExc_TypeError, "expected contexts and a span id of eight bytes");
+        return NULL;
+    }
+    const char *contexts = PyBytes_AS_STRING(given[0]);
+    Py_ssize_t size = PyBytes_GET_SIZE(given[0]);
+    uint64_t id, parent;
+    memcpy(&id, PyBytes_AS_STRING(given[1]), ID_SIZE);
+    for (Py_ssize_t end = CONTEXT; end <= size; end += CONTEXT) {
+        memcpy(&parent, contexts + end - CONTEXT + PARENT, ID_SIZE);
+        if (parent == id)
+            Py_RETURN_TRUE;
+    }
+    Py_RETURN_FALSE;
+}
+
 static PyMethodDef methods[] = {
     {"append", (PyCFunction)(void (*)(void))append, METH_FASTCALL, "Adds a row behind all others."},
+    {"names", (PyCFunction)(void (*)(void))names, METH_FASTCALL, "Whether an id is a parent's."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -254,6 +254,74 @@ def test_a_part_is_of_its_own_trace() -> None:
     assert starts(log) == [(5, 5), (10, 10)]
 
 
+# --- receipts -------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1, 2, 3]),  # whose part it is, if that one is there
+        st.integers(0, 40),  # start, in milliseconds
+        st.sampled_from([0, 0, 3, -3]),  # how far its receipt is out of turn
+        st.booleans(),  # it is marked
+        st.integers(-9, 9),  # a place that is taken out then, and put back in
+    ),
+    max_size=14,
+)
+
+
+def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> Log:
+    """A log of steps that came in this order, each received a millisecond after the one before."""
+    log = Log()
+    for number, (parent, start, ahead, marked, again) in enumerate(steps, 1):
+        at = start * MILLISECOND
+        receipt = (100 + number + ahead) * MILLISECOND * (3_600_000 if hours else 1)
+        made = call(number, at, parent_span_id=span(parent) if parent else b"")
+        if not log.append(made, 7, 0, at, receipt):
+            log.insert(made, 7, 0, at, receipt)
+        if marked:
+            log.set_mark(log.find(span(number)) or 0, 0x80)
+        if 0 <= again < len(log):
+            row, mark = log.row(again), log.mark(again)
+            log.remove(again)
+            put = call(1, row.start, parent_span_id=row.parent_span_id, span_id=row.span_id)
+            log.set_mark(log.insert(put, 7, 0, row.start, row.receipt).place, mark)
+    return log
+
+
+def _agree(log: Log) -> None:
+    """What is found among steps, each looked at or not, is what looking at each finds."""
+    places = range(len(log))
+    waiting = {place: log.row(place).receipt for place in places if not log.mark(place) & 0x80}
+    assert log.earliest(0x80) == min(waiting.values(), default=None)
+    for before in {*waiting.values(), 0}:
+        due = [place for place, receipt in waiting.items() if receipt <= before]
+        assert log.received(before, 0x80) == due
+        for end in places:
+            assert log.received(before, 0x80, end) == [place for place in due if place < end]
+
+
+@example([(0, 1, 3, False, -1), (0, 2, -3, False, -1)], [], (False, False))
+@example([(0, 2, 0, False, -1), (0, 1, 0, False, -1)], [], (False, False))
+@example(
+    [(0, 1, 3, False, -1), (0, 3, 0, False, -1), (0, 2, -3, False, -1)], [], (False, False)
+)
+@settings(max_examples=300)
+@given(STEPS, STEPS, st.sampled_from([(False, False)] * 3 + [(True, False), (False, True)]))
+def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
+    steps: list[tuple[int, int, int, bool, int]],
+    others: list[tuple[int, int, int, bool, int]],
+    hours: tuple[bool, bool],
+) -> None:
+    """Late, moved with others, read anew, from another log, received long after, or after the first."""
+    log, other = _made(steps, hours=hours[0]), _made(others, hours=hours[1])
+    _agree(log)
+    for place in range(len(other)):
+        log.take(other, place)
+    log.settle_all()
+    _agree(log)
+    log.forget(len(log) // 2)
+    _agree(log)
+
+
 # --- siblings -------------------------------------------------------------------------------------
 
 
@@ -309,6 +377,28 @@ def test_siblings_overlap_by_time_and_parent() -> None:
     assert log.groups() == [(1, 4), (4, 6)]
     assert log.groups(4) == [(4, 6)]
     assert log.tail_end == 60
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(8, 9)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_groups_before_a_place_are_those_of_all(made: list[tuple[int, int, int]]) -> None:
+    """From any step on and before any place; one that goes beyond it is told whole."""
+    log = Log()
+    for number, (start, length, parent) in enumerate(made, 10):
+        add(log, call(number, start, start + length, parent_span_id=span(parent)))
+    for first in range(len(log) + 1):
+        every = log.groups(first)
+        known, log.tail_end = log.tail_end, -1
+        for end in range(first, len(log)):
+            found = log.groups(first, end=end)
+            assert found == [group for group in every if group[0] < end]
+            assert log.tail_end in (-1, known)
+            log.tail_end = -1
 
 
 def test_siblings_are_known_among_many_parents() -> None:

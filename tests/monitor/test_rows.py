@@ -1,4 +1,4 @@
-"""Rows of a log written in C: the bytes that `struct` makes, and its refusals."""
+"""Rows and contexts of a log in C: the bytes that `struct` makes, what is found, and its refusals."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ FIELDS = (
     st.integers(-1, 2**16),
     st.integers(0, 2**16 - 1),
 )
+
+IDS = st.sampled_from([bytes(8), b"\1" * 8, bytes(7) + b"\1", b"\1" + bytes(7), b"12345678"])
+"""Few, so that they meet."""
 
 
 @given(st.tuples(*FIELDS), st.binary(max_size=40))
@@ -64,3 +67,28 @@ def test_rows_that_somebody_looks_at_stay_as_they_are() -> None:
     with memoryview(rows), pytest.raises(BufferError):
         native_rows().append(rows, 1, 1, b"", 1, 1, 1)
     assert rows == b"x"
+
+
+@given(
+    st.lists(st.tuples(st.binary(min_size=16, max_size=16), IDS), max_size=20),
+    IDS,
+    st.integers(0, 23),
+)
+def test_a_parent_is_found_where_it_stands(
+    contexts: list[tuple[bytes, bytes]], span_id: bytes, more: int
+) -> None:
+    """Among any number of them, whatever their traces' ids are, and nothing behind the last."""
+    joined = b"".join(trace_id + parent for trace_id, parent in contexts)
+    expected = span_id in {parent for _, parent in contexts}
+
+    assert native_rows().names(joined, span_id) is expected
+    assert native_rows().names(joined + bytes(more), span_id) is expected
+
+
+@pytest.mark.parametrize(
+    "given", [(), (b"", b"x" * 7), (bytearray(), b"x" * 8), (b"", "x" * 8), (b"", b"x" * 9)]
+)
+def test_what_is_no_span_id_is_refused(given: tuple[Any, ...]) -> None:
+    """Such ids are left to Python by who asks."""
+    with pytest.raises(TypeError):
+        native_rows().names(*given)
