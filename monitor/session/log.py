@@ -34,6 +34,7 @@ def _row_format() -> str:
 _ROW: Final = Struct(_row_format())
 _STEP: Final = Struct("<QQ8xI2xH")
 _AT: Final = Struct("<Q")
+_TIMES: Final = Struct("<QQ")
 _SPAN: Final = 16
 _MARK: Final = 27
 _TOOL: Final = 28
@@ -49,6 +50,7 @@ Brief = tuple[int, int, int, int]
 _pack: Final[Any] = _ROW.pack
 _unpack: Final[Any] = _ROW.unpack_from
 _unpack_at: Final[Any] = _AT.unpack_from
+_unpack_times: Final[Any] = _TIMES.unpack_from
 
 
 def _in_c() -> tuple[Callable[..., None], Callable[[bytes, bytes], bool]] | tuple[None, None]:
@@ -282,7 +284,7 @@ class Log:
             meta = self._move(span, meta, call.start_ns, at)
             at = begun + 1
         times = self._times(at, end, receipt, span)
-        place = self._insert(at, end, receipt, _pack(at, times, span, meta, tool, token))
+        place = self._insert(at, end, span, receipt, _pack(at, times, span, meta, tool, token))
         moved = self.settle(call.trace_id, span)
         if not moved:
             placed: Placed = built(Placed, (place, place, int(behind)))
@@ -337,8 +339,8 @@ class Log:
         self._moved[span] = _Moved(start, own)
         return meta | _MOVED
 
-    def _insert(self, at: int, end: int, receipt: int, row: bytes) -> int:
-        place = self._place(at, end, row[_SPAN : _SPAN + _ID_BYTES])
+    def _insert(self, at: int, end: int, span: bytes, receipt: int, row: bytes) -> int:
+        place = self._place(at, end, span)
         if receipt < self._newest:
             self._let_pass(place, receipt)
         self._newest = max(self._newest, receipt)
@@ -394,7 +396,7 @@ class Log:
         end, receipt = other._end_and_receipt(at, times, span)
         times, number = self._times(at, end, receipt, span), self._number(other._context(meta))
         meta = meta & ~_CONTEXT | number
-        self._insert(at, end, receipt, _pack(at, times, span, meta, tool, token))
+        self._insert(at, end, span, receipt, _pack(at, times, span, meta, tool, token))
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
@@ -507,7 +509,7 @@ class Log:
         meta, times = self._move(span, meta, start, own), self._times(new, end, receipt, span)
         del self._rows[place * _WIDTH : (place + 1) * _WIDTH]
         row = _pack(new, times, span, meta, tool, token)
-        moved = [place, self._insert(new, end, receipt, row)]
+        moved = [place, self._insert(new, end, span, receipt, row)]
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
     def settle_all(self) -> None:
@@ -571,7 +573,9 @@ class Log:
 
     def receipt(self, place: int) -> int:
         """When the step was received, to the millisecond below."""
-        at, times, span, _, _, _ = self._step(place)
+        packed: tuple[int, int] = _unpack_times(self._rows, place * _WIDTH)
+        at, times = packed
+        span = b"" if times >> _LENGTH_BITS != _FAR else self._step(place)[2]
         return self._end_and_receipt(at, times, span)[1]
 
     def received(self, before: int, mark: int, end: int | None = None) -> list[int]:
