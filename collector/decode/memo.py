@@ -1,4 +1,4 @@
-"""A memory of what was decoded from equal bytes, bounded in bytes.
+"""A memory of what was decoded from equal bytes, or made of equal keys, bounded in bytes.
 
 Telemetry repeats itself: the same resource in every request, the same few attribute lists in
 every span. When the bound is reached everything is forgotten at once: honest senders refill it
@@ -7,18 +7,23 @@ in a millisecond, and a hostile one cannot make it grow.
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["Memo"]
 
+Key = TypeVar("Key", bound=Sequence[Any])
 Value = TypeVar("Value")
+
+BYTES_MAX: Final = 2 << 20
+KEY_BYTES_MAX: Final = 64 << 10
 
 ENTRY_BYTES: Final = 256
 """Counted per entry beside its key: about what the objects around it take."""
 
 
-class Memo(Generic[Value]):
-    """Values by the bytes they were decoded from.
+class Memo(Generic[Key, Value]):
+    """Values by the bytes they were decoded from, or by what else has a size.
 
     Args:
         bytes_max: forget everything before the remembered keys pass this many bytes.
@@ -27,17 +32,22 @@ class Memo(Generic[Value]):
 
     __slots__ = ("_bytes", "_bytes_max", "_key_bytes_max", "entries")
 
-    def __init__(self, bytes_max: int = 2 << 20, key_bytes_max: int = 64 << 10) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX, key_bytes_max: int = KEY_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._key_bytes_max = key_bytes_max
         self._bytes = 0
-        self.entries: dict[bytes, Value] = {}
+        self.entries: dict[Key, Value] = {}
         """Read directly on the hot path; written by `put` alone, never replaced."""
 
-    def put(self, key: bytes, value: Value) -> Value:
-        """Remember `value` if its key is not too long, and return it."""
-        cost = len(key) + ENTRY_BYTES
-        if len(key) > self._key_bytes_max:
+    def put(self, key: Key, value: Value, size: int | None = None) -> Value:
+        """Remember `value` if its key is not too long, and return it.
+
+        `size` is the bytes of a key whose length is not that.
+        """
+        if size is None:
+            size = len(key)
+        cost = size + ENTRY_BYTES
+        if size > self._key_bytes_max:
             return value
         if self._bytes + cost > self._bytes_max:
             self.entries.clear()

@@ -98,7 +98,7 @@ class JsonCodec:
 
 _CODEC: Final = JsonCodec()
 _SHAPES: Final = Shapes()
-_RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
+_RESOURCES: Final[Memo[bytes, Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:

@@ -112,7 +112,7 @@ class _Form(NamedTuple):
 
 
 _CODEC: Final = ProtoCodec()
-_FORMS: Final[Memo[_Form]] = Memo()
+_FORMS: Final[Memo[bytes, _Form]] = Memo()
 
 
 def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:

@@ -19,10 +19,10 @@ from collector.decode.span import Malformed, Resource, SpanEvent
 
 __all__ = ["SHAPES", "ProtoCodec", "resource_of", "scope_name"]
 
-_NAMES: Final[Memo[Any]] = Memo(key_bytes_max=256)
+_NAMES: Final[Memo[bytes, Any]] = Memo(key_bytes_max=256)
 SHAPES: Final = Shapes()
-_RESOURCES: Final[Memo[Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
-_SCOPES: Final[Memo[str]] = Memo()
+_RESOURCES: Final[Memo[bytes, Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
+_SCOPES: Final[Memo[bytes, str]] = Memo()
 
 
 class ProtoCodec:

@@ -9,16 +9,10 @@ from collector.decode.span import OverBound, key_fault
 
 __all__ = ["Shapes", "key_of"]
 
-BYTES_MAX: Final = 2 << 20
-"""Of all that are remembered: honest senders refill what was forgotten in no time."""
-LARGE: Final = 64 << 10
-"""Those that take more than this are not remembered."""
-SHAPE_BYTES: Final = 256
-"""Counted for each shape beside its keys: about what the objects around them take."""
 KEY_BYTES: Final = 8
-"""The same for each key: it is mostly an object that other shapes have, too."""
+"""Counted for each key beside its text: it is mostly an object that other shapes have, too."""
 
-_KEYS: Final[Memo[str]] = Memo(bytes_max=1 << 20, key_bytes_max=256)
+_KEYS: Final[Memo[bytes, str]] = Memo(bytes_max=1 << 20, key_bytes_max=256)
 
 
 def key_of(raw: bytes) -> str:
@@ -30,11 +24,10 @@ def key_of(raw: bytes) -> str:
 class Shapes:
     """Shapes by their keys, while remembered; one for each encoding."""
 
-    __slots__ = ("_bytes", "_known")
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._bytes = 0
+        self._known: Memo[tuple[str, ...], tuple[str, ...]] = Memo()
 
     def of(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """Return the one object for equal keys, so that comparing shapes is comparing pointers.
@@ -42,20 +35,13 @@ class Shapes:
         Raises:
             OverBound: there are too many, or one is too long.
         """
-        known = self._known.get(keys)
+        known = self._known.entries.get(keys)
         if known is not None:
             return known
         fault = key_fault(keys)
         if fault:
             raise OverBound(fault)
-        size = SHAPE_BYTES
+        size = 0
         for key in keys:
             size += len(key) + KEY_BYTES
-        if size > LARGE:
-            return keys
-        if self._bytes + size > BYTES_MAX:
-            self._known.clear()
-            self._bytes = 0
-        self._known[keys] = keys
-        self._bytes += size
-        return keys
+        return self._known.put(keys, keys, size)

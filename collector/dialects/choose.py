@@ -361,8 +361,15 @@ class Plans:
         # The last of two equal keys wins, as in a dictionary.
         keys = span.codec.keys(span.shape)[:KEYS_MAX]
         place = {key: index for index, key in enumerate(keys)}
-        keys_asked = self._session_keys, self._agent_keys, self._extra_keys
-        return _Sieve(span, _Open(span.scope, span.kind, place, *keys_asked))
+        parts = _Open(
+            span.scope,
+            span.kind,
+            place,
+            self._session_keys,
+            self._agent_keys,
+            self._extra_keys,
+        )
+        return _Sieve(span, parts)
 
 
 def _speaks(keys: Iterable[str]) -> bool:

@@ -597,8 +597,6 @@ class Judgement:
         count = 0
         while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
             count += 1
-        if count < FOLD_LUMP:
-            return
         for first, end in log.groups(end=count):
             if first < count < end:
                 count = first

@@ -139,9 +139,9 @@ class Names:
 def _names(contexts: bytes, span_id: bytes) -> bool:
     """True where a span id may be one of the parents."""
     size = len(contexts)
-    if size > _LOOKED_THROUGH_MAX and len(span_id) == _ID_BYTES and _named is not None:
-        return _named(contexts, span_id)
     if size > _LOOKED_THROUGH_MAX or len(span_id) != _ID_BYTES:
+        if _named is not None and len(span_id) == _ID_BYTES:
+            return _named(contexts, span_id)
         # As `in`, which first takes the id for a number, at a third of the cost.
         return not span_id or bool(contexts.partition(span_id)[1])
     last, end = span_id[_ID_BYTES - 1], _CONTEXT_BYTES
@@ -256,10 +256,7 @@ class Log:
             if at <= last or (at < tail_end and self._siblings(meta, other)):
                 return False
         self.tail_end = max(at, end)
-        if receipt < self._newest:
-            self._let_pass(len(self), receipt)
-        else:
-            self._newest = receipt
+        self._note_receipt(len(self), receipt)
         times = self._times(at, end, receipt, span)
         if _append is not None:
             _append(self._rows, at, times, span, meta, tool, token)
@@ -341,17 +338,18 @@ class Log:
 
     def _insert(self, at: int, end: int, span: bytes, receipt: int, row: bytes) -> int:
         place = self._place(at, end, span)
-        if receipt < self._newest:
-            self._let_pass(place, receipt)
-        self._newest = max(self._newest, receipt)
+        self._note_receipt(place, receipt)
         is_last = place == len(self)
         self._rows[place * _WIDTH : place * _WIDTH] = row
         self._mark_late(place, late=not is_last)
         self.tail_end = max(self.tail_end, at)
         return place
 
-    def _let_pass(self, place: int, receipt: int) -> None:
-        """A step comes to `place` that was received earlier than some that stand before it."""
+    def _note_receipt(self, place: int, receipt: int) -> None:
+        """A step comes to `place`: those that stand before it and were received later are late."""
+        if receipt >= self._newest:
+            self._newest = receipt
+            return
         while place > 0:
             place -= 1
             if not self._is_late(place):
@@ -586,7 +584,8 @@ class Log:
             mark: a bit.
             end: bounds them to those before this place.
         """
-        marks, found = self.marks(), list[int]()
+        marks = self.marks()
+        found: list[int] = []
         for place in range(len(marks) if end is None else end):
             if marks[place] & mark:
                 continue
@@ -695,7 +694,7 @@ class Log:
         that place, and nothing is read behind the last of them; without, `tail_end` is worked out.
         """
         found: list[tuple[int, int]] = []
-        at = self.at(-1) if self._rows else 0
+        at = self.at(-1) if self._rows and first >= len(self) else 0
         until = last = 0
         opened = place = first
         for at, times, meta, _ in (

@@ -16,16 +16,11 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from collector import garbage
-from collector.pipeline import Pipeline
-from collector.receivers.export import Export
-from collector.stats import Stats
-from monitor import Limits, Monitor, load_spec
-from tests.bench.outcome import of_monitor
-from tests.bench.traffic import ROVER, SECOND
+from tests.bench.pipeline import JUDGE, PARSE, WAYS
+from tests.bench.traffic import SECOND, Traffic, harms
 from tests.bench.wire import Attributes, group, request, span
 
 TURNS = 25
@@ -81,51 +76,44 @@ def _spans(chance: random.Random, *, new: bool) -> Iterator[bytes]:
         yield span(trace, chance.randbytes(8), asking, "log", kind, begin + 2, begin + 3, own)
 
 
-def _bodies(*, new: bool) -> list[bytes]:
+def _traffic(*, new: bool) -> Traffic:
     spans = list(_spans(random.Random(7), new=new))
     above, size = group([("service.name", "farm-rover")], SCOPE, "0.1.50"), 2 * TURNS
-    return [request([(above, spans[at : at + size])]) for at in range(0, len(spans), size)]
+    bodies = [request([(above, spans[at : at + size])]) for at in range(0, len(spans), size)]
+    calls = TURNS * REQUESTS
+    harmful = SESSIONS * harms(["log"] * (calls // SESSIONS))
+    return Traffic(bodies, len(spans), calls, harmful, late=0)
 
 
-def _judged(bodies: list[bytes]) -> float:
-    """CPU seconds to the verdicts, by a monitor that has seen nothing yet."""
-    monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
-    consume = Pipeline(monitor, stats, lambda _: None).consume
-    export = Export(consume, stats, lambda: 1_800_000_000 * SECOND)
+def _cpu_us(way: str, traffic: Traffic) -> float:
+    """Microseconds a span of one way of the pipeline's, its work checked."""
+    run = WAYS[way](traffic)
     gc.collect()
     begin = time.process_time()
-    for body in bodies:
-        export.traces(body, "proto", "grpc")
-    spent = time.process_time() - begin
-    assert of_monitor(monitor).calls == TURNS * REQUESTS
-    return spent
-
-
-def _parsed(bodies: list[bytes]) -> float:
-    begin = time.process_time()
-    for body in bodies:
-        ExportTraceServiceRequest.FromString(body)
-    return time.process_time() - begin
+    run()
+    return (time.process_time() - begin) / traffic.spans * 1e6
 
 
 def measure() -> list[Row]:
     """CPU microseconds a span, the least of several rounds."""
     garbage.settle()
-    traffic = {ALIKE: _bodies(new=False), NEW: _bodies(new=True)}
-    parse, judge = (dict.fromkeys(traffic, float("inf")) for _ in range(2))
+    kinds = {ALIKE: _traffic(new=False), NEW: _traffic(new=True)}
+    parse, judge = (dict.fromkeys(kinds, float("inf")) for _ in range(2))
     for turn in range(ROUNDS):
-        for name, bodies in traffic.items():
-            parse[name] = min(parse[name], _parsed(bodies))
+        for name, traffic in kinds.items():
+            parse[name] = min(parse[name], _cpu_us(PARSE, traffic))
             # What is new to one round must not be known from the one before.
-            sent = [_renamed(body, turn) for body in bodies] if name == NEW else bodies
-            judge[name] = min(judge[name], _judged(sent))
-    spans = 2 * TURNS * REQUESTS / 1e6
-    return [Row(name, parse[name] / spans, judge[name] / spans) for name in traffic]
+            sent = _renamed(traffic, turn) if name == NEW else traffic
+            judge[name] = min(judge[name], _cpu_us(JUDGE, sent))
+    return [Row(name, parse[name], judge[name]) for name in kinds]
 
 
-def _renamed(body: bytes, turn: int) -> bytes:
+def _renamed(traffic: Traffic, turn: int) -> Traffic:
     """The same with other keys of the same length."""
-    return body.replace(b"message.role", b"message.rol%c" % (ord("a") + turn))
+    other = b"message.rol%c" % (ord("a") + turn)
+    return traffic._replace(
+        requests=[body.replace(b"message.role", other) for body in traffic.requests]
+    )
 
 
 def table(rows: list[Row]) -> str:

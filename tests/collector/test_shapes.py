@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collector.decode.shapes import BYTES_MAX, LARGE, Shapes, key_of
+from collector.decode.memo import BYTES_MAX, KEY_BYTES_MAX
+from collector.decode.shapes import Shapes, key_of
 from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, OverBound
 
 
@@ -26,7 +27,7 @@ def test_more_than_is_remembered_is_forgotten_at_once() -> None:
     shapes, size, most = Shapes(), 1_000, 0
     for number in range(3 * BYTES_MAX // size):
         assert shapes.of(_keys(number, size)) == _keys(number, size)
-        most = max(most, len(shapes._known))
+        most = max(most, len(shapes._known.entries))
     assert BYTES_MAX // size // 2 < most < BYTES_MAX // size
     assert shapes.of(_keys(number, size)) is shapes.of(_keys(number, size))
 
@@ -35,9 +36,9 @@ def test_a_large_list_is_not_held() -> None:
     """It pushes out nothing, either."""
     shapes = Shapes()
     small = shapes.of(("a",))
-    large = tuple(f"{number}".ljust(KEY_MAX) for number in range(LARGE // KEY_MAX + 1))
+    large = tuple(f"{number}".ljust(KEY_MAX) for number in range(KEY_BYTES_MAX // KEY_MAX + 1))
     assert shapes.of(large) == large
-    assert list(shapes._known) == [small]
+    assert list(shapes._known.entries) == [small]
 
 
 @pytest.mark.parametrize("keys", [("k",) * (ATTRIBUTES_MAX + 1), ("a", "k" * (KEY_MAX + 1))])
