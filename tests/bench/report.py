@@ -60,6 +60,11 @@ def _memory() -> str:
     return _beside(memory.table(rows), memory.bounds_of(rows, memory.later_call()))
 
 
+def _scrape() -> str:
+    found = scrape.measure()
+    return _beside(scrape.table(found), scrape.bounds_of(found))
+
+
 def _trajectory() -> str:
     found = trajectory.measure()
     return _beside(trajectory.table(found), trajectory.bounds_of(found))
@@ -92,7 +97,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "histories": lambda: histories.table(histories.measure()),
     "latency": _latency,
     "memory": _memory,
-    "scrape": lambda: scrape.table(scrape.measure()),
+    "scrape": _scrape,
     "trajectory": _trajectory,
     "startup": _startup,
 }

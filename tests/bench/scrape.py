@@ -17,7 +17,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector.health import Health
 from collector.metrics import Families, MetricsApp
@@ -29,6 +29,8 @@ from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
+from tests.bench import bounds
+from tests.bench.bounds import Bound
 from tests.bench.outcome import Outcome, of_monitor
 from tests.bench.traffic import ROVER, harms
 
@@ -36,6 +38,7 @@ __all__ = ["Crowd"]
 
 SESSIONS, AGENTS, SPECS = 100_000, 200, 50
 SCRAPES = 5
+RENDERED_MS_MAX, HELD_MS_MAX = 250, 50
 CALLS_A_SECOND = 1_000
 READ = """
 import http.client, sys, time
@@ -118,10 +121,42 @@ class Scraped(NamedTuple):
     series: int
     megabytes: float
     seconds: float
+    rendered_ms: float
+    """CPU time of the application alone, without a socket."""
+    held_ms: float
+    """The longest that it holds the loop, by CPU time."""
     alone_ms: float
     """p99 of how late a verdict is without a scrape."""
     scraped_ms: float
     """The same meanwhile."""
+
+
+async def _rendered(app: MetricsApp) -> tuple[float, float]:
+    """CPU seconds of a scrape, and the longest time of them that others had to wait."""
+    waits = [0.0]
+
+    async def others() -> None:
+        last = time.process_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.process_time()
+            waits.append(now - last)
+            last = now
+
+    async def send(_message: Any) -> None:
+        pass
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    task = asyncio.create_task(others())
+    began = time.process_time()
+    headers = [(b"accept", b"application/openmetrics-text")]
+    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": headers}
+    await app(scope, receive, send)
+    took = time.process_time() - began
+    task.cancel()
+    return took, max(waits)
 
 
 async def _verdicts(crowd: Crowd, numbers: count[int], late: list[float]) -> None:
@@ -139,6 +174,7 @@ async def _verdicts(crowd: Crowd, numbers: count[int], late: list[float]) -> Non
 
 async def _scraped(crowd: Crowd) -> Scraped:
     app = MetricsApp(Families(crowd.monitor, Stats()), Health())
+    rendered, held = min([await _rendered(app) for _ in range(SCRAPES)])
     listener = Listener(WebApp(app), "127.0.0.1:0")
     address = await listener.start()
     numbers, alone, late = count(1), list[float](), list[float]()
@@ -155,8 +191,16 @@ async def _scraped(crowd: Crowd) -> Scraped:
     series, size, took = min(
         (line.split() for line in out.decode().splitlines()), key=lambda read: float(read[2])
     )
-    pairs, p99 = len(crowd.monitor.totals.pairs), (_p99(alone), _p99(late))
-    return Scraped(pairs, int(series), int(size) / 1e6, float(took), *p99)
+    return Scraped(
+        len(crowd.monitor.totals.pairs),
+        int(series),
+        int(size) / 1e6,
+        float(took),
+        rendered * 1e3,
+        held * 1e3,
+        _p99(alone),
+        _p99(late),
+    )
 
 
 def _p99(late: list[float]) -> float:
@@ -176,6 +220,14 @@ def measure(pairs: int = Limits().pairs_max) -> Scraped:
     return found
 
 
+def bounds_of(found: Scraped) -> list[Bound]:
+    """What has to be kept."""
+    return [
+        Bound("a scrape, of CPU time", found.rendered_ms, RENDERED_MS_MAX, "ms"),
+        Bound("held by a scrape at a time", found.held_ms, HELD_MS_MAX, "ms"),
+    ]
+
+
 def table(found: Scraped) -> str:
     """The scrape as a Markdown table."""
     return "\n".join(
@@ -185,6 +237,7 @@ def table(found: Scraped) -> str:
             f"| pairs of agent and spec | {found.pairs:,} |",
             f"| series | {found.series:,} |",
             f"| size, MB | {found.megabytes:.1f} |",
+            f"| rendered in, CPU ms | {found.rendered_ms:.0f} |",
             f"| read in, ms | {found.seconds * 1e3:.0f} |",
             f"| verdicts late alone, p99 ms | {found.alone_ms:.1f} |",
             f"| verdicts late meanwhile, p99 ms | {found.scraped_ms:.1f} |",
@@ -194,7 +247,9 @@ def table(found: Scraped) -> str:
 
 def main() -> None:
     """Measures, prints."""
-    print(table(measure(*map(int, sys.argv[1:]))))
+    found = measure(*map(int, sys.argv[1:]))
+    print(table(found))
+    print(bounds.lines(bounds_of(found)))
 
 
 if __name__ == "__main__":
