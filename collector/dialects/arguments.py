@@ -28,6 +28,7 @@ __all__ = [
     "event_parts",
     "keyword_form",
     "mapping",
+    "mapping_or_none",
     "maybe_call_form",
     "parsed",
     "run_inputs",
@@ -115,6 +116,11 @@ def mapping(value: Any) -> Arguments:
     if found is None:
         return None
     return found if isinstance(found, dict) else UNREADABLE
+
+
+def mapping_or_none(value: Any) -> Arguments:
+    """The plain form, where Python's `None` says that the call has no arguments."""
+    return {} if type(value) is str and value == "None" else mapping(value)
 
 
 def bare(value: Any) -> Arguments:

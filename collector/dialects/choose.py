@@ -30,6 +30,7 @@ from collector.dialects.langchain import (
 from collector.dialects.langfuse import LANGFUSE
 from collector.dialects.llama_index import LLAMA_INDEX
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
+from collector.dialects.microsoft import AGENT_FRAMEWORK, SEMANTIC_KERNEL
 from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
@@ -81,6 +82,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     MCP_TRACELOOP,
     SMOLAGENTS,
     STRANDS,
+    AGENT_FRAMEWORK,
+    SEMANTIC_KERNEL,
     GOOGLE_ADK_OPENINFERENCE,
     GOOGLE_ADK,
     CREWAI,

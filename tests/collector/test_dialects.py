@@ -273,6 +273,23 @@ ROWS = {
         events=(("gen_ai.tool.message", {"role": "tool", "content": AS_JSON}),),
         error=True,
     ),
+    "agent-framework": Row(
+        "execute_tool move", "agent_framework", {**GEN_ID, **ARGS}, call_id="call_1"
+    ),
+    "agent-framework-no-arguments": Row(
+        "execute_tool move",
+        "agent_framework",
+        {**GEN_ID, "gen_ai.tool.call.arguments": "None"},
+        {},
+        call_id="call_1",
+    ),
+    "semantic-kernel": Row(
+        "execute_tool rover-move",
+        "semantic_kernel.functions.kernel_function",
+        {**GEN_ID, **ARGS, "gen_ai.tool.name": "rover-move"},
+        tool="rover-move",
+        call_id="call_1",
+    ),
     "google-adk": Row(
         "execute_tool move",
         "gcp.vertex.agent",
@@ -500,6 +517,11 @@ CONTROL = {
     "openai-agents": (OI + "openai_agents", {"openinference.span.kind": "TOOL"}),
     "smolagents": (OI + "smolagents", {**OI_TOOL, "tool.name": "final_answer"}),
     "strands": ("strands.telemetry.tracer", {**GEN, "gen_ai.tool.name": "handoff_to_agent"}),
+    "agent-framework": ("agent_framework", {**GEN, "gen_ai.tool.name": "handoff_to_billing"}),
+    "semantic-kernel": (
+        "semantic_kernel.functions.kernel_function",
+        {**GEN, "gen_ai.tool.name": "Handoff-transfer_to_billing"},
+    ),
     "adk": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "transfer_to_agent"}),
     "adk-merged": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "(merged tools)"}),
     "adk-merged-openinference": (

@@ -80,6 +80,12 @@ FRAMEWORKS = {
     "smolagents": Framework("run_smolagents.py", ("smolagents", OI + "smolagents")),
     "strands": STRANDS,
     "strands-latest-conventions": STRANDS._replace(variables=STRANDS_LATEST),
+    "agent-framework": Framework(
+        "run_agent_framework.py",
+        ("agent-framework-core", "agent-framework-openai"),
+        session=False,
+        variables={"ENABLE_INSTRUMENTATION": "true", "ENABLE_SENSITIVE_DATA": "true"},
+    ),
     "google-adk": ADK,
     "google-adk-no-content": ADK._replace(arguments=False, variables={}),
     "google-adk-openinference": ADK._replace(

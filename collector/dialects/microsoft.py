@@ -1,0 +1,33 @@
+"""Microsoft's Agent Framework and Semantic Kernel: the GenAI conventions, with habits of their own.
+
+The Agent Framework writes `None` for the arguments of a call that has none.
+"""
+
+from collector.dialects.arguments import mapping_or_none
+from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import ARGUMENTS, EVENTS
+
+__all__ = ["AGENT_FRAMEWORK", "SEMANTIC_KERNEL"]
+
+AGENT_FRAMEWORK = Dialect(
+    name="agent_framework",
+    scopes=("agent_framework",),
+    when=("gen_ai.tool.name",),
+    unless=("mcp.method.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=(Source("gen_ai.tool.call.arguments", mapping_or_none), *EVENTS),
+    call_id=("gen_ai.tool.call.id",),
+    control_prefixes=("handoff_to_",),
+    switch="ENABLE_SENSITIVE_DATA=true",
+)
+
+SEMANTIC_KERNEL = Dialect(
+    name="semantic_kernel",
+    scopes=("semantic_kernel.functions",),
+    when=("gen_ai.tool.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=ARGUMENTS,
+    call_id=("gen_ai.tool.call.id",),
+    control_prefixes=("Handoff-",),
+    switch="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+)
