@@ -23,7 +23,7 @@ COMPILED = {
     "collector": "joining lines one_call pipeline requested seen sessions stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose names outputs plan read span_name wrappers",
-    "collector/receivers": "connection crowd door export gate greeting grpc heads hpack http http2"
+    "collector/receivers": "connection crowd door export greeting grpc heads hpack http http2"
     " listener web words",
     "collector/sinks": "log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"

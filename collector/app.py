@@ -15,7 +15,6 @@ from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
-from collector.receivers.gate import Gate
 from collector.receivers.listener import Listener
 from collector.receivers.web import WebApp
 from collector.receiving import (
@@ -120,13 +119,12 @@ class App:
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._gate = Gate()
         self._seen = pipeline.seen
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None
-        export = Export(pipeline.consume, stats, clock, bounds, record, self._gate)
+        export = Export(pipeline.consume, stats, clock, bounds, record)
         door = build_door(settings.receiver, stats)
         self._receivers = build_receivers(settings.receiver, export, door)
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
@@ -287,11 +285,9 @@ class App:
         self._stats.count("internal_errors", name)
 
     async def stop(self) -> None:
-        """Refuses new requests, answers the open ones, then closes the rest."""
+        """Takes no more connections, answers what comes on the open ones until they know, then ends."""
         self._health.ready = False
         grace = self.settings.drain_seconds
-        if "grpc" in self.addresses:
-            await self._gate.close("grpc", grace)
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]

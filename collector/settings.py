@@ -150,7 +150,10 @@ class Keepalive(_Section, frozen=True):
     ] = None
     ping_min_seconds: Annotated[
         Positive | None,
-        Meta(description="gRPC: a client that asks us more often is sent away."),
+        Meta(
+            description="gRPC: a client that asks us more often is sent away; unset, more often"
+            " than every five minutes, as gRPC's own servers do it."
+        ),
     ] = None
     max_idle_seconds: Annotated[
         Positive | None,

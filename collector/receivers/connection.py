@@ -409,8 +409,7 @@ class Connection(Member):
         """The answer has been written."""
         exchange.is_answered = True
         if not exchange.keep_alive:
-            self.is_deaf = True
-            self.transport.close()
+            self._hang_up(is_read=exchange.is_whole)
             self.crowd.moved.set()
             return
         if exchange.is_whole:
@@ -506,10 +505,14 @@ class Connection(Member):
         self._refuse(NOT_HTTP)
 
     def _refuse(self, words: bytes) -> None:
-        """Says the last words, and closes once the client has had a chance to read them."""
-        self.is_deaf = True
+        """Says the last words."""
         self.transport.write(words)
-        if self.transport.is_closing() or not self.transport.can_write_eof():
+        self._hang_up(is_read=False)
+
+    def _hang_up(self, *, is_read: bool) -> None:
+        """Closes; where not all was read, once the client has had a chance to read our words."""
+        self.is_deaf = True
+        if is_read or self.transport.is_closing() or not self.transport.can_write_eof():
             self.transport.close()
             return
         self._in_head = self.idle = False

@@ -25,7 +25,6 @@ from collector.decode.proto_slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span
 from collector.logs import log
-from collector.receivers.gate import Gate
 from collector.receivers.senders import Stamps
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
@@ -104,7 +103,6 @@ class Export:
         clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
         limits: bounds on one request.
         record: takes the bodies of accepted trace requests; it must return at once.
-        gate: closes when the service stops.
     """
 
     def __init__(
@@ -114,7 +112,6 @@ class Export:
         clock: Callable[[], int],
         limits: Limits | None = None,
         record: Record | None = None,
-        gate: Gate | None = None,
     ) -> None:
         self.stats = stats
         self.limits = limits or Limits()
@@ -127,7 +124,6 @@ class Export:
         self._proto = otlp_proto.ProtoCodec(sizes)
         self._json = otlp_json.JsonCodec(sizes)
         self._stamps = Stamps()
-        self._gate = gate or Gate()
         self._judging: set[asyncio.Task[Rejects]] = set()
 
     async def take(
@@ -345,7 +341,6 @@ class Export:
         if len(body) > self.limits.body_bytes:
             message = f"the body has {len(body)} bytes, the limit is {self.limits.body_bytes}"
             raise Refusal(Outcome.TOO_LARGE, message)
-        self._gate.enter(transport)
 
     def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> Rejects | None:
         try:

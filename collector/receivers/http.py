@@ -320,7 +320,7 @@ class _Exchange(Exchange):
         self._leave()
         signal = self._signal or "other"
         self._app.export.stats.request(TRANSPORTS[self._encoding], signal, reply.code)
-        if reply.status == TOO_LARGE:  # some of the body may be unread
+        if reply.status == TOO_LARGE and not self.is_whole:  # the rest may be much
             self.keep_alive = False
         if reply.whole and self.keep_alive and not self._app.origins:
             self.write(reply.whole)

@@ -171,6 +171,10 @@ class Keeping:
 
 PING_TIMEOUT_SECONDS: Final = 20.0
 """As gRPC does it by itself."""
+FAREWELL: Final = b"farewell"
+"""A ping behind the first GOAWAY: its answer tells that the client has read that, too."""
+FAREWELL_SECONDS: Final = 1.0
+"""Who has not answered by then is taken to know."""
 
 
 class Stream(ABC):
@@ -315,13 +319,15 @@ class Http2(Member):
         """The last sign of it; since when it has no streams; and its beginning."""
         self._leaving: float | None = None
         """Since when it is asked to go."""
+        self._is_parted = False
+        """It knows: what it begins from now on is not looked at."""
         self._readable = True
         self.deadline = NEVER
 
     @property
     def is_busy(self) -> bool:
-        """Some call has begun and is not answered."""
-        return bool(self.streams)
+        """Some call has begun and is not answered, or what was said last may not have been read."""
+        return bool(self.streams) or self._leaving is not None
 
     # --- the transport --------------------------------------------------------------------------
 
@@ -356,10 +362,10 @@ class Http2(Member):
         try:
             at = self._read(data)
         except _Fault as fault:
-            self._go_away(fault.code, fault.text)
+            self._go_away(fault.code, fault.text, self._last)
             self.end()
         except HpackError as error:
-            self._go_away(COMPRESSION_ERROR, str(error))
+            self._go_away(COMPRESSION_ERROR, str(error), self._last)
             self.end()
         else:
             self._rest = part(data, at, len(data))
@@ -557,7 +563,7 @@ class Http2(Member):
         # Of a call that is over: trailers that were under way.
 
     def _open(self, flags: int, number: int, head: Any) -> None:
-        if self._leaving is not None:
+        if self._is_parted:
             return  # GOAWAY has told it
         if len(self.streams) >= STREAMS_MAX:
             self._control(frame(RST_STREAM, 0, number, _number(REFUSED_STREAM)))
@@ -619,6 +625,8 @@ class Http2(Member):
             raise _Fault(FRAME_SIZE_ERROR, "no ping")
         if flags & ACK:
             self._asked = None
+            if payload == FAREWELL and self._leaving is not None:
+                self._part_with()
             self._schedule()
             return
         least = self._keeping.ping_interval_min
@@ -678,9 +686,8 @@ class Http2(Member):
         if self.streams:
             return
         self._quiet = self._heard
-        if self._leaving is not None:
-            self.crowd.moved.set()
-            self.end()
+        if self._is_parted:
+            self._hang_up()
         elif self._keeping.idle_max is not None:
             self._schedule()
 
@@ -688,15 +695,20 @@ class Http2(Member):
 
     def _schedule(self) -> None:
         """When to look again."""
+        if self.is_deaf:
+            return
         keeping = self._keeping
         times = [stream.deadline for stream in self.streams.values()]
         if not self._is_greeted:
             times.append(self._born + self.crowd.bounds.head)
         if keeping.idle_max is not None and not self.streams:
             times.append(self._quiet + keeping.idle_max)
-        if self._leaving is not None and keeping.age_grace is not None:
-            times.append(self._leaving + keeping.age_grace)
-        elif self._leaving is None and keeping.age_max is not None:
+        if self._leaving is not None:
+            if not self._is_parted:
+                times.append(self._leaving + FAREWELL_SECONDS)
+            if keeping.age_grace is not None:
+                times.append(self._leaving + keeping.age_grace)
+        elif keeping.age_max is not None:
             times.append(self._born + keeping.age_max)
         if self._asked is not None:
             limit = keeping.ping_timeout
@@ -724,6 +736,8 @@ class Http2(Member):
             self._control(frame(PING, 0, 0, b"offrails"))
         if self._leaving is not None:
             gone |= keeping.age_grace is not None and now >= self._leaving + keeping.age_grace
+            if now >= self._leaving + FAREWELL_SECONDS:
+                self._part_with()
         elif (keeping.age_max is not None and now >= self._born + keeping.age_max) or (
             keeping.idle_max is not None
             and not self.streams
@@ -737,12 +751,40 @@ class Http2(Member):
     # --- the end --------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Asks the client to go; the calls that it has begun are answered."""
-        if self._leaving is None:
-            self._leaving = self.now()
-            self._go_away(NO_ERROR, "going away")
-        if not self.streams:
+        """Asks the client to go; the calls that it begins before it knows are answered.
+
+        It is told twice (RFC 9113 6.8): first without a last stream, and once it has answered a ping
+        that follows, with the last one that it began.
+        """
+        if not self._is_greeted:
             self.end()
+        elif self._leaving is None:
+            self._leaving = self.now()
+            self._go_away(NO_ERROR, "going away", NUMBER_MASK)
+            self._control(frame(PING, 0, 0, FAREWELL))
+            self._schedule()
+
+    def _part_with(self) -> None:
+        """The client knows, or had its time: what it has begun by now is all that is answered."""
+        if not self._is_parted:
+            self._is_parted = True
+            self._go_away(NO_ERROR, "going away", self._last)
+            if not self.streams:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Says nothing more, and leaves it to the client to close.
+
+        What it still sends is thrown away: closed with something unread, the kernel would take back
+        what the client has not read of our answers.
+        """
+        self.is_deaf = True
+        if self.transport.is_closing():
+            self.end()
+            return
+        self.deadline = self.now() + LINGER_SECONDS
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def end(self) -> None:
         """Closes the connection."""
@@ -764,16 +806,12 @@ class Http2(Member):
             self._control(NO_HTTP1)
         else:
             self._control(GREETING)
-            self._go_away(PROTOCOL_ERROR, "HTTP/2 with prior knowledge is spoken here")
-        self.is_deaf = True
-        if self.transport.is_closing() or not self.transport.can_write_eof():
-            self.end()
-            return
-        self.deadline = self.now() + LINGER_SECONDS
-        self.transport.write_eof()
+            text = "HTTP/2 with prior knowledge is spoken here"
+            self._go_away(PROTOCOL_ERROR, text, self._last)
+        self._hang_up()
 
-    def _go_away(self, code: int, text: str) -> None:
-        payload = _number(self._last) + _number(code) + text.encode()
+    def _go_away(self, code: int, text: str, last: int) -> None:
+        payload = _number(last) + _number(code) + text.encode()
         self._control(frame(GOAWAY, 0, 0, payload))
 
 

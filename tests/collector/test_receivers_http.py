@@ -395,6 +395,25 @@ def test_expect_100_continue(server: Server) -> None:
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
+def test_who_sends_far_too_much_reads_why(server: Server) -> None:
+    """The answer comes in the middle of the body; what still comes is read away, and nothing is reset."""
+    with talk(server, head(8_000_000)) as connection:
+        for _ in range(80):
+            connection.sendall(bytes(100_000))
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_who_sends_a_little_too_much_keeps_its_connection(
+    server: Server, client: http.client.HTTPConnection
+) -> None:
+    """Its body was read to the end, so the next request can follow."""
+    for _ in range(3):
+        reply = post(client, b"x" * (LIMIT + 1))
+        assert (reply.code, reply.headers["connection"]) == (413, None)
+    assert post(client, BODY).code == 200
+
+
 def test_a_client_that_leaves_in_its_body_is_harmless(
     server: Server, client: http.client.HTTPConnection
 ) -> None:

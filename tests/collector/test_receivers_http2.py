@@ -600,23 +600,99 @@ def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyP
     run(scenario())
 
 
+LAST: Final = number(2**31 - 1) + number(0)
+"""Of the first GOAWAY: no stream is the last one yet."""
+
+
+async def begun(peer: Peer) -> None:
+    """A call has begun, of which the headers alone have come."""
+    peer.write(GREETING, frame(HEADERS, head(), END_HEADERS, 1), frame(PING, bytes(8)))
+    await peer.next(SETTINGS)
+    while (found := await peer.read()) is not None and found.kind != PING:
+        pass
+
+
 def test_the_end_lets_calls_end(run: Run) -> None:
-    """GOAWAY at once; the call that had begun is answered, then the connection is closed."""
+    """Those that began before the client knew are answered, no others; then it may close."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
-            peer.write(GREETING, frame(HEADERS, head(), END_HEADERS, 1))
-            peer.write(frame(PING, bytes(8)))
-            await peer.next(SETTINGS)
-            while (found := await peer.read()) is not None and found.kind != PING:
-                pass  # the call has begun
+            await begun(peer)
             stopping = asyncio.create_task(server.receiver.stop(5))
-            gone = await peer.next(GOAWAY)
-            assert (gone.payload[:8]) == number(1) + number(0)
+            assert (await peer.next(GOAWAY)).payload[:8] == LAST
+            asked = await peer.next(PING)
+            peer.write(call(3))
+            assert await peer.status() == "0"
+            peer.write(frame(PING, asked.payload, ACK))
+            assert (await peer.next(GOAWAY)).payload[:8] == number(3) + number(0)
+            peer.write(call(5), frame(DATA, message(PROTO_BODY), END_STREAM, 1))
+            assert await peer.status() == "0"
+            assert await peer.read() is None
+            assert not stopping.done()
+            peer.writer.close()
+            await stopping
+            assert server.spans == 2
+
+    run(scenario())
+
+
+@pytest.mark.plain
+def test_a_client_that_does_not_say_that_it_knows(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken to know after a while: what it begins then is not answered."""
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receivers.http2.FAREWELL_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            await begun(peer)
+            stopping = asyncio.create_task(server.receiver.stop(5))
+            assert (await peer.next(GOAWAY)).payload[:8] == LAST
+            assert (await peer.next(GOAWAY)).payload[:8] == number(1) + number(0)
             peer.write(call(3), frame(DATA, message(PROTO_BODY), END_STREAM, 1))
             assert await peer.status() == "0"
             assert await peer.read() is None
+            peer.writer.close()
             await stopping
             assert server.spans == 1
+
+    run(scenario())
+
+
+def test_answers_survive_what_is_not_read(run: Run) -> None:
+    """A client that goes on sending after all was said is not reset: it reads its answer to the end."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            await begun(peer)
+            stopping = asyncio.create_task(server.receiver.stop(5))
+            asked = await peer.next(PING)
+            last = frame(DATA, message(PROTO_BODY), END_STREAM, 1)
+            late = frame(DATA, bytes(16_000), 0, 3) * 100
+            ignored = frame(HEADERS, head(), END_HEADERS, 3) + late
+            peer.write(frame(PING, asked.payload, ACK), last, ignored)
+            await peer.writer.drain()
+            for _ in range(20):
+                peer.write(late)
+                await peer.writer.drain()
+            rest = await peer.reader.read()  # a reset would raise here
+            assert b"grpc-status" in rest
+            peer.writer.close()
+            await stopping
+            assert server.spans == 1
+
+    run(scenario())
+
+
+def test_who_has_not_greeted_is_closed_at_once(run: Run) -> None:
+    """There is nobody to say farewell to."""
+
+    async def scenario() -> None:
+        async with served() as (server, peer):
+            peer.write(PREFACE[:10])
+            await peer.writer.drain()
+            await asyncio.wait_for(server.receiver.stop(5), 0.9)
+            assert await peer.read() is None
 
     run(scenario())
