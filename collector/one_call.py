@@ -24,6 +24,10 @@ PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
 
 
+_MILLISECOND: Final = 1_000_000
+_SDK: Final = "telemetry.sdk.language"
+_COARSE: Final = ("nodejs", "webjs")
+
 PARTS: Final = 16
 """Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""
 _PART_AT: Final = (9, 15)
@@ -361,7 +365,7 @@ class Call:
             arguments,
             error,
             outer.start_ns,
-            outer.end_ns,
+            _end(outer),
             trace_id,
             outer.span_id,
             outer.parent if self.lifted is None else self.lifted,
@@ -384,6 +388,18 @@ def _why(reading: Reading) -> str:
     if reading.unreadable:
         return reading.unreadable
     return "" if reading.bare is None else "arguments_unnamed"
+
+
+def _end(piece: Piece) -> int:
+    """When it ended, told no finer than when it began.
+
+    The SDK for JavaScript lets spans begin at whole milliseconds and end a fine duration later, so of
+    two calls in turn the first often seems to end behind the beginning of the second.
+    """
+    start, end = piece.start_ns, piece.end_ns
+    if start % _MILLISECOND or end <= start or piece.attributes.get(_SDK) not in _COARSE:
+        return end
+    return max(start + 1, end - end % _MILLISECOND)
 
 
 def _outward(piece: Piece) -> tuple[int, int, bytes]:

@@ -28,6 +28,7 @@ __all__ = [
     "event_parts",
     "keyword_form",
     "mapping",
+    "mapping_or_bare",
     "mapping_or_none",
     "maybe_call_form",
     "parsed",
@@ -116,6 +117,14 @@ def mapping(value: Any) -> Arguments:
     if found is None:
         return None
     return found if isinstance(found, dict) else UNREADABLE
+
+
+def mapping_or_bare(value: Any) -> Arguments:
+    """The plain form, or a text that is the one argument, whose name is not on the wire."""
+    found = mapping(value)
+    if found is UNREADABLE and type(value) is str and not value.startswith("{"):
+        return Bare(value)
+    return found
 
 
 def mapping_or_none(value: Any) -> Arguments:

@@ -17,6 +17,7 @@ from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
 from collector.dialects.crewai import CREWAI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
+from collector.dialects.genkit import GENKIT
 from collector.dialects.google_adk import (
     GOOGLE_ADK,
     GOOGLE_ADK_BARE,
@@ -29,6 +30,7 @@ from collector.dialects.langchain import (
 )
 from collector.dialects.langfuse import LANGFUSE
 from collector.dialects.llama_index import LLAMA_INDEX
+from collector.dialects.mastra import MASTRA
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
 from collector.dialects.microsoft import AGENT_FRAMEWORK, SEMANTIC_KERNEL
 from collector.dialects.names import (
@@ -58,6 +60,7 @@ from collector.dialects.span_name import span_name
 from collector.dialects.strands import STRANDS
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
+from collector.dialects.voltagent import VOLTAGENT
 from collector.dialects.wrappers import WRAPPERS
 
 __all__ = [
@@ -84,6 +87,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     STRANDS,
     AGENT_FRAMEWORK,
     SEMANTIC_KERNEL,
+    MASTRA,
+    VOLTAGENT,
     GOOGLE_ADK_OPENINFERENCE,
     GOOGLE_ADK,
     CREWAI,
@@ -94,6 +99,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # Frameworks and protocols, known by their keys.
     MCP,
     VERCEL_AI,
+    GENKIT,
     LANGCHAIN_LANGSMITH,
     # Conventions.
     GEN_AI,
@@ -493,7 +499,7 @@ def _wrappers(scope: str, place: dict[str, int]) -> list[tuple[Guards, WrapperAt
         if len(guards) < len(wrapper.values) or (wrapper.source and source is None):
             continue
         name = span_name(wrapper.span_name) if wrapper.span_name else None
-        found.append((guards, WrapperAt(name, source)))
+        found.append((guards, WrapperAt(name, source, wrapper.listed)))
     return found
 
 

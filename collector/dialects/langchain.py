@@ -1,12 +1,18 @@
 """LangChain and LangGraph, under three instrumentations.
 
-OpenInference writes a call's one text argument as a bare value without mime type, and nothing at
-all where there are no arguments; the name is still on the wire, in the `tools` node around it.
+OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
+nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
 Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
 raised: only the exception event tells.
 """
 
-from collector.dialects.arguments import bare, entity_input, mapping, run_inputs
+from collector.dialects.arguments import (
+    bare,
+    entity_input,
+    mapping,
+    mapping_or_bare,
+    run_inputs,
+)
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
 
@@ -16,13 +22,16 @@ _CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
 
 LANGCHAIN_OPENINFERENCE = Dialect(
     name="langchain_openinference",
-    scopes=("openinference.instrumentation.langchain",),
+    scopes=(
+        "openinference.instrumentation.langchain",
+        "@arizeai/openinference-instrumentation-langchain",
+    ),
     when=("openinference.span.kind",),
     values=TOOL,
     tool=("tool.name",),
     span_name="(?P<tool>.+)",
     arguments=(
-        Source("input.value", mapping, needs="input.mime_type"),
+        Source("input.value", mapping_or_bare, needs="input.mime_type"),
         Source("input.value", bare),
     ),
     call_id=("tool_call.id", "tool.id"),

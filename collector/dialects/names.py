@@ -35,6 +35,14 @@ SESSION_KEYS: Final = (
     "ai.telemetry.metadata.threadId",
     "ai.telemetry.metadata.thread_id",
     "ai.telemetry.metadata.chatId",
+    "ai.settings.context.sessionId",
+    "ai.settings.context.session_id",
+    "ai.settings.context.conversationId",
+    "ai.settings.context.conversation_id",
+    "ai.settings.context.threadId",
+    "ai.settings.context.thread_id",
+    "ai.settings.context.chatId",
+    "mastra.metadata.sessionId",
     "gcp.vertex.agent.session_id",
     "gen_ai.session.id",
     "conversation.id",
@@ -58,7 +66,10 @@ AGENT_KEYS: Final = (
 NO_AGENT: Final = frozenset({"", "OpenAI Agent"})
 """Names that name nobody: OpenTelemetry's instrumentation writes this one on every tool span."""
 
-METADATA_SCOPES: Final[tuple[str, ...]] = ("openinference.instrumentation.langchain",)
+METADATA_SCOPES: Final[tuple[str, ...]] = (
+    "openinference.instrumentation.langchain",
+    "@arizeai/openinference-instrumentation-langchain",
+)
 """Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
 
 
@@ -94,6 +105,11 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values=_AGENT,
     ),
     AgentSpan(
+        "(?!Agent workflow$)(?P<agent>.+)",
+        scopes=("@arizeai/openinference-instrumentation-openai-agents",),
+        values=_AGENT,
+    ),
+    AgentSpan(
         "(?P<agent>.+?)(?:\\.agent)?",
         values={"traceloop.span.kind": frozenset({"agent"})},
     ),
@@ -104,9 +120,11 @@ CONVENTIONS: Final[tuple[str, ...]] = (
     "ai.",
     "gcp.vertex.agent.",
     "gen_ai.",
+    "genkit:",
     "langfuse.",
     "langsmith.",
     "llm.",
+    "mastra.",
     "mcp.",
     "openinference.",
     "traceloop.",

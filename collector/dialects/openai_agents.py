@@ -12,6 +12,10 @@ __all__ = ["HANDOFF", "OPENAI_AGENTS", "OPENAI_AGENTS_OPENINFERENCE", "OPENAI_AG
 
 _CONTROL = ("transfer_to_", "handoff to ", "handoff_to_")
 _SCOPE = ("opentelemetry.instrumentation.openai_agents",)
+_OPENINFERENCE = (
+    "openinference.instrumentation.openai_agents",
+    "@arizeai/openinference-instrumentation-openai-agents",
+)
 _ARGUMENTS = (
     Source("gen_ai.tool.call.arguments", mapping),
     Source("traceloop.entity.input", entity_input),
@@ -45,7 +49,7 @@ OPENAI_AGENTS_TRACELOOP = Dialect(
 
 OPENAI_AGENTS_OPENINFERENCE = Dialect(
     name="openai_agents_openinference",
-    scopes=("openinference.instrumentation.openai_agents",),
+    scopes=_OPENINFERENCE,
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),
@@ -57,7 +61,7 @@ OPENAI_AGENTS_OPENINFERENCE = Dialect(
 
 HANDOFF = Dialect(
     name="openai_agents_openinference",
-    scopes=("openinference.instrumentation.openai_agents",),
+    scopes=_OPENINFERENCE,
     when=("openinference.span.kind",),
     unless=("tool.name",),
     values=TOOL,

@@ -11,6 +11,7 @@ from collector.dialects.arguments import Unwrap
 from collector.dialects.base import Dialect
 from collector.dialects.outputs import Outputs
 from collector.dialects.span_name import SpanName
+from collector.dialects.wrappers import Listed
 
 __all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "WrapperAt"]
 
@@ -100,12 +101,14 @@ class AgentAt:
 class WrapperAt:
     """How a span around a tool span is read."""
 
-    __slots__ = ("name", "source")
+    __slots__ = ("listed", "name", "source")
 
-    def __init__(self, name: SpanName | None, source: int | None) -> None:
+    def __init__(self, name: SpanName | None, source: int | None, listed: Listed) -> None:
         self.name = name
         """What the span's name must match; None where any does."""
         self.source = source
+        self.listed = listed
+        """Reads the calls there."""
 
 
 class Plan:

@@ -15,7 +15,7 @@ from collector.dialects.base import NAME_MAX
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
-from collector.dialects.wrappers import Wrapped, listed_calls
+from collector.dialects.wrappers import Wrapped
 
 __all__ = [
     "NAME_MAX",
@@ -292,7 +292,7 @@ def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
         if at.name is None or at.name.find(span.name) is not None:
             if at.source is None:
                 return ()
-            calls = listed_calls(span.attribute(at.source))
+            calls = at.listed(span.attribute(at.source))
             if calls:
                 return calls
     return None

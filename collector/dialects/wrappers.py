@@ -7,13 +7,13 @@ calls of one turn, which are siblings only once it is looked through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from collector.dialects.arguments import parsed
 
-__all__ = ["WRAPPERS", "Wrapped", "Wrapper", "listed_calls"]
+__all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
 
 
 class Wrapped(NamedTuple):
@@ -22,6 +22,51 @@ class Wrapped(NamedTuple):
     tool: str
     arguments: Mapping[str, Any] | None
     call_id: str
+
+
+Listed = Callable[[Any], tuple[Wrapped, ...]]
+
+TEXT_MAX: Final = 256 * 1024
+"""Longer lists are not read: they hold a conversation, not a call."""
+
+
+def listed_calls(value: Any) -> tuple[Wrapped, ...]:
+    """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () where it is not that."""
+    if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
+        return ()
+    return _wrapped(parsed(value))
+
+
+def node_calls(value: Any) -> tuple[Wrapped, ...]:
+    """The same of LangGraph for JavaScript, whose node is given the whole conversation.
+
+    One such call is in `lg_tool_call`, or several are in the last message.
+    """
+    if not isinstance(value, str) or not value.startswith("{") or len(value) > TEXT_MAX:
+        return ()
+    found = parsed(value)
+    if not isinstance(found, dict):
+        return ()
+    one, messages = found.get("lg_tool_call"), found.get("messages")
+    if one is not None:
+        return _wrapped([one])
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    said = last.get("kwargs") if isinstance(last, dict) else None
+    return _wrapped(said.get("tool_calls") if isinstance(said, dict) else None)
+
+
+def _wrapped(found: Any) -> tuple[Wrapped, ...]:
+    if not isinstance(found, list):
+        return ()
+    calls = []
+    for item in found:
+        if not isinstance(item, dict) or item.get("type") != "tool_call":
+            return ()
+        name, arguments, call_id = item.get("name"), item.get("args"), item.get("id")
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            return ()
+        calls.append(Wrapped(name, arguments, call_id if isinstance(call_id, str) else ""))
+    return tuple(calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +80,8 @@ class Wrapper:
     span_name: str
     values: dict[str, frozenset[str]] = field(default_factory=dict)
     source: str = ""
+    listed: Listed = listed_calls
+    """Reads the list."""
 
 
 WRAPPERS: Final[tuple[Wrapper, ...]] = (
@@ -43,6 +90,13 @@ WRAPPERS: Final[tuple[Wrapper, ...]] = (
         span_name="",
         values={"openinference.span.kind": frozenset({"CHAIN"})},
         source="input.value",
+    ),
+    Wrapper(
+        scopes=("@arizeai/openinference-instrumentation-langchain",),
+        span_name="tools",
+        values={"openinference.span.kind": frozenset({"CHAIN"})},
+        source="input.value",
+        listed=node_calls,
     ),
     Wrapper(
         scopes=("opentelemetry.instrumentation.langchain",),
@@ -54,24 +108,3 @@ WRAPPERS: Final[tuple[Wrapper, ...]] = (
         span_name=".*\\.call_tool",
     ),
 )
-
-TEXT_MAX: Final = 256 * 1024
-"""Longer lists are not read: they hold a conversation, not a call."""
-
-
-def listed_calls(value: Any) -> tuple[Wrapped, ...]:
-    """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () where it is not that."""
-    if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
-        return ()
-    found = parsed(value)
-    if not isinstance(found, list):
-        return ()
-    calls = []
-    for item in found:
-        if not isinstance(item, dict) or item.get("type") != "tool_call":
-            return ()
-        name, arguments, call_id = item.get("name"), item.get("args"), item.get("id")
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            return ()
-        calls.append(Wrapped(name, arguments, call_id if isinstance(call_id, str) else ""))
-    return tuple(calls)

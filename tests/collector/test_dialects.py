@@ -21,6 +21,7 @@ GUARDED = ("traceloop.span.kind", "gen_ai.operation.name")
 MOVE = {"x": 3, "y": 4}
 AS_JSON = json.dumps(MOVE)
 OI = "openinference.instrumentation."
+OI_JS = "@arizeai/openinference-instrumentation-"
 OI_TOOL = {"tool.name": "move", "openinference.span.kind": "TOOL"}
 SCHEMA = json.dumps({"type": "object", "properties": {"x": {"type": "integer"}}})
 GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
@@ -290,6 +291,60 @@ ROWS = {
         tool="rover-move",
         call_id="call_1",
     ),
+    "mastra": Row(
+        "execute_tool move", "@mastra/otel-exporter", {**GEN_ID, **ARGS}, call_id="call_1"
+    ),
+    "voltagent": Row(
+        "tool.execution:move",
+        "@voltagent/core",
+        {
+            "tool.name": "move",
+            "tool.call.id": "call_1",
+            "tool.parameters": SCHEMA,
+            "input": AS_JSON,
+        },
+        call_id="call_1",
+        kind=3,
+    ),
+    "genkit": Row(
+        "move",
+        "genkit-tracer",
+        {
+            "genkit:type": "action",
+            "genkit:metadata:subtype": "tool",
+            "genkit:name": "move",
+            "genkit:input": AS_JSON,
+            "genkit:state": "success",
+        },
+    ),
+    "genkit-error": Row(
+        "move",
+        "genkit-tracer",
+        {
+            "genkit:metadata:subtype": "tool",
+            "genkit:name": "move",
+            "genkit:input": AS_JSON,
+            "genkit:state": "error",
+        },
+        error=True,
+    ),
+    "langchain-js": Row(
+        "move",
+        OI_JS + "langchain",
+        {**OI_TOOL, "input.value": AS_JSON, "input.mime_type": "application/json"},
+    ),
+    "langchain-js-one-text": Row(
+        "scan",
+        OI_JS + "langchain",
+        {
+            **OI_TOOL,
+            "tool.name": "scan",
+            "input.value": "field 3",
+            "input.mime_type": "text/plain",
+        },
+        None,
+        tool="scan",
+    ),
     "google-adk": Row(
         "execute_tool move",
         "gcp.vertex.agent",
@@ -494,6 +549,11 @@ LOOK_ALIKES = {
         OI + "llama_index",
         {"openinference.span.kind": "CHAIN", "input.value": "ToolCall(...)"},
     ),
+    "genkit-flow": (
+        "water",
+        "genkit-tracer",
+        {"genkit:metadata:subtype": "flow", "genkit:name": "water", "genkit:input": AS_JSON},
+    ),
     "adk-llm": ("call_llm", "gcp.vertex.agent", {"gen_ai.system": "gcp.vertex.agent"}),
     "vercel-generate": ("ai.generateText", "ai", {"ai.operationId": "ai.generateText"}),
     "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
@@ -530,6 +590,13 @@ CONTROL = {
     ),
     "agno": (OI + "agno", {**OI_TOOL, "tool.name": "delegate_task_to_member"}),
     "llama-index": (OI + "llama_index", {**OI_TOOL, "tool.name": "handoff"}),
+    "openai-agents-js": (
+        OI_JS + "openai-agents",
+        {**OI_TOOL, "tool.name": "handoff_to_billing"},
+    ),
+    "langgraph-js": (OI_JS + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
+    "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
+    "voltagent": ("@voltagent/core", {"tool.name": "delegate_task", "tool.call.id": "c"}),
     "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),
     "langgraph": (OI + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
 }
@@ -594,6 +661,60 @@ def test_the_node_around_a_bare_argument_tells_its_name(wire: Any, bench: Any) -
         (step,) = bench().send(*spans).steps()
         assert step["arguments"] == {"area": "field 3"}
         assert step["call_id"] == "call_1"
+
+
+_SCAN = {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "tool_call"}
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ({"messages": [], "lg_tool_call": _SCAN}, {"area": "field 3"}),
+        ({"messages": [{}, {"kwargs": {"tool_calls": [_SCAN]}}]}, {"area": "field 3"}),
+        ({"messages": [{"kwargs": {"tool_calls": [_SCAN]}}, {}]}, None),
+        ({"messages": [7]}, None),
+        ({"messages": {}}, None),
+        ([_SCAN], None),
+        ("{", None),
+    ],
+)
+def test_a_node_in_javascript_is_given_the_conversation(
+    wire: Any, bench: Any, given: Any, arguments: Any
+) -> None:
+    """The call is beside it, or in the last message; anything else tells nothing."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    tool = wire.span(
+        "scan",
+        {
+            **OI_TOOL,
+            "tool.name": "scan",
+            "input.value": "field 3",
+            "input.mime_type": "text/plain",
+        },
+        parent="node",
+        scope=OI_JS + "langchain",
+    )
+    node = wire.span(
+        "tools",
+        {"openinference.span.kind": "CHAIN", "input.value": text},
+        id="node",
+        scope=OI_JS + "langchain",
+    )
+    for spans in ((tool, node), (node, tool)):
+        (step,) = bench().send(*spans).steps()
+        assert step["arguments"] == arguments
+
+
+def test_an_agent_in_javascript_is_named_by_its_span(wire: Any, bench: Any) -> None:
+    """The workflow around it is none."""
+    kind = {"openinference.span.kind": "AGENT"}
+    scope = OI_JS + "openai-agents"
+    found = bench().send(
+        wire.span("Agent workflow", kind, id="root", scope=scope),
+        wire.span("farm_rover", kind, id="agent", parent="root", scope=scope),
+        wire.span("move", OI_TOOL, id="tool", parent="agent", scope=scope),
+    )
+    assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
 
 
 def test_a_node_of_two_like_calls_tells_only_what_is_certain(wire: Any, bench: Any) -> None:

@@ -558,3 +558,24 @@ def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
     assert (told().arguments, told().evidence) == (MOVE, Evidence.EXECUTED)
     call.absorb(Call(_piece(b"2", start_ns=3)))
     assert (told().span_id, told().start_ns) == (b"2", 3)
+
+
+@pytest.mark.parametrize(
+    ("language", "start_ns", "end_ns", "told"),
+    [
+        ("nodejs", 81_000_000, 85_748_473, 85_000_000),
+        ("webjs", 81_000_000, 81_300_000, 81_000_001),
+        ("nodejs", 81_000_000, 81_000_000, 81_000_000),
+        ("nodejs", 81_000_000, 0, 0),
+        ("nodejs", 81_000_001, 85_748_473, 85_748_473),
+        ("python", 81_000_000, 85_748_473, 85_748_473),
+    ],
+)
+def test_an_end_is_told_no_finer_than_its_beginning(
+    language: str, start_ns: int, end_ns: int, told: int
+) -> None:
+    """JavaScript's spans begin at whole milliseconds: what follows would begin before they end."""
+    resource = {"telemetry.sdk.language": language}
+    call = Call(_piece(start_ns=start_ns, end_ns=end_ns, attributes=resource))
+    found = call.tool_call(b"t", SessionKey("", "s"), "trace", resource, gaps=False)
+    assert found.end_ns == told
