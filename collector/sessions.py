@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Resource, Span
+from collector.dialects.arguments import HIDDEN
 from collector.dialects.plan import Plan
 from collector.traces import Claim, Node, Parts, Trace, Tree
 from monitor.records import SessionKey, built
@@ -270,9 +271,9 @@ def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
 
 
 def id_of(value: Any) -> str:
-    """A session's id as text; "" where the value is none."""
+    """A session's id as text; "" where the value is none, or stands for one that is hidden."""
     if type(value) is str:
-        return value[:ID_MAX]
+        return "" if value.startswith(HIDDEN) else value[:ID_MAX]
     if value is None or isinstance(value, dict | list | bytes | bool):
         return ""
     return str(value)[:ID_MAX]

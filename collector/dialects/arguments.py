@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 from collector.dialects import brief
 
 __all__ = [
+    "HIDDEN",
     "UNREADABLE",
     "Arguments",
     "Bare",
@@ -75,6 +76,11 @@ Unwrap = Callable[[Any], Arguments]
 REDACTED: Final = "__REDACTED__"
 """What OpenInference writes in place of content that is switched off."""
 
+SCRUBBED: Final = "[Scrubbed due to "
+"""How texts begin that Logfire has put in place of values that may be secret."""
+HIDDEN: Final[tuple[str, ...]] = (REDACTED, SCRUBBED)
+"""How texts begin that stand for what is hidden."""
+
 _decode: Final = msgspec.json.Decoder().decode
 _members: Final = brief.members
 _NO_ID: Final = (None,)
@@ -107,6 +113,8 @@ def mapping(value: Any) -> Arguments:
     if type(value) is str:
         if not value or value == REDACTED:
             return None
+        if SCRUBBED in value:
+            return UNREADABLE
     elif value is None:
         return None
     found = parsed(value)

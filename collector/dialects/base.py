@@ -63,6 +63,8 @@ class Dialect:
     """Keys of which at least one must be there, if any is given."""
     scopes: tuple[str, ...] = ()
     """Beginnings of scope names; () is any."""
+    not_scopes: tuple[str, ...] = ()
+    """Beginnings of those that it is not for."""
     kinds: frozenset[int] = frozenset()
     """Span kinds (1 internal, 2 server, 3 client); empty is any."""
     values: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class Dialect:
         """True where spans of this shape may be calls of this dialect."""
         return (
             (not self.scopes or scope.startswith(self.scopes))
+            and not (self.not_scopes and scope.startswith(self.not_scopes))
             and (not self.kinds or kind in self.kinds)
             and all(key in keys for key in self.when)
             and not any(key in keys for key in self.unless)

@@ -15,7 +15,9 @@ from collector.decode.span import Span
 from collector.dialects.agno import AGNO
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
+from collector.dialects.beeai import BEEAI
 from collector.dialects.crewai import CREWAI
+from collector.dialects.dspy import DSPY
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
 from collector.dialects.genkit import GENKIT
 from collector.dialects.google_adk import (
@@ -23,16 +25,24 @@ from collector.dialects.google_adk import (
     GOOGLE_ADK_BARE,
     GOOGLE_ADK_OPENINFERENCE,
 )
+from collector.dialects.haystack import HAYSTACK
 from collector.dialects.langchain import (
     LANGCHAIN_LANGSMITH,
     LANGCHAIN_OPENINFERENCE,
     LANGCHAIN_TRACELOOP,
 )
 from collector.dialects.langfuse import LANGFUSE
+from collector.dialects.langwatch import LANGWATCH
 from collector.dialects.llama_index import LLAMA_INDEX
+from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
 from collector.dialects.mastra import MASTRA
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
-from collector.dialects.microsoft import AGENT_FRAMEWORK, SEMANTIC_KERNEL
+from collector.dialects.microsoft import (
+    AGENT_FRAMEWORK,
+    SEMANTIC_KERNEL,
+    SEMANTIC_KERNEL_BY_PROGRAM,
+)
+from collector.dialects.mlflow import MLFLOW
 from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
@@ -87,6 +97,10 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     STRANDS,
     AGENT_FRAMEWORK,
     SEMANTIC_KERNEL,
+    SEMANTIC_KERNEL_BY_PROGRAM,
+    OPENAI_AGENTS_LOGFIRE,
+    BEEAI,
+    DSPY,
     MASTRA,
     VOLTAGENT,
     GOOGLE_ADK_OPENINFERENCE,
@@ -100,12 +114,15 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     MCP,
     VERCEL_AI,
     GENKIT,
+    HAYSTACK,
     LANGCHAIN_LANGSMITH,
     # Conventions.
     GEN_AI,
     OPENINFERENCE,
     TRACELOOP,
     LANGFUSE,
+    LANGWATCH,
+    MLFLOW,
     # What follows a convention in part.
     GEN_AI_IN_PART,
     GEN_AI_BY_NAME,
@@ -400,8 +417,10 @@ def _fit(span: Span, guards: Guards) -> bool:
 
 
 def fits(span: Span, guard: Guard) -> bool:
-    """True where the guarded value is a text, and one the guard lets pass."""
+    """True where the guarded value is a text (or true, or false), and one the guard lets pass."""
     value = span.recurring(guard.at)
+    if type(value) is bool:
+        value = "true" if value else "false"
     return isinstance(value, str) and (value in guard.values) is not guard.forbidden
 
 

@@ -1,13 +1,15 @@
 """Microsoft's Agent Framework and Semantic Kernel: the GenAI conventions, with habits of their own.
 
-The Agent Framework writes `None` for the arguments of a call that has none.
+The Agent Framework writes `None` for the arguments of a call that has none. Semantic Kernel has like
+spans for functions that the program calls itself, a prompt around all else among them: only what a
+model has called has an id.
 """
 
 from collector.dialects.arguments import mapping_or_none
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import ARGUMENTS, EVENTS
 
-__all__ = ["AGENT_FRAMEWORK", "SEMANTIC_KERNEL"]
+__all__ = ["AGENT_FRAMEWORK", "SEMANTIC_KERNEL", "SEMANTIC_KERNEL_BY_PROGRAM"]
 
 AGENT_FRAMEWORK = Dialect(
     name="agent_framework",
@@ -24,10 +26,19 @@ AGENT_FRAMEWORK = Dialect(
 SEMANTIC_KERNEL = Dialect(
     name="semantic_kernel",
     scopes=("semantic_kernel.functions",),
-    when=("gen_ai.tool.name",),
+    when=("gen_ai.tool.name", "gen_ai.tool.call.id"),
     tool=("gen_ai.tool.name",),
     arguments=ARGUMENTS,
     call_id=("gen_ai.tool.call.id",),
     control_prefixes=("Handoff-",),
     switch="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+)
+
+SEMANTIC_KERNEL_BY_PROGRAM = Dialect(
+    name="semantic_kernel",
+    scopes=SEMANTIC_KERNEL.scopes,
+    when=("gen_ai.tool.name",),
+    unless=("gen_ai.tool.call.id",),
+    tool=("gen_ai.tool.name",),
+    control_prefixes=("",),
 )

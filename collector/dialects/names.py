@@ -113,6 +113,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         "(?P<agent>.+?)(?:\\.agent)?",
         values={"traceloop.span.kind": frozenset({"agent"})},
     ),
+    AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
 
@@ -121,11 +122,14 @@ CONVENTIONS: Final[tuple[str, ...]] = (
     "gcp.vertex.agent.",
     "gen_ai.",
     "genkit:",
+    "haystack.",
     "langfuse.",
     "langsmith.",
+    "langwatch.",
     "llm.",
     "mastra.",
     "mcp.",
+    "mlflow.",
     "openinference.",
     "traceloop.",
 )
@@ -138,5 +142,6 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"AGENT", "LLM"}),
     "traceloop.span.kind": frozenset({"agent", "workflow"}),
     "ai.operationId": frozenset({"ai.generateText", "ai.streamText"}),
+    "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
 """Spans of models and agents: a tool below one is never the same call as a tool above it."""

@@ -7,13 +7,25 @@ tool was given. A few instrumentations write the arguments to both; they have fi
 from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
 
-__all__ = ["OPENINFERENCE", "OPENINFERENCE_BY_NAME", "SWITCH", "TOOL", "TOOL_NAME_ALONE"]
+__all__ = [
+    "BEEAI_SCOPE",
+    "OPENINFERENCE",
+    "OPENINFERENCE_BY_NAME",
+    "SWITCH",
+    "TOOL",
+    "TOOL_NAME_ALONE",
+]
 
 SWITCH = "OPENINFERENCE_HIDE_INPUTS=false"
 
 TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
 
-_ARGUMENTS = (Source("input.value", maybe_call_form),)
+BEEAI_SCOPE = "openinference.instrumentation.beeai"
+
+_ARGUMENTS = (
+    Source("tool_call.function.arguments", mapping),
+    Source("input.value", maybe_call_form),
+)
 
 OPENINFERENCE = Dialect(
     name="openinference",
@@ -29,6 +41,7 @@ OPENINFERENCE_BY_NAME = Dialect(
     name="openinference",
     when=("openinference.span.kind",),
     unless=("tool.name",),
+    not_scopes=(BEEAI_SCOPE,),
     values=TOOL,
     span_name="(?P<tool>.+)",
     arguments=_ARGUMENTS,

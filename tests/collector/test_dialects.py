@@ -291,6 +291,76 @@ ROWS = {
         tool="rover-move",
         call_id="call_1",
     ),
+    "beeai": Row(
+        "CustomTool",
+        OI + "beeai",
+        {**OI_TOOL, "input.value": json.dumps({"input": MOVE, "options": None})},
+    ),
+    "dspy": Row(
+        "move.__call__",
+        OI + "dspy",
+        {"openinference.span.kind": "TOOL", "input.value": json.dumps({"kwargs": MOVE})},
+    ),
+    "dspy-async": Row(
+        "move.acall",
+        OI + "dspy",
+        {"openinference.span.kind": "TOOL", "input.value": json.dumps({"kwargs": MOVE})},
+    ),
+    "ag2": Row(
+        "move",
+        OI + "ag2",
+        {
+            **OI_TOOL,
+            "tool_call.function.arguments": AS_JSON,
+            "input.value": json.dumps({"name": "move", "arguments": AS_JSON}),
+        },
+    ),
+    "haystack": Row(
+        "haystack.agent.step.tool",
+        "haystack",
+        {
+            "haystack.tool.name": "move",
+            "haystack.agent.step.tool.input": AS_JSON,
+            "haystack.tool.error": False,
+        },
+    ),
+    "haystack-error": Row(
+        "haystack.agent.step.tool",
+        "haystack",
+        {
+            "haystack.tool.name": "move",
+            "haystack.agent.step.tool.input": AS_JSON,
+            "haystack.tool.error": True,
+        },
+        error=True,
+    ),
+    "mlflow": Row(
+        "move",
+        "mlflow.tracing.provider",
+        {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": AS_JSON},
+    ),
+    "langwatch": Row(
+        "move",
+        "langwatch",
+        {
+            "langwatch.span.type": "tool",
+            "langwatch.input": json.dumps({"type": "json", "value": MOVE}),
+        },
+    ),
+    "openai-agents-logfire": Row(
+        "Function: {name}",
+        "logfire.openai_agents",
+        {"logfire.msg_template": "Function: {name}", "name": "move", "input": AS_JSON},
+    ),
+    "logfire-scrubbed": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {
+            **GEN,
+            "gen_ai.tool.call.arguments": json.dumps({"x": "[Scrubbed due to 'session']"}),
+        },
+        None,
+    ),
     "mastra": Row(
         "execute_tool move", "@mastra/otel-exporter", {**GEN_ID, **ARGS}, call_id="call_1"
     ),
@@ -549,6 +619,13 @@ LOOK_ALIKES = {
         OI + "llama_index",
         {"openinference.span.kind": "CHAIN", "input.value": "ToolCall(...)"},
     ),
+    "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
+    "mlflow-agent": ("move", "mlflow", {"mlflow.spanType": '"AGENT"'}),
+    "logfire-turn": (
+        "Turn {turn} for agent rover",
+        "logfire.openai_agents",
+        {"logfire.msg_template": "Turn {turn} for agent {name!r}", "name": "rover"},
+    ),
     "genkit-flow": (
         "water",
         "genkit-tracer",
@@ -580,7 +657,7 @@ CONTROL = {
     "agent-framework": ("agent_framework", {**GEN, "gen_ai.tool.name": "handoff_to_billing"}),
     "semantic-kernel": (
         "semantic_kernel.functions.kernel_function",
-        {**GEN, "gen_ai.tool.name": "Handoff-transfer_to_billing"},
+        {**GEN_ID, "gen_ai.tool.name": "Handoff-transfer_to_billing"},
     ),
     "adk": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "transfer_to_agent"}),
     "adk-merged": ("gcp.vertex.agent", {**GEN, "gen_ai.tool.name": "(merged tools)"}),
@@ -595,6 +672,12 @@ CONTROL = {
         {**OI_TOOL, "tool.name": "handoff_to_billing"},
     ),
     "langgraph-js": (OI_JS + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
+    "semantic-kernel-by-program": (
+        "semantic_kernel.functions.kernel_function",
+        {**GEN, "gen_ai.tool.name": "chatbot-ask"},
+    ),
+    "beeai": (OI + "beeai", {**OI_TOOL, "tool.name": "final_answer"}),
+    "dspy": (OI + "dspy", {**OI_TOOL, "tool.name": "finish"}),
     "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
     "voltagent": ("@voltagent/core", {"tool.name": "delegate_task", "tool.call.id": "c"}),
     "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),

@@ -379,3 +379,13 @@ def test_a_long_trace_forgets_its_older_half(wire: Any, bench: Any) -> None:
         wire.tool("move", parent="late", start=6_001),
     )
     assert list(found.sessions()) == ["s9"]
+
+
+@pytest.mark.parametrize("hidden", ["[Scrubbed due to 'session']", "__REDACTED__"])
+def test_a_hidden_session_id_names_no_session(wire: Any, bench: Any, hidden: str) -> None:
+    """All conversations of a service would be one: the next best id counts, or the trace."""
+    told = bench().send(
+        wire.tool("move", trace="1", attributes={"session.id": hidden}),
+        wire.tool("move", trace="2", attributes={"session.id": hidden, "thread_id": "t2"}),
+    )
+    assert sorted(told.sessions()) == sorted([wire.tool("x", trace="1").trace_id.hex(), "t2"])

@@ -1,0 +1,36 @@
+"""BeeAI under OpenInference: what a tool is given is beside its options.
+
+A tool that fails leaves a span `error` below its own, of kind TOOL and without a tool's name: no call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collector.dialects.arguments import Arguments, mapping
+from collector.dialects.base import Dialect, Source
+from collector.dialects.openinference import BEEAI_SCOPE, SWITCH, TOOL
+
+__all__ = ["BEEAI"]
+
+_FORM = frozenset({"input", "options"})
+
+
+def _input(value: Any) -> Arguments:
+    """`{"input": {...}, "options": ...}`, or the plain form."""
+    found = mapping(value)
+    if isinstance(found, dict) and "input" in found and found.keys() <= _FORM:
+        return mapping(found["input"])
+    return found
+
+
+BEEAI = Dialect(
+    name="beeai_openinference",
+    scopes=(BEEAI_SCOPE,),
+    when=("tool.name", "openinference.span.kind"),
+    values=TOOL,
+    tool=("tool.name",),
+    arguments=(Source("input.value", _input),),
+    control=frozenset({"final_answer"}),
+    switch=SWITCH,
+)
