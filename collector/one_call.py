@@ -23,10 +23,11 @@ __all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
 
-
 _MILLISECOND: Final = 1_000_000
+"""In nanoseconds."""
 _SDK: Final = "telemetry.sdk.language"
 _COARSE: Final = ("nodejs", "webjs")
+"""The SDKs whose spans begin at whole milliseconds: see `_end`."""
 
 PARTS: Final = 16
 """Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""

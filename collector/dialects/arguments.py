@@ -34,6 +34,7 @@ __all__ = [
     "maybe_call_form",
     "parsed",
     "run_inputs",
+    "unless_scrubbed",
 ]
 
 
@@ -113,8 +114,6 @@ def mapping(value: Any) -> Arguments:
     if type(value) is str:
         if not value or value == REDACTED:
             return None
-        if SCRUBBED in value:
-            return UNREADABLE
     elif value is None:
         return None
     found = parsed(value)
@@ -125,6 +124,18 @@ def mapping(value: Any) -> Arguments:
     if found is None:
         return None
     return found if isinstance(found, dict) else UNREADABLE
+
+
+def unless_scrubbed(unwrap: Unwrap) -> Unwrap:
+    """The same for a span whose exporter says that it hid values: arguments with one are unknown.
+
+    Only where it says so: the text alone may be an agent's own, which would hide its arguments.
+    """
+
+    def unwrapped(value: Any) -> Arguments:
+        return UNREADABLE if type(value) is str and SCRUBBED in value else unwrap(value)
+
+    return unwrapped
 
 
 def mapping_or_bare(value: Any) -> Arguments:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.agno import AGNO
+from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
 from collector.dialects.beeai import BEEAI
@@ -139,6 +140,8 @@ _SCOPES: Final = tuple(sorted({scope for dialect in DIALECTS for scope in dialec
 PENDING: Final = "pending_span"
 PENDING_KEY: Final = "logfire.span_type"
 PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
+SCRUBBED_KEY: Final = "logfire.scrubbed"
+"""Where Logfire lists the values that it hid."""
 ERROR_KEY: Final = "error.type"
 
 SHAPES_MAX: Final = 1_024
@@ -485,10 +488,11 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
 def _places(dialect: Dialect, place: dict[str, int]) -> tuple[At, ...]:
     found = []
     for source in dialect.arguments:
+        unwrap = unless_scrubbed(source.unwrap) if SCRUBBED_KEY in place else source.unwrap
         if source.event:
-            found.append(At(-1, source.unwrap, source.event, source.key))
+            found.append(At(-1, unwrap, source.event, source.key))
         elif source.key in place and (not source.needs or source.needs in place):
-            found.append(At(place[source.key], source.unwrap))
+            found.append(At(place[source.key], unwrap))
     return tuple(found)
 
 

@@ -358,8 +358,23 @@ ROWS = {
         {
             **GEN,
             "gen_ai.tool.call.arguments": json.dumps({"x": "[Scrubbed due to 'session']"}),
+            "logfire.scrubbed": json.dumps([{"path": ["attributes", "x"]}]),
         },
         None,
+    ),
+    "logfire-scrubbed-elsewhere": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {**GEN, **ARGS, "logfire.scrubbed": json.dumps([{"path": ["attributes", "y"]}])},
+    ),
+    "an-agent-that-says-scrubbed": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {
+            **GEN,
+            "gen_ai.tool.call.arguments": json.dumps({"x": "[Scrubbed due to 'session']"}),
+        },
+        {"x": "[Scrubbed due to 'session']"},
     ),
     "mastra": Row(
         "execute_tool move", "@mastra/otel-exporter", {**GEN_ID, **ARGS}, call_id="call_1"
