@@ -45,13 +45,18 @@ class Joiner:
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
-            like = tree.like(piece.call_id, piece.tool)
-            if like.first is None:
-                like.begin(piece.call_id, piece.tool, node)
-            else:
-                self._join_by_id(tree, node, piece, like, verdicts)
+            self._join_by_id(tree, node, piece, piece.call_id, verdicts)
 
     def _join_by_id(
+        self, tree: Tree, node: Node, piece: Piece, call_id: str, verdicts: list[Verdict]
+    ) -> None:
+        like = tree.like(call_id, piece.tool)
+        if like.first is None:
+            like.begin(call_id, piece.tool, node)
+        else:
+            self._join_alike(tree, node, piece, like, verdicts)
+
+    def _join_alike(
         self, tree: Tree, node: Node, piece: Piece, like: Alike, verdicts: list[Verdict]
     ) -> None:
         nodes = like.nodes()
@@ -72,6 +77,8 @@ class Joiner:
         if node.call is None:
             return
         piece = node.call.piece(node.span_id)
+        if tree.wrapped is not None and piece.around is None:
+            self._enclose(tree, node, node.call, piece, verdicts)
         above = tree.up(node)
         for _depth in range(DEPTH_MAX):
             if above is None:
@@ -85,6 +92,18 @@ class Joiner:
             if not piece.apart:
                 piece.apart = self._meet(tree, node, piece, above, verdicts)
             above = tree.up(above)
+
+    def _enclose(
+        self, tree: Tree, node: Node, call: Call, piece: Piece, verdicts: list[Verdict]
+    ) -> None:
+        """The span around a piece may list the call: with its arguments' names, and its id."""
+        listed = tree.listed_around(piece.parent)
+        around = piece.listed(listed) if listed else None
+        if around is None:
+            return
+        call.enclose(piece, around)
+        if around.call_id and not piece.call_id:
+            self._join_by_id(tree, node, piece, around.call_id, verdicts)
 
     def _meet(
         self, tree: Tree, node: Node, piece: Piece, above: Node, verdicts: list[Verdict]

@@ -94,6 +94,7 @@ class Piece:
         "agent",
         "apart",
         "arguments",
+        "around",
         "attributes",
         "bare",
         "call_id",
@@ -153,6 +154,8 @@ class Piece:
         self.session_from = session_from
         self.why = why
         """Why its arguments are unknown, where that is more than that they are missing."""
+        self.around: Wrapped | None = None
+        """The call as the span around the piece tells it."""
         # What is true or false stands side by side: compiled, that takes a byte each.
         self.error = error
         self.control = control
@@ -160,6 +163,16 @@ class Piece:
         """True where the sender dropped attributes of the span: what it told may be missing."""
         self.apart = False
         """True once it is settled what it is part of."""
+
+    def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
+        """The one of the listed calls that this is a piece of, if that is certain."""
+        mine = [call for call in calls if call.tool == self.tool]
+        if len(mine) > 1 and self.bare is not None:
+            value = self.bare.value
+            mine = [call for call in mine if list((call.arguments or {}).values()) == [value]]
+        elif len(mine) > 1 and self.arguments is not None:
+            mine = [call for call in mine if call.arguments == self.arguments]
+        return mine[0] if len(mine) == 1 else None
 
     @staticmethod
     def of(
@@ -210,7 +223,6 @@ class Call:
         "lifted",
         "outer",
         "withdrawn",
-        "wrapped",
     )
 
     def __init__(self, piece: Piece) -> None:
@@ -226,8 +238,6 @@ class Call:
         """True for a judged request that was taken back: it is judged again once it is executed."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
-        self.wrapped: Wrapped | None = None
-        """The call as the span around it tells it."""
         self.lifted: bytes | None = None
         """The parent of the span around the call, where that one holds this call alone."""
 
@@ -253,7 +263,7 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
-        piece.apart = known.apart
+        piece.apart, piece.around = known.apart, known.around
         self._made = None
         if self._pieces is None:
             self.outer = piece
@@ -301,21 +311,17 @@ class Call:
         own = self.own
         return own.session if own is not None else None
 
+    def enclose(self, piece: Piece, around: Wrapped) -> None:
+        """The span around a piece tells of the call."""
+        piece.around = around
+        self._made = None
+
     def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
         """What is above the call: an agent, and the calls that the span around it lists."""
         lifted = parent if calls is not None and len(calls) <= 1 and parent else None
-        wrapped = self._listed(calls) if calls else None
-        if agent != self.agent or lifted != self.lifted or wrapped is not self.wrapped:
-            self.agent, self.lifted, self.wrapped = agent, lifted, wrapped
+        if agent != self.agent or lifted != self.lifted:
+            self.agent, self.lifted = agent, lifted
             self._made = None
-
-    def _listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
-        """The listed call that is this one, if that is certain."""
-        mine = [call for call in calls if call.tool == self.outer.tool]
-        if len(mine) > 1 and self.outer.bare is not None:
-            value = self.outer.bare.value
-            mine = [call for call in mine if list((call.arguments or {}).values()) == [value]]
-        return mine[0] if len(mine) == 1 else None
 
     def tool_call(
         self,
@@ -343,12 +349,14 @@ class Call:
             outer.error,
             outer.evidence,
         )
+        around = outer.around
         agent, control, request_id = outer.agent, outer.control, outer.request_id
         gaps = gaps or outer.cut
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = next((p.arguments for p in pieces if p.arguments is not None), None)
             call_id = next((p.call_id for p in pieces if p.call_id), "")
+            around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
             error = any(p.error for p in pieces)
             control = any(p.control for p in pieces)
@@ -356,9 +364,9 @@ class Call:
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED
-        if self.wrapped is not None:
-            arguments = self.wrapped.arguments if arguments is None else arguments
-            call_id = call_id or self.wrapped.call_id
+        if around is not None:
+            arguments = around.arguments if arguments is None else arguments
+            call_id = call_id or around.call_id
         call = ToolCall(
             session,
             agent or self.agent,

@@ -379,9 +379,9 @@ class Tree:
             call.look_up("", None, b"")  # the way up ends here
             return
         agent = "" if outer.agent or node is None else self._agent_above(node)
-        wrapped = self.wrapped.get(outer.parent) if self.wrapped is not None else None
+        listed = self.listed_around(outer.parent)
         beyond = self.up(around)
-        call.look_up(agent, wrapped, beyond.span_id if beyond is not None else b"")
+        call.look_up(agent, listed, beyond.span_id if beyond is not None else b"")
 
     def like(self, call_id: str, tool: str) -> Alike:
         """The spans of calls with a call id and a tool, to be added to."""
@@ -431,6 +431,10 @@ class Tree:
         if self.wrapped is None:
             self.wrapped = {}
         self.wrapped[span_id] = calls
+
+    def listed_around(self, span_id: bytes) -> tuple[Wrapped, ...] | None:
+        """The calls that a span lists which is around calls; None where it is not."""
+        return self.wrapped.get(span_id) if self.wrapped is not None else None
 
     def shrink(self) -> None:
         """Forgets the older half of the spans, and all that hangs on them."""

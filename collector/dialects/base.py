@@ -84,7 +84,7 @@ class Dialect:
     failed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> values that say that the call failed, beside the span's status."""
     failed_result: tuple[str, ...] = ()
-    """Keys of JSON results whose `is_error` says that the call failed."""
+    """Keys of JSON results that may say that the call failed: see `results`."""
     failed_by_exception: bool = False
     """An exception event says that the call failed, whatever the status."""
     control: frozenset[str] = frozenset()

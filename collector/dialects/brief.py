@@ -17,6 +17,7 @@ __all__ = [
     "Metadata",
     "More",
     "Part",
+    "Result",
     "callback",
     "listed",
     "listed_at",
@@ -24,6 +25,7 @@ __all__ = [
     "members_at",
     "messages",
     "metadata",
+    "result",
 ]
 
 
@@ -61,6 +63,16 @@ class Callback(msgspec.Struct, gc=False):
     kwargs: More | None = None
 
 
+class Result(msgspec.Struct, gc=False):
+    """LangChain's `ToolMessage`, or what is around it."""
+
+    tool_call_id: str | None = None
+    status: str | None = None
+    data: Result | None = None
+    kwargs: Result | None = None
+    output: Result | None = None
+
+
 Members = Callable[..., tuple[str | bytes | None, ...] | None]
 Listed = Callable[..., list[tuple[str | bytes | None, ...]] | None]
 
@@ -78,3 +90,4 @@ members, listed, members_at, listed_at = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode
+result: Final = msgspec.json.Decoder(Result).decode

@@ -35,6 +35,7 @@ LANGCHAIN_OPENINFERENCE = Dialect(
         Source("input.value", bare),
     ),
     call_id=("tool_call.id", "tool.id"),
+    failed_result=("output.value",),
     control_prefixes=_CONTROL,
     switch=SWITCH,
 )

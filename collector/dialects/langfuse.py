@@ -18,7 +18,8 @@ LANGFUSE = Dialect(
         Source("langfuse.observation.input", maybe_call_form),
         Source("gen_ai.tool.call.arguments", maybe_call_form),
     ),
-    call_id=("gen_ai.tool.call.id",),
+    call_id=("gen_ai.tool.call.id", "langfuse.observation.metadata.tool_call_id"),
+    failed_result=("langfuse.observation.output",),
     failed={"langfuse.observation.level": frozenset({"ERROR"})},
     switch='@observe(as_type="tool", capture_input=True)',
 )

@@ -15,6 +15,7 @@ from collector.dialects.base import NAME_MAX
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
+from collector.dialects.results import is_error
 from collector.dialects.wrappers import Wrapped
 
 __all__ = [
@@ -30,13 +31,9 @@ __all__ = [
 
 STATUS_ERROR: Final = 2
 
-RESULT_MAX: Final = 256 * 1024
-"""Longer results are not searched for `is_error`."""
-
 _members: Final = brief.members
 _members_at: Final = brief.members_at
 _AGENT_NAME: Final = "lc_agent_name"
-_IS_ERROR: Final = '"is_error"'
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -115,6 +112,8 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if fields.call_id is not None:
         value = span.attribute(fields.call_id)
         call_id = value[:NAME_MAX] if type(value) is str else ""
+        if call_id.startswith('"'):
+            call_id = call_id.strip('"')  # Langfuse writes metadata as JSON
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
         call_id = call_id or arguments.call_id[:NAME_MAX]
@@ -188,18 +187,11 @@ def _failed(span: Span, fields: Fields) -> bool:
     """Signs of failure beside the status."""
     if any(fits(span, guard) for guard in fields.failed):
         return True
-    if any(_says_error(span.attribute(index)) for index in fields.results):
+    if any(is_error(span.attribute(index)) for index in fields.results):
         return True
     return fields.dialect.failed_by_exception and any(
         name == "exception" for name, _, _ in span.span_events()
     )
-
-
-def _says_error(value: Any) -> bool:
-    if not isinstance(value, str) or len(value) > RESULT_MAX or _IS_ERROR not in value:
-        return False
-    found = parsed(value)
-    return isinstance(found, dict) and found.get("is_error") is True
 
 
 def text(span: Span, index: int | None) -> str:

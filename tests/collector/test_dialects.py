@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from itertools import product
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -366,6 +366,42 @@ ROWS = {
         "execute_tool move",
         "pydantic-ai",
         {**GEN, **ARGS, "logfire.scrubbed": json.dumps([{"path": ["attributes", "y"]}])},
+    ),
+    "langchain-openinference-failure-told": Row(
+        "move",
+        OI + "langchain",
+        {
+            **OI_TOOL,
+            "tool.name": "move",
+            "input.value": AS_JSON,
+            "input.mime_type": "application/json",
+            "output.value": json.dumps(
+                {"data": {"content": "stuck", "tool_call_id": "call_1", "status": "error"}}
+            ),
+        },
+        error=True,
+    ),
+    "langfuse-langchain": Row(
+        "move",
+        "langfuse-sdk",
+        {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.input": AS_JSON,
+            "langfuse.observation.metadata.tool_call_id": '"call_1"',
+        },
+        call_id="call_1",
+    ),
+    "langfuse-message": Row(
+        "move",
+        "langfuse-sdk",
+        {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.input": AS_JSON,
+            "langfuse.observation.output": json.dumps(
+                {"content": "no", "type": "tool", "tool_call_id": "call_1", "status": "error"}
+            ),
+        },
+        error=True,
     ),
     "an-agent-that-says-scrubbed": Row(
         "execute_tool move",
@@ -813,6 +849,58 @@ def test_an_agent_in_javascript_is_named_by_its_span(wire: Any, bench: Any) -> N
         wire.span("move", OI_TOOL, id="tool", parent="agent", scope=scope),
     )
     assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
+
+
+def test_two_instrumentations_of_langchain_are_one_call(wire: Any, bench: Any) -> None:
+    """A tool that raised leaves no message: that the node lists the call with its id is enough.
+
+    Of two calls at once each finds its own, by its arguments, and a repeat of one stays.
+    """
+    places = [MOVE, {"x": 5, "y": 5}]
+    listed = [
+        {"name": "move", "args": args, "id": f"call_{number}", "type": "tool_call"}
+        for number, args in enumerate(places)
+    ]
+    scope = OI + "langchain"
+    chain = {"openinference.span.kind": "CHAIN", "input.value": json.dumps(listed)}
+    spans = [wire.span("tools", chain, id="node", scope=scope, start=0, end=3)]
+    for number, args in enumerate(places):
+        attributes = {**OI_TOOL, "input.value": json.dumps(args), "input.mime_type": "x"}
+        known = {"parent": "node", "status": 2, "scope": scope, "end": 2.5}
+        spans.append(wire.span("move", attributes, id=f"oi{number}", start=1 + number, **known))
+        spans.append(
+            wire.tool(
+                "move", call_id=f"call_{number}", id=f"g{number}", start=1.1 + number, end=2.4
+            )
+        )
+    again = {"call_id": "call_0", "arguments": MOVE, "start": 3, "end": 4}
+    spans.append(wire.tool("move", id="again", **again))
+
+    for order in permutations(spans):
+        steps = bench().send(*order).steps()
+        assert [step["arguments"] for step in steps] == [*places, MOVE]
+        assert [step["error"] for step in steps] == [True, True, False]
+        assert [step["call_id"] for step in steps] == ["call_0", "call_1", "call_0"]
+
+
+def test_a_bare_argument_below_another_instrumentation_has_its_name(
+    wire: Any, bench: Any
+) -> None:
+    """The node is around the inner span alone: what it lists is of the whole call."""
+    listed = [
+        {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "tool_call"}
+    ]
+    scope = OI + "langchain"
+    chain = {"openinference.span.kind": "CHAIN", "input.value": json.dumps(listed)}
+    inner = {**OI_TOOL, "tool.name": "scan", "input.value": "field 3"}
+    spans = [
+        wire.tool("scan", call_id="call_1", id="a", start=1, end=3),
+        wire.span("tools", chain, id="node", scope=scope, start=1, end=3),
+        wire.span("scan", inner, id="b", parent="node", scope=scope, start=1.5, end=2.5),
+    ]
+    for order in permutations(spans):
+        (step,) = bench().send(*order).steps()
+        assert (step["arguments"], step["call_id"]) == ({"area": "field 3"}, "call_1")
 
 
 def test_a_node_of_two_like_calls_tells_only_what_is_certain(wire: Any, bench: Any) -> None:
