@@ -165,14 +165,19 @@ class Piece:
         """True once it is settled what it is part of."""
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
-        """The one of the listed calls that this is a piece of, if that is certain."""
+        """The one of the listed calls that this is a piece of, if that is certain.
+
+        Of several that are given the same it has what they are given, and no id.
+        """
         mine = [call for call in calls if call.tool == self.tool]
-        if len(mine) > 1 and self.bare is not None:
-            value = self.bare.value
-            mine = [call for call in mine if list((call.arguments or {}).values()) == [value]]
+        if self.bare is not None:
+            bare = self.bare.value
+            mine = [call for call in mine if _is_given(call, bare)]
         elif len(mine) > 1 and self.arguments is not None:
             mine = [call for call in mine if call.arguments == self.arguments]
-        return mine[0] if len(mine) == 1 else None
+        if not mine or any(call.arguments != mine[0].arguments for call in mine):
+            return None
+        return mine[0] if len(mine) == 1 else mine[0]._replace(call_id="")
 
     @staticmethod
     def of(
@@ -391,6 +396,12 @@ class Call:
 
     def _rank(self, piece: Piece) -> tuple[Any, ...]:
         return (piece.span_id in (self._inner or ()), *_outward(piece))
+
+
+def _is_given(call: Wrapped, bare: Any) -> bool:
+    """True where this is the call's only argument, or how that is written."""
+    values = list((call.arguments or {}).values())
+    return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
 
 
 def _why(reading: Reading) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "Part",
     "Result",
     "callback",
+    "last_asked",
     "listed",
     "listed_at",
     "members",
@@ -73,6 +74,24 @@ class Result(msgspec.Struct, gc=False):
     output: Result | None = None
 
 
+class _State(msgspec.Struct, gc=False):
+    """A state of LangGraph."""
+
+    messages: list[msgspec.Raw] = []
+
+
+class _Said(msgspec.Struct, gc=False):
+    """What a model said."""
+
+    tool_calls: list[Any] = []
+
+
+class _Spoken(msgspec.Struct, gc=False):
+    """A message of LangChain."""
+
+    data: _Said | None = None
+
+
 Members = Callable[..., tuple[str | bytes | None, ...] | None]
 Listed = Callable[..., list[tuple[str | bytes | None, ...]] | None]
 
@@ -90,4 +109,13 @@ members, listed, members_at, listed_at = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode
+_state: Final = msgspec.json.Decoder(_State).decode
+_spoken: Final = msgspec.json.Decoder(_Spoken).decode
 result: Final = msgspec.json.Decoder(Result).decode
+
+
+def last_asked(text: str) -> list[Any]:
+    """The calls that the last message of a LangGraph's state asks for."""
+    told = _state(text).messages
+    said = _spoken(told[-1]).data if told else None
+    return said.tool_calls if said is not None else []

@@ -1,8 +1,9 @@
 """Spans around a tool span that are no call, yet know more of it than the tool span does.
 
 LangGraph runs each call in a node `tools`: OpenInference writes there the call as the model made
-it, with the names of its arguments and its id. A node around one call also stands between the
-calls of one turn, which are siblings only once it is looked through.
+it, with the names of its arguments and its id, or the state of the graph, whose last message asks
+for it. A node around one call also stands between the calls of one turn, which are siblings only
+once it is looked through.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from collector.dialects import brief
 from collector.dialects.arguments import parsed
 
 __all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
@@ -23,6 +27,13 @@ class Wrapped(NamedTuple):
     arguments: Mapping[str, Any] | None
     call_id: str
 
+
+TAIL_MAX: Final = 16 * 1024
+"""The end of a state: calls whose arguments are longer are not found."""
+
+_ASKED: Final = '"tool_calls": ['
+_ANSWERED: Final = '"type": "tool"'
+"""As LangChain writes them: the one without the other behind it is mostly in the last message."""
 
 Listed = Callable[[Any], tuple[Wrapped, ...]]
 
@@ -37,7 +48,28 @@ def listed_calls(value: Any) -> tuple[Wrapped, ...]:
     return _wrapped(parsed(value))
 
 
-def node_calls(value: Any) -> tuple[Wrapped, ...]:
+def python_calls(value: Any) -> tuple[Wrapped, ...]:
+    """The same of LangGraph's node of tools, or of one that is given the state of the graph."""
+    if isinstance(value, str) and value.startswith("{"):
+        return _last_asked(value)
+    return listed_calls(value)
+
+
+def _last_asked(state: str) -> tuple[Wrapped, ...]:
+    """The calls that the last message of a state asks for.
+
+    A state may hold a long conversation, and many nodes are given it: only its end is looked at.
+    """
+    at = state.rfind(_ASKED, max(0, len(state) - TAIL_MAX))
+    if at < 0 or len(state) > TEXT_MAX or state.find(_ANSWERED, at) >= 0:
+        return ()
+    try:
+        return _wrapped(brief.last_asked(state))
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+
+
+def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
     """The same of LangGraph for JavaScript, whose node is given the whole conversation.
 
     One such call is in `lg_tool_call`, or several are in the last message.
@@ -90,13 +122,14 @@ WRAPPERS: Final[tuple[Wrapper, ...]] = (
         span_name="",
         values={"openinference.span.kind": frozenset({"CHAIN"})},
         source="input.value",
+        listed=python_calls,
     ),
     Wrapper(
         scopes=("@arizeai/openinference-instrumentation-langchain",),
         span_name="tools",
         values={"openinference.span.kind": frozenset({"CHAIN"})},
         source="input.value",
-        listed=node_calls,
+        listed=javascript_calls,
     ),
     Wrapper(
         scopes=("opentelemetry.instrumentation.langchain",),

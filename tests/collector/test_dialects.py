@@ -839,6 +839,61 @@ def test_a_node_in_javascript_is_given_the_conversation(
         assert step["arguments"] == arguments
 
 
+def _message(kind: str, **parts: Any) -> dict[str, Any]:
+    return {"type": kind, "data": {"content": "", "type": kind, **parts}}
+
+
+_ASKS = _message("ai", tool_calls=[_SCAN], invalid_tool_calls=[])
+_ANSWERS = _message("tool", tool_call_id="call_1", artifact={"tool_calls": [_SCAN]})
+_SAYS = _message("human", content=json.dumps({"tool_calls": [_SCAN]}))
+
+
+@pytest.mark.parametrize(
+    ("messages", "value", "told"),
+    [
+        ([_SAYS, _ASKS], "field 3", True),
+        ([_ANSWERS, _ASKS], "field 3", True),
+        ([_ASKS], "field 9", False),
+        ([_ASKS, _ANSWERS], "field 3", False),
+        ([_SAYS], "field 3", False),
+        ([_message("ai", tool_calls=[{**_SCAN, "name": "move"}])], "field 3", False),
+        ([_message("ai", tool_calls=[{**_SCAN, "args": {"area": "field 3", "deep": 1}}])], "field 3", False),
+        ([_message("ai", tool_calls=[_SCAN, {**_SCAN, "id": "call_2"}])], "field 3", True),
+        ([_message("ai", tool_calls=[7])], "field 3", False),
+        ([_message("ai", tool_calls=[_SCAN], usage="x" * 16_384)], "field 3", False),
+    ],
+)  # fmt: skip
+def test_a_node_in_python_is_given_the_state(
+    wire: Any, bench: Any, messages: Any, value: str, told: bool
+) -> None:
+    """Its last message may ask for the call; what it asked is the call's only if it is given that."""
+    tool = {**OI_TOOL, "tool.name": "scan", "input.value": value}
+    state = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": json.dumps({"messages": messages}),
+    }
+    spans = [
+        wire.span("scan", tool, parent="node", scope=OI + "langchain"),
+        wire.span("act", state, id="node", parent="root", scope=OI + "langchain"),
+    ]
+    for order in permutations(spans):
+        (step,) = bench().send(*order).steps()
+        assert step["arguments"] == ({"area": "field 3"} if told else None)
+
+
+@pytest.mark.parametrize("end", ["", "[", "[{", "[" * 10_000])
+def test_a_state_that_is_cut_off_tells_nothing(wire: Any, bench: Any, end: str) -> None:
+    """Long attributes are cut by whoever sends them."""
+    cut = '{"messages": [{"data": {"tool_calls": [' + end
+    tool = {**OI_TOOL, "tool.name": "scan", "input.value": "field 3"}
+    state = {"openinference.span.kind": "CHAIN", "input.value": cut}
+    found = bench().send(
+        wire.span("scan", tool, parent="node", scope=OI + "langchain"),
+        wire.span("act", state, id="node", scope=OI + "langchain"),
+    )
+    assert found.steps()[0]["arguments"] is None
+
+
 def test_an_agent_in_javascript_is_named_by_its_span(wire: Any, bench: Any) -> None:
     """The workflow around it is none."""
     kind = {"openinference.span.kind": "AGENT"}

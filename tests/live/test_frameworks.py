@@ -77,6 +77,14 @@ FRAMEWORKS = {
     "langchain-langsmith": LANGCHAIN._replace(
         packages=("langchain", "langsmith[otel]"), through="langsmith", variables=LANGSMITH
     ),
+    "langchain-two-instrumentations": LANGCHAIN._replace(
+        packages=("langchain", OI + "langchain", OT + "langchain"),
+        through="openinference traceloop",
+    ),
+    "langgraph": LANGCHAIN._replace(script="run_langgraph.py"),
+    "langgraph-tool-node": LANGCHAIN._replace(
+        script="run_langgraph.py", through="openinference toolnode"
+    ),
     "smolagents": Framework("run_smolagents.py", ("smolagents", OI + "smolagents")),
     "strands": STRANDS,
     "strands-latest-conventions": STRANDS._replace(variables=STRANDS_LATEST),
