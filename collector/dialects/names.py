@@ -142,6 +142,7 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"AGENT", "LLM"}),
     "traceloop.span.kind": frozenset({"agent", "workflow"}),
     "ai.operationId": frozenset({"ai.generateText", "ai.streamText"}),
+    "langfuse.observation.type": frozenset({"agent", "generation"}),
     "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
 """Spans of models and agents: a tool below one is never the same call as a tool above it."""

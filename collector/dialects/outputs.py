@@ -39,13 +39,14 @@ OVERSIZED: Final = Requested("", None, "")
 class Outputs:
     """Where the requests are in spans of one shape. Numbers are places of attributes."""
 
-    __slots__ = ("flat", "inputs", "listed", "plain")
+    __slots__ = ("flat", "inputs", "listed", "plain", "said")
 
     def __init__(
         self,
         flat: tuple[tuple[int | None, int, int | None], ...],
         listed: int | None,
         plain: int | None,
+        said: int | None,
         inputs: tuple[int, ...],
     ) -> None:
         self.flat = flat
@@ -54,6 +55,8 @@ class Outputs:
         """Messages with `tool_call` parts, as JSON."""
         self.plain = plain
         """A plain list of calls, as JSON."""
+        self.said = said
+        """What the model's API answered, as JSON."""
         self.inputs = inputs
         """Where ids of answered requests may be."""
 
@@ -69,13 +72,21 @@ _INPUT: Final = re.compile(
 )
 _ANSWERED: Final = ".tool_call_id"
 """How they end."""
-_INPUTS: Final = frozenset({"gen_ai.input.messages", "input.value", "ai.prompt.messages"})
+_INPUTS: Final = frozenset(
+    {
+        "gen_ai.input.messages",
+        "input.value",
+        "ai.prompt.messages",
+        "langfuse.observation.input",
+    }
+)
 """Messages as JSON, which may have answers among them."""
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
     "traceloop.span.kind": frozenset({"llm"}),
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
+    "langfuse.observation.type": frozenset({"generation"}),
 }
 """What spans say that they are whose outputs are read: by the first key they have, if any."""
 _messages: Final = brief.messages
@@ -83,6 +94,8 @@ _listed: Final = brief.listed
 _listed_at: Final = brief.listed_at
 _MARK: Final = "tool_call"
 """What each request in a message says that it is."""
+_FUNCTION: Final = "function_call"
+"""What it says in OpenAI's Responses."""
 _SHORT: Final = 4_096
 """Longer texts are looked through for that before they are read."""
 _MANY: Final = 256
@@ -92,15 +105,16 @@ _MANY: Final = 256
 def outputs_of(place: dict[str, int]) -> Outputs | None:
     """Where requests may be in spans with these keys; None where there can be none."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
+    said = place.get("langfuse.observation.output")
     flat = _flat(place)
-    if listed is None and plain is None and not flat:
+    if listed is None and plain is None and said is None and not flat:
         return None
     inputs = [
         place[key]
         for key in place
         if key in _INPUTS or (key.endswith(_ANSWERED) and _INPUT.fullmatch(key))
     ]
-    return Outputs(flat, listed, plain, tuple(inputs))
+    return Outputs(flat, listed, plain, said, tuple(inputs))
 
 
 def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ...]:
@@ -135,6 +149,8 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         found = []
     if outputs.plain is not None and not found:
         found = _items(span.attribute(outputs.plain))
+    if outputs.said is not None and not found:
+        found = _answered(span.attribute(outputs.said))
     asked = _usable(found)
     return asked if len(asked) <= _MANY else asked[:_MANY]
 
@@ -239,6 +255,30 @@ def _items(value: Any) -> list[Requested | None]:
         for item in calls
         if isinstance(item, dict)
     ]
+
+
+def _answered(value: Any) -> list[Requested | None]:
+    """Requests in a chat completion's message, or in the items of OpenAI's Responses.
+
+    LangChain writes a request's name and arguments beside its id, OpenAI in its `function`.
+    """
+    if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
+        return []
+    told = parsed(value)
+    found: list[Requested | None] = []
+    for item in told if isinstance(told, list) else [told]:
+        if not isinstance(item, dict):
+            continue
+        if item.get("type") == _FUNCTION:
+            found.append(_request(item.get("name"), item.get("arguments"), item.get("call_id")))
+        calls = item.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                asked = call.get("function", call)
+                if isinstance(asked, dict):
+                    given = asked.get("arguments", asked.get("args"))
+                    found.append(_request(asked.get("name"), given, call.get("id")))
+    return found
 
 
 def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:

@@ -351,6 +351,53 @@ def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> No
     assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
 
 
+_FUNCTION = {"name": "move", "arguments": json.dumps(MOVE)}
+_ASKED = {"role": "assistant", "tool_calls": [{"id": "c1", "function": _FUNCTION}]}
+_LANGCHAIN = {"tool_calls": [{"id": "c1", "name": "move", "args": MOVE, "type": "tool_call"}]}
+_RESPONSES = [
+    {"type": "message"},
+    {"type": "function_call", "id": "fc", "call_id": "c1", **_FUNCTION},
+]
+
+
+@pytest.mark.parametrize(
+    ("output", "asks"),
+    [
+        (_ASKED, True),
+        ([_ASKED], True),
+        (_LANGCHAIN, True),
+        (_RESPONSES, True),
+        ({"content": "no tool_calls"}, False),
+        ({"tool_calls": None}, False),
+        ({"tool_calls": [7, {"function": 7}, {"function": {}}]}, False),
+        ([7, "tool_calls"], False),
+        ("function_call", False),
+    ],
+)
+def test_a_generation_of_langfuse_holds_requests(
+    wire: Any, bench: Any, output: Any, asks: bool
+) -> None:
+    """As the model's API answered; what is no such answer asks for nothing."""
+    told = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.output": json.dumps(output),
+    }
+    steps = bench(requested="always").send(wire.span("OpenAI-generation", told)).steps()
+    found = [(step["tool"], step["arguments"], step["call_id"]) for step in steps]
+    assert found == ([("move", MOVE, "c1")] if asks else [])
+
+
+@pytest.mark.parametrize("kind", ["tool", "span", "agent"])
+def test_only_a_generation_of_langfuse_asks(wire: Any, bench: Any, kind: str) -> None:
+    """Other observations may have a message as their output, too."""
+    told = {
+        "langfuse.observation.type": kind,
+        "langfuse.observation.output": json.dumps(_ASKED),
+    }
+    found = bench(requested="always").send(wire.span("scan", told))
+    assert found.tools() == (["scan"] if kind == "tool" else [])
+
+
 def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
     """As those of calls are: ids are cut, and a tool with a longer name is none."""
     sent = [("i" * 9_000, "move"), ("c2", "m" * 9_000)]

@@ -112,6 +112,9 @@ FRAMEWORKS = {
     ),
     "openai": BARE,
     "openai-traceloop": BARE._replace(packages=("openai", OT + "openai"), through="traceloop"),
+    "openai-langfuse": BARE._replace(
+        packages=("openai", "langfuse"), through="langfuse", session=True
+    ),
     "traceloop-sdk": Framework("run_decorated.py", ("traceloop-sdk", "httpx"), "traceloop"),
     "langfuse": Framework("run_decorated.py", ("langfuse",), "langfuse"),
     "mcp": Framework("run_mcp.py", ("mcp>=2",), arguments=False),
