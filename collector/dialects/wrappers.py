@@ -28,17 +28,13 @@ class Wrapped(NamedTuple):
     call_id: str
 
 
-TAIL_MAX: Final = 16 * 1024
-"""The end of a state: calls whose arguments are longer are not found."""
-
-_ASKED: Final = '"tool_calls": ['
-_ANSWERED: Final = '"type": "tool"'
-"""As LangChain writes them: the one without the other behind it is mostly in the last message."""
-
 Listed = Callable[[Any], tuple[Wrapped, ...]]
 
 TEXT_MAX: Final = 256 * 1024
 """Longer lists are not read: they hold a conversation, not a call."""
+
+TAIL_MAX: Final = 16 * 1024
+"""The end of a state: calls whose arguments are longer are not found."""
 
 
 def listed_calls(value: Any) -> tuple[Wrapped, ...]:
@@ -50,31 +46,26 @@ def listed_calls(value: Any) -> tuple[Wrapped, ...]:
 
 def python_calls(value: Any) -> tuple[Wrapped, ...]:
     """The same of LangGraph's node of tools, or of one that is given the state of the graph."""
-    if isinstance(value, str) and value.startswith("{"):
-        return _last_asked(value)
-    return listed_calls(value)
-
-
-def _last_asked(state: str) -> tuple[Wrapped, ...]:
-    """The calls that the last message of a state asks for.
-
-    A state may hold a long conversation, and many nodes are given it: only its end is looked at.
-    """
-    at = state.rfind(_ASKED, max(0, len(state) - TAIL_MAX))
-    if at < 0 or len(state) > TEXT_MAX or state.find(_ANSWERED, at) >= 0:
+    if not isinstance(value, str) or not value.startswith("{"):
+        return listed_calls(value)
+    if not _may_ask(value, '"tool_calls": [', '"type": "tool"'):
         return ()
     try:
-        return _wrapped(brief.last_asked(state))
+        return _wrapped(brief.last_asked(value))
     except (msgspec.DecodeError, RecursionError):
         return ()
 
 
 def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
-    """The same of LangGraph for JavaScript, whose node is given the whole conversation.
+    """The same of LangGraph for JavaScript, whose nodes are all given the state.
 
     One such call is in `lg_tool_call`, or several are in the last message.
     """
-    if not isinstance(value, str) or not value.startswith("{") or len(value) > TEXT_MAX:
+    if not isinstance(value, str) or not value.startswith("{"):
+        return ()
+    if not _may_ask(value, '"lg_tool_call":{') and not _may_ask(
+        value, '"tool_calls":[', '"ToolMessage"'
+    ):
         return ()
     found = parsed(value)
     if not isinstance(found, dict):
@@ -85,6 +76,18 @@ def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
     last = messages[-1] if isinstance(messages, list) and messages else None
     said = last.get("kwargs") if isinstance(last, dict) else None
     return _wrapped(said.get("tool_calls") if isinstance(said, dict) else None)
+
+
+def _may_ask(state: str, asked: str, answered: str = "") -> bool:
+    """True where the last message of a state may ask for calls: it has the one mark, and not the other.
+
+    A state may hold a long conversation, and many nodes are given it: only its end is looked at, and
+    only where this is true it is read.
+    """
+    if len(state) > TEXT_MAX:
+        return False
+    at = state.rfind(asked, max(0, len(state) - TAIL_MAX))
+    return at >= 0 and (not answered or state.find(answered, at) < 0)
 
 
 def _wrapped(found: Any) -> tuple[Wrapped, ...]:
@@ -126,7 +129,7 @@ WRAPPERS: Final[tuple[Wrapper, ...]] = (
     ),
     Wrapper(
         scopes=("@arizeai/openinference-instrumentation-langchain",),
-        span_name="tools",
+        span_name="",
         values={"openinference.span.kind": frozenset({"CHAIN"})},
         source="input.value",
         listed=javascript_calls,

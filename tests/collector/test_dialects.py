@@ -806,6 +806,7 @@ _SCAN = {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "t
         ({"messages": [], "lg_tool_call": _SCAN}, {"area": "field 3"}),
         ({"messages": [{}, {"kwargs": {"tool_calls": [_SCAN]}}]}, {"area": "field 3"}),
         ({"messages": [{"kwargs": {"tool_calls": [_SCAN]}}, {}]}, None),
+        ({"messages": [{"kwargs": {"tool_calls": [_SCAN]}}, {"id": ["ToolMessage"]}]}, None),
         ({"messages": [7]}, None),
         ({"messages": {}}, None),
         ([_SCAN], None),
@@ -816,7 +817,7 @@ def test_a_node_in_javascript_is_given_the_conversation(
     wire: Any, bench: Any, given: Any, arguments: Any
 ) -> None:
     """The call is beside it, or in the last message; anything else tells nothing."""
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = given if isinstance(given, str) else json.dumps(given, separators=(",", ":"))
     tool = wire.span(
         "scan",
         {
@@ -829,7 +830,7 @@ def test_a_node_in_javascript_is_given_the_conversation(
         scope=OI_JS + "langchain",
     )
     node = wire.span(
-        "tools",
+        "act",
         {"openinference.span.kind": "CHAIN", "input.value": text},
         id="node",
         scope=OI_JS + "langchain",
