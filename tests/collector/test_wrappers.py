@@ -1,0 +1,84 @@
+"""A node around tools tells of calls only what the last message of its state asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.dialects.wrappers import Listed, Wrapped, javascript_calls, python_calls
+
+NAMES = st.sampled_from(["scan", "move"])
+CALLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "name": NAMES,
+            "args": st.dictionaries(NAMES, st.text(max_size=3) | st.integers(), max_size=2),
+            "id": st.sampled_from(["a", "b"]),
+            "type": st.just("tool_call"),
+        }
+    ),
+    max_size=3,
+)
+HOSTILE = st.recursive(
+    CALLS | st.sampled_from(['"tool_calls": [{', '"lg_tool_call":{', "tool", None, 7]),
+    lambda inner: (
+        st.dictionaries(
+            st.sampled_from(["tool_calls", "data", "kwargs", "messages", "lg_tool_call"]),
+            inner,
+            max_size=3,
+        )
+        | st.lists(inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+"""What tools and people may have written."""
+
+
+def _state(within: str, calls: list[Any], others: list[Any], more: Any) -> dict[str, Any]:
+    """A state as LangGraph has it: messages, the last of which may ask, and what else a graph keeps."""
+    messages = [
+        {"type": "tool", within: {"content": "", "type": "tool", "artifact": other}}
+        for other in others
+    ]
+    asks = {"type": "ai", within: {"content": "", "type": "ai", "tool_calls": calls}}
+    return {"messages": [*messages, asks], "remaining": more}
+
+
+WAYS: dict[str, tuple[Listed, str, tuple[str, str]]] = {
+    "python": (python_calls, "data", (", ", ": ")),
+    "javascript": (javascript_calls, "kwargs", (",", ":")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=300)
+@given(calls=CALLS, others=st.lists(HOSTILE, max_size=3), more=HOSTILE)
+def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
+    way: str, calls: list[Any], others: list[Any], more: Any
+) -> None:
+    """Whatever other messages hold, and what the graph keeps beside them."""
+    listed, within, separators = WAYS[way]
+    text = json.dumps(_state(within, calls, others, more), separators=separators)
+    asked = tuple(Wrapped(call["name"], call["args"], call["id"]) for call in calls)
+
+    assert listed(text) in (asked, ())
+    if more is None:
+        assert listed(text) == asked
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=300)
+@given(calls=CALLS, last=HOSTILE)
+def test_a_node_whose_last_message_asks_for_nothing_tells_nothing(
+    way: str, calls: list[Any], last: Any
+) -> None:
+    """A tool's answer is the tool's: what it holds asks for nothing."""
+    listed, within, separators = WAYS[way]
+    state = _state(within, calls, [last], None)
+    state["messages"].reverse()
+
+    assert listed(json.dumps(state, separators=separators)) == ()
