@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.outputs import OVERSIZED, Outputs, Requested, requested
+from collector.dialects.outputs import OVERSIZED, Outputs, Requested, goes_on, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
 from collector.traces import Trace, Tree
@@ -142,8 +142,9 @@ class Requests:
             return []
         ready = self._confirmed(known, span, outputs)
         found = requested(span, outputs)
+        cut = span.dropped > 0 or (len(found) > 0 and _is_rest(trace, span, outputs))
         asked = [
-            Asked(trace, _piece(span, request, index, len(found), agent))
+            Asked(trace, _piece(span, request, index, len(found), agent, cut))
             for index, request in enumerate(found)
             if self._is_news(asker, trace, span, request, index, now, judged=True)
         ]
@@ -367,7 +368,18 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
-def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
+def _is_rest(trace: Trace, span: Span, outputs: Outputs) -> bool:
+    """True where calls are missing from the session: its trace is this turn of a model alone.
+
+    So it is with a bare client that names no session. Each of its turns is a trace, and the calls
+    whose answers the model was given are in others.
+    """
+    return not span.parent_span_id and trace.first is None and goes_on(span, outputs)
+
+
+def _piece(
+    span: Span, request: Requested, index: int, count: int, agent: str, cut: bool
+) -> Piece:
     """A request as a call: made when the model was done, beside the others of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(
@@ -388,5 +400,5 @@ def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -
         attributes=span.resource.attributes,
         session=None,
         session_from="",
-        cut=span.dropped > 0,
+        cut=cut,
     )

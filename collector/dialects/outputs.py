@@ -17,7 +17,15 @@ from collector.dialects import brief
 from collector.dialects.arguments import mapping, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
-__all__ = ["OUTPUTS_FROM", "OVERSIZED", "Outputs", "Requested", "outputs_of", "requested"]
+__all__ = [
+    "OUTPUTS_FROM",
+    "OVERSIZED",
+    "Outputs",
+    "Requested",
+    "goes_on",
+    "outputs_of",
+    "requested",
+]
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -39,7 +47,7 @@ OVERSIZED: Final = Requested("", None, "")
 class Outputs:
     """Where the requests are in spans of one shape. Numbers are places of attributes."""
 
-    __slots__ = ("flat", "inputs", "listed", "plain", "said")
+    __slots__ = ("answered", "flat", "inputs", "listed", "plain", "said")
 
     def __init__(
         self,
@@ -48,6 +56,8 @@ class Outputs:
         plain: int | None,
         said: int | None,
         inputs: tuple[int, ...],
+        *,
+        answered: bool,
     ) -> None:
         self.flat = flat
         """(id, name, arguments) of each request that has attributes of its own."""
@@ -59,6 +69,8 @@ class Outputs:
         """What the model's API answered, as JSON."""
         self.inputs = inputs
         """Where ids of answered requests may be."""
+        self.answered = answered
+        """True where the inputs have such an id as an attribute of its own."""
 
 
 _FLAT: Final = re.compile(
@@ -81,6 +93,15 @@ _INPUTS: Final = frozenset(
     }
 )
 """Messages as JSON, which may have answers among them."""
+_ANSWERS: Final = (
+    '"tool_call_id"',
+    '"tool_call_response"',
+    '"function_call_output"',
+    '"tool_result"',
+    '"tool-result"',
+)
+"""What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, and
+the AI SDK."""
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
@@ -109,12 +130,9 @@ def outputs_of(place: dict[str, int]) -> Outputs | None:
     flat = _flat(place)
     if listed is None and plain is None and said is None and not flat:
         return None
-    inputs = [
-        place[key]
-        for key in place
-        if key in _INPUTS or (key.endswith(_ANSWERED) and _INPUT.fullmatch(key))
-    ]
-    return Outputs(flat, listed, plain, said, tuple(inputs))
+    answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
+    inputs = answers + [place[key] for key in place if key in _INPUTS]
+    return Outputs(flat, listed, plain, said, tuple(inputs), answered=bool(answers))
 
 
 def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ...]:
@@ -153,6 +171,18 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         found = _answered(span.attribute(outputs.said))
     asked = _usable(found)
     return asked if len(asked) <= _MANY else asked[:_MANY]
+
+
+def goes_on(span: Span, outputs: Outputs) -> bool:
+    """True where the model was given answers of tools: calls were made before."""
+    if outputs.answered:
+        return True
+    texts = [span.attribute(at) for at in outputs.inputs]
+    return any(isinstance(text, str) and _holds_answer(text) for text in texts)
+
+
+def _holds_answer(text: str) -> bool:
+    return any(mark in text for mark in _ANSWERS)
 
 
 def _usable(found: list[Requested | None]) -> list[Requested]:

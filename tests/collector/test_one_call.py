@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,13 +12,17 @@ import pytest
 
 from collector.dialects.base import NAME_MAX
 from collector.one_call import Call, Piece, Seen
+from collector.pipeline import Pipeline
 from collector.requested import OPEN_MAX, OPEN_NS
+from collector.stats import Stats
+from monitor import Limits, Monitor, load_spec
 from monitor.records import Evidence, SessionKey, ToolCall
 
 MOVE = {"x": 3, "y": 4}
 GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
 OI = "openinference.instrumentation."
 SECOND = 1_000_000_000
+ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
 
 
 def _chain(wire: Any) -> list[Any]:
@@ -349,6 +354,80 @@ def test_messages_with_tool_call_parts_are_requests(wire: Any, bench: Any) -> No
     }
     (step,) = bench(requested="always").send(wire.span("openai.chat", attributes)).steps()
     assert (step["tool"], step["arguments"], step["call_id"]) == ("move", MOVE, "c1")
+
+
+_GIVEN: dict[str, tuple[str, Any]] = {
+    "openinference": ("llm.input_messages.2.message.tool_call_id", "c0"),
+    "traceloop": ("gen_ai.prompt.2.tool_call_id", "c0"),
+    "conventions": (
+        "gen_ai.input.messages",
+        [{"parts": [{"type": "tool_call_response", "id": "c0"}]}],
+    ),
+    "chat completions": ("input.value", {"messages": [{"role": "tool", "tool_call_id": "c0"}]}),
+    "responses": ("input.value", [{"type": "function_call_output", "call_id": "c0"}]),
+    "anthropic": ("input.value", {"messages": [{"content": [{"type": "tool_result"}]}]}),
+    "ai sdk": ("ai.prompt.messages", [{"content": [{"type": "tool-result"}]}]),
+    "langfuse": ("langfuse.observation.input", [{"role": "tool", "tool_call_id": "c0"}]),
+}
+_TOLD: dict[str, tuple[str, Any]] = {
+    "nothing": ("input.value", ""),
+    "a first request": ("input.value", {"messages": [{"role": "user", "content": "go"}]}),
+    "a text like an answer": ("input.value", {"content": '{"tool_call_id": "c0"}'}),
+    "another type": ("input.value", 7),
+}
+
+
+def _turn(wire: Any, key: str, value: Any, **more: Any) -> int:
+    """Harms of a model that asks to move, under a task that begins with another call."""
+    asked = {
+        "openinference.span.kind": "LLM",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "move",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": json.dumps(
+            MOVE
+        ),
+        key: value if isinstance(value, str | int) else json.dumps(value),
+        **more.pop("attributes", {}),
+    }
+    monitor = Monitor([load_spec(ROVER)], Limits(idle_ns=1), started_ns=0)
+    pipeline = Pipeline(monitor, Stats(), lambda _: None, requested="always")
+    rover = {"service.name": "farm-rover", **more.pop("resource", {})}
+    span = wire.span("ChatCompletion", asked, start=1, resource=rover, **more)
+    pipeline.consume([span], span.end_ns + SECOND, "test")
+    (found,) = [each for each in monitor.judgements() if each["spec"] == "farm_rover"]
+    assert found["calls"] == 1
+    return int(found["harmful"])
+
+
+@pytest.mark.parametrize("given", _GIVEN.values(), ids=_GIVEN)
+def test_a_turn_of_a_bare_model_is_not_paged_for_what_other_traces_hold(
+    wire: Any, given: tuple[str, Any]
+) -> None:
+    """It was given answers of calls that its session cannot have: each turn is a trace, and no id."""
+    assert _turn(wire, *given) == 0
+
+
+@pytest.mark.parametrize("told", _TOLD.values(), ids=_TOLD)
+def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
+    wire: Any, told: tuple[str, Any]
+) -> None:
+    """It was given no answer, so no call was made before."""
+    assert _turn(wire, *told) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"parent": "agent"},
+        {"attributes": {"session.id": "s1"}},
+        {"resource": {"session.id": "s1"}},
+    ],
+)
+def test_a_turn_in_a_session_that_may_hold_all_is_judged_from_the_beginning(
+    wire: Any, more: dict[str, Any]
+) -> None:
+    """Its other turns are in its trace, or have its session's id."""
+    assert _turn(wire, *_GIVEN["conventions"], **more) == 1
 
 
 _FUNCTION = {"name": "move", "arguments": json.dumps(MOVE)}
