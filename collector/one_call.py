@@ -417,9 +417,10 @@ def _end(piece: Piece) -> int:
     two calls in turn the first often seems to end behind the beginning of the second.
     """
     start, end = piece.start_ns, piece.end_ns
-    if start % _MILLISECOND or end <= start or piece.attributes.get(_SDK) not in _COARSE:
+    fine = end % _MILLISECOND
+    if start % _MILLISECOND or not fine or end <= start:
         return end
-    return max(start + 1, end - end % _MILLISECOND)
+    return max(start + 1, end - fine) if piece.attributes.get(_SDK) in _COARSE else end
 
 
 def _outward(piece: Piece) -> tuple[int, int, bytes]:

@@ -112,7 +112,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if fields.call_id is not None:
         value = span.attribute(fields.call_id)
         call_id = value[:NAME_MAX] if type(value) is str else ""
-        if call_id.startswith('"'):
+        if call_id and call_id[0] == '"':
             call_id = call_id.strip('"')  # Langfuse writes metadata as JSON
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
