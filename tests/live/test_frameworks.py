@@ -156,10 +156,11 @@ def _judgement(service: Service, session: str, calls: int) -> dict[str, Any]:
 
 def _variables(framework: Framework, session: str) -> dict[str, str]:
     found = {**framework.variables, "ROVER_THROUGH": framework.through}
+    # The tools of one service either have spans or have none, so here each is a tenant.
+    attributes = [f"service.namespace={framework.script}-{framework.through}"]
     if not framework.session:
-        # The tools of one service either have spans or have none, so here each is a tenant.
-        tenant = f"service.namespace={framework.script}-{framework.through}"
-        found["OTEL_RESOURCE_ATTRIBUTES"] = f"session.id={session},{tenant}"
+        attributes.append(f"session.id={session}")
+    found["OTEL_RESOURCE_ATTRIBUTES"] = ",".join(attributes)
     return found
 
 
