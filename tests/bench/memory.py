@@ -156,8 +156,7 @@ def _resident() -> int:
 
 def _in_a_process_of_its_own() -> float:
     code = "from tests.bench.memory import resident_a_session as found; print(found())"
-    # The same build as is measured here: without -P the plain one would be found first.
-    command = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-c", code]
+    command = [sys.executable, "-c", code]
     return float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 

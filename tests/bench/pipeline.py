@@ -139,7 +139,7 @@ def table(rows: list[Row]) -> str:
 
 def plain() -> str:
     """The same table of the source as it is, where the benchmarks run the compiled build."""
-    command = [sys.executable, "-P", "-m", "tests.bench.pipeline", "--table"]
+    command = [sys.executable, "-m", "tests.bench.pipeline", "--table"]
     environment = {**os.environ, **PLAIN_PATH}
     return subprocess.run(
         command, env=environment, check=True, capture_output=True, text=True

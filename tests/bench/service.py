@@ -140,7 +140,7 @@ def service(
 
     With `plain` it is the one of this folder in any case, not the compiled one.
     """
-    command = [sys.executable, "-P", "-m", "collector", "serve", "--specs", str(specs)]
+    command = [sys.executable, "-m", "collector", "serve", "--specs", str(specs)]
     for listener in ("grpc", "http", "metrics"):
         command += [f"--{listener}", "127.0.0.1:0"]
     environment = {**os.environ, **(PLAIN_PATH if plain else {})}
