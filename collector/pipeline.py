@@ -9,7 +9,7 @@ from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
 from collector.dialects.answers import answer_of
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
-from collector.dialects.outputs import Outputs
+from collector.dialects.outputs import Outputs, goes_on
 from collector.dialects.plan import Plan
 from collector.dialects.read import (
     NAME_MAX,
@@ -26,7 +26,7 @@ from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
-from collector.traces import Claim, Node, Parts, Trace, Traces, Tree
+from collector.traces import NEVER, Claim, Node, Parts, Trace, Traces, Tree
 from monitor.engine import Monitor
 from monitor.records import FROM_TRACE, Evidence, Named, SessionKey, ToolCall, Verdict
 
@@ -241,7 +241,23 @@ class Pipeline:
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             self._hear_answer(span, told.key if told is not None else trace.key)
         if plan.outputs is not None:
+            if trace.first is None:
+                self._note_answers(span, plan.outputs, trace)
             self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
+
+    def _note_answers(self, span: Span, outputs: Outputs, trace: Trace) -> None:
+        """A model may have been given answers of tools that were called in other traces."""
+        start_ns = span.start_ns
+        known = start_ns >= trace.called_ns or start_ns >= trace.answered_ns
+        if not known and goes_on(span, outputs):
+            trace.answered_ns = start_ns
+
+    def _doubt(self, trace: Trace, verdicts: list[Verdict]) -> None:
+        """The first calls of a trace's session may be missing, or are not: tells what has changed."""
+        doubted = trace.is_rest
+        if doubted is not trace.doubted:
+            trace.doubted = doubted
+            verdicts += self.monitor.doubt(trace.key, doubted=doubted)
 
     def _hear_answer(self, span: Span, key: SessionKey) -> None:
         """What the agent said in the end, of a session that is compared with others."""
@@ -330,6 +346,9 @@ class Pipeline:
     ) -> None:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
+            if trace.doubted:
+                trace.doubted = False
+                verdicts += self.monitor.doubt(trace.key, doubted=False)
             before = self._sessions.learn(trace, tree, node, told, start_ns)
             if before is not None:
                 self._move(trace, tree, before, now)
@@ -485,6 +504,10 @@ class Pipeline:
         if new is old or (call.withdrawn and new.evidence is Evidence.REQUESTED):
             return
         call.judged = new
+        if new.start_ns < trace.called_ns:
+            trace.called_ns = new.start_ns
+            if trace.answered_ns < NEVER:
+                self._doubt(trace, verdicts)
         if old is None:
             self._first(trace, call, new, now, verdicts, switch)
         elif old.session != key:
@@ -516,7 +539,7 @@ class Pipeline:
         if trace.sampled:
             self._cover("sampled_upstream")
         named = None if trace.split else trace.named
-        news = self.monitor.observe(new, now, named, quiet=self.quiet)
+        news = self.monitor.observe(new, now, named, quiet=self.quiet, doubted=trace.doubted)
         if news:
             verdicts += news
         if new.evidence is not Evidence.REQUESTED:
@@ -593,7 +616,10 @@ class Pipeline:
         verdicts: list[Verdict],
     ) -> None:
         """An LLM span: tool calls it asks for, judged where nothing else tells of them."""
-        for asked in self._requests.asked(asker, trace, span, outputs, agent, now):
+        found = self._requests.asked(asker, trace, span, outputs, agent, now)
+        if trace.answered_ns < NEVER:
+            self._doubt(trace, verdicts)
+        for asked in found:
             self._judge_request(asker, asked, now, verdicts)
         if self._requests.oversized:
             self._count_missing("over_bound", [(trace, self._requests.oversized)])

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.outputs import OVERSIZED, Outputs, Requested, goes_on, requested
+from collector.dialects.outputs import OVERSIZED, Outputs, Requested, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
 from collector.traces import Trace, Tree
@@ -137,14 +137,16 @@ class Requests:
             known.has_tools = True
         if known.has_tools and self.mode != "always":
             # Where tool spans tell of the calls, requests are only waited for.
-            for index, request in enumerate(requested(span, outputs, names_only=True)):
+            found = requested(span, outputs, names_only=True)
+            _note_asked(trace, span, found)
+            for index, request in enumerate(found):
                 self._is_news(asker, trace, span, request, index, now, judged=False)
             return []
         ready = self._confirmed(known, span, outputs)
         found = requested(span, outputs)
-        cut = span.dropped > 0 or (len(found) > 0 and _is_rest(trace, span, outputs))
+        _note_asked(trace, span, found)
         asked = [
-            Asked(trace, _piece(span, request, index, len(found), agent, cut))
+            Asked(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
             if self._is_news(asker, trace, span, request, index, now, judged=True)
         ]
@@ -334,6 +336,12 @@ def _open_of(trace: Trace, tool: str) -> Open | None:
     return known.get(tool)
 
 
+def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:
+    """A model has asked for calls: answers that later ones of its trace are given may be theirs."""
+    if found and span.end_ns < trace.called_ns:
+        trace.called_ns = span.end_ns
+
+
 def _note_early(tree: Tree, tool: str) -> None:
     """A tool was executed before any model was seen to ask for it."""
     if tree.early is None:
@@ -368,18 +376,7 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
-def _is_rest(trace: Trace, span: Span, outputs: Outputs) -> bool:
-    """True where calls are missing from the session: its trace is this turn of a model alone.
-
-    So it is with a bare client that names no session. Each of its turns is a trace, and the calls
-    whose answers the model was given are in others.
-    """
-    return not span.parent_span_id and trace.first is None and goes_on(span, outputs)
-
-
-def _piece(
-    span: Span, request: Requested, index: int, count: int, agent: str, cut: bool
-) -> Piece:
+def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
     """A request as a call: made when the model was done, beside the others of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(
@@ -400,5 +397,5 @@ def _piece(
         attributes=span.resource.attributes,
         session=None,
         session_from="",
-        cut=cut,
+        cut=span.dropped > 0,
     )

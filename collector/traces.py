@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPTH_MAX",
     "FEW",
+    "NEVER",
     "TRACES_MAX",
     "Alike",
     "Claim",
@@ -67,6 +68,9 @@ NEAR: Final = 4_096
 
 WAITING_MAX: Final = 1_024
 """Calls that wait for one ancestor; more stay as they are."""
+
+NEVER: Final = 2**62 - 1
+"""The time of what has not been."""
 
 RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
@@ -553,7 +557,10 @@ class Trace:
         "_extras",
         "_joined",
         "_key",
+        "answered_ns",
         "asker",
+        "called_ns",
+        "doubted",
         "epoch",
         "first",
         "first_by",
@@ -594,6 +601,12 @@ class Trace:
         """True once a tool span was seen in it."""
         self.learnt_early = False
         """True once the monitor was told of a span from before our start."""
+        self.doubted = False
+        """True while the monitor doubts that its session's first calls were seen."""
+        self.answered_ns = NEVER
+        """When the first model began that was given answers of tools."""
+        self.called_ns = NEVER
+        """When the first call began, or the first model had asked for one."""
         self.first: Claim | None = None
         """What the earliest span told of the session."""
         self.first_ns = 0
@@ -648,6 +661,15 @@ class Trace:
         """
         before, self._key, self.session_from = self._key, first.key, first.name
         return before
+
+    @property
+    def is_rest(self) -> bool:
+        """True where its session, which nobody has told, made calls that are not in it.
+
+        So it is with a conversation that names no session, where each turn is a trace: a model was
+        given answers of tools before a call was made or asked for in this one.
+        """
+        return self.answered_ns < self.called_ns and self.first is None
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
         """Takes note of attributes that specs bind on: of each, the earliest span's."""

@@ -153,6 +153,19 @@ class Court:
             self._ledger.count(judgement, judgement.join(blind))
             self._ledger.alarms.compare(session, judgement)
 
+    def doubt(self, session: Session, *, doubted: bool) -> list[Verdict]:
+        """Calls before the session's first one may be missing, or turn out not to be.
+
+        It is read both ways while they may, and as joined where that needs fewer harms.
+        """
+        session.doubted = doubted
+        if self._limits.history_complete:
+            return []
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            verdicts += self._tell(session, judgement, judgement.doubt(doubtful=doubted))
+        return verdicts
+
     # --- one call ------------------------------------------------------------------------------
 
     def take(
@@ -284,6 +297,8 @@ class Court:
             if session.gaps
             else max(late, 0 if complete else self._started_ns),
         )
+        if session.doubted and not complete:
+            judgement.doubt(doubtful=True)
         session.add(judgement)
         self._ledger.enter(session, judgement)
         self._ledger.sample(judgement, session.touched_ns)

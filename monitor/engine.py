@@ -144,7 +144,13 @@ class Monitor:
     # --- calls ------------------------------------------------------------------------------
 
     def observe(
-        self, call: ToolCall, now: int, named: Named | None = None, *, quiet: bool = False
+        self,
+        call: ToolCall,
+        now: int,
+        named: Named | None = None,
+        *,
+        quiet: bool = False,
+        doubted: bool = False,
     ) -> list[Verdict]:
         """Judges one call under every spec of its session.
 
@@ -153,12 +159,15 @@ class Monitor:
             now: time of receipt, Unix nanoseconds.
             named: the earliest span of the call's trace that names an agent.
             quiet: give only what is news: harmful calls and revisions.
+            doubted: calls before the session's first one may be missing, as `doubt` says.
 
         Returns:
             The call's verdict under each spec, then revisions of earlier calls' verdicts, which
             a call that belongs before them can cause. A call no spec judges gives none.
         """
         session = self._session(call, now)
+        if doubted and not session.doubted:
+            self._news += self._court.doubt(session, doubted=True)
         if named is not None or call.agent:
             self._name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
@@ -370,6 +379,21 @@ class Monitor:
         if session is None:
             return []
         verdicts = self._court.retract(session, call, session.touched_ns)
+        self._reconsider(session, session.touched_ns)
+        return verdicts
+
+    def doubt(self, key: SessionKey, *, doubted: bool) -> list[Verdict]:
+        """Calls before a session's first one may be missing, or turn out not to be.
+
+        While they may it is read both ways, and taken as joined where that needs fewer harms.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(key)
+        if session is None or session.doubted == doubted:
+            return []
+        verdicts = self._court.doubt(session, doubted=doubted)
         self._reconsider(session, session.touched_ns)
         return verdicts
 

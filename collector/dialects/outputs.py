@@ -5,6 +5,7 @@ The whole history is repeated in each input, so only outputs tell what is new.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -45,7 +46,7 @@ OVERSIZED: Final = Requested("", None, "")
 
 
 class Outputs:
-    """Where the requests are in spans of one shape. Numbers are places of attributes."""
+    """Where requests are in spans of one shape, and answers to those before. Numbers are places."""
 
     __slots__ = ("answered", "flat", "inputs", "listed", "plain", "said")
 
@@ -99,9 +100,14 @@ _ANSWERS: Final = (
     '"function_call_output"',
     '"tool_result"',
     '"tool-result"',
+    '"toolResult"',
+    '"functionResponse"',
+    '"function_response"',
+    '"role":"tool"',
+    '"role": "tool"',
 )
-"""What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, and
-the AI SDK."""
+"""What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, the AI
+SDK, Bedrock's, Google's in two spellings, and what writes no more than the role."""
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
@@ -124,14 +130,14 @@ _MANY: Final = 256
 
 
 def outputs_of(place: dict[str, int]) -> Outputs | None:
-    """Where requests may be in spans with these keys; None where there can be none."""
+    """Where requests, or answers to them, may be in spans with these keys; None where none can."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
     said = place.get("langfuse.observation.output")
     flat = _flat(place)
-    if listed is None and plain is None and said is None and not flat:
-        return None
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
+    if listed is None and plain is None and said is None and not (flat or inputs):
+        return None
     return Outputs(flat, listed, plain, said, tuple(inputs), answered=bool(answers))
 
 
@@ -177,12 +183,16 @@ def goes_on(span: Span, outputs: Outputs) -> bool:
     """True where the model was given answers of tools: calls were made before."""
     if outputs.answered:
         return True
-    texts = [span.attribute(at) for at in outputs.inputs]
-    return any(isinstance(text, str) and _holds_answer(text) for text in texts)
+    return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
 
 
-def _holds_answer(text: str) -> bool:
-    return any(mark in text for mark in _ANSWERS)
+def _holds_answer(value: Any) -> bool:
+    """True for messages as JSON, where what people write stands behind escapes; not for their own text."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value, default=str)
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
+        return False
+    return any(mark in value for mark in _ANSWERS)
 
 
 def _usable(found: list[Requested | None]) -> list[Requested]:

@@ -188,6 +188,7 @@ class Judgement:
         "_rival",
         "_stops",
         "_swapped",
+        "_young",
         "base",
         "behind",
         "blind_ns",
@@ -224,6 +225,7 @@ class Judgement:
         self.doubtful = doubtful and judge.watch is not None
         """Of a comparison with a reference: calls before the first one seen may be missing."""
         self._joined = joined
+        self._young = doubtful
         self._swapped = False
         """True while the head reads the session as joined in the middle, and may be wrong."""
         self.counted = False
@@ -363,6 +365,21 @@ class Judgement:
             return []
         self.blind_ns = max(blind_ns, self.blind_ns)
         self._decide(joined=True)
+        return self._replay(0)
+
+    def doubt(self, *, doubtful: bool) -> list[Change]:
+        """Calls before its first one may be missing, or turn out not to be: its object is revised.
+
+        What was doubtful when it began stays so, and what is folded stays as it was read.
+        """
+        if self.judge.watch is not None:
+            self.doubtful = doubtful or self._young
+            return []
+        known = self._young or self._joined or self.base is not None
+        if known or doubtful == (self._rival is not None):
+            return []
+        self._stops, self._swapped = None, False
+        self._rival = self._fresh(joined=True) if doubtful else None
         return self._replay(0)
 
     def _decide(self, *, joined: bool) -> None:

@@ -42,6 +42,7 @@ class Session:
         "bound_as",
         "bound_late",
         "bound_on",
+        "doubted",
         "ended",
         "foreign",
         "gaps",
@@ -99,6 +100,8 @@ class Session:
         self.joined = False
         self.gaps = False
         """True where calls may be missing anywhere in it."""
+        self.doubted = False
+        """True where calls may be missing before its first one."""
         self.queued = False
         self.spans = 0
         """Its spans that were seen, of whatever kind."""

@@ -368,11 +368,18 @@ _GIVEN: dict[str, tuple[str, Any]] = {
     "anthropic": ("input.value", {"messages": [{"content": [{"type": "tool_result"}]}]}),
     "ai sdk": ("ai.prompt.messages", [{"content": [{"type": "tool-result"}]}]),
     "langfuse": ("langfuse.observation.input", [{"role": "tool", "tool_call_id": "c0"}]),
+    "bedrock": ("input.value", {"messages": [{"content": [{"toolResult": {"status": "ok"}}]}]}),
+    "google": ("input.value", {"contents": [{"parts": [{"functionResponse": {"id": "c0"}}]}]}),
+    "google in python": ("input.value", {"contents": [{"parts": [{"function_response": {}}]}]}),
+    "a role": ("gen_ai.input.messages", [{"role": "tool", "parts": [{"type": "text"}]}]),
+    "a role, close": ("gen_ai.input.messages", '[{"role":"tool","content":"done"}]'),
+    "no text": ("gen_ai.input.messages", ({"role": "tool", "content": "done"},)),
 }
 _TOLD: dict[str, tuple[str, Any]] = {
     "nothing": ("input.value", ""),
     "a first request": ("input.value", {"messages": [{"role": "user", "content": "go"}]}),
     "a text like an answer": ("input.value", {"content": '{"tool_call_id": "c0"}'}),
+    "a text alone": ("input.value", 'They answered {"tool_call_id": "c0"}, go on'),
     "another type": ("input.value", 7),
 }
 
@@ -386,7 +393,7 @@ def _turn(wire: Any, key: str, value: Any, **more: Any) -> int:
         "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": json.dumps(
             MOVE
         ),
-        key: value if isinstance(value, str | int) else json.dumps(value),
+        key: value if isinstance(value, str | int | tuple) else json.dumps(value),
         **more.pop("attributes", {}),
     }
     monitor = Monitor([load_spec(ROVER)], Limits(idle_ns=1), started_ns=0)
@@ -418,7 +425,6 @@ def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
 @pytest.mark.parametrize(
     "more",
     [
-        {"parent": "agent"},
         {"attributes": {"session.id": "s1"}},
         {"resource": {"session.id": "s1"}},
     ],
@@ -426,8 +432,29 @@ def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
 def test_a_turn_in_a_session_that_may_hold_all_is_judged_from_the_beginning(
     wire: Any, more: dict[str, Any]
 ) -> None:
-    """Its other turns are in its trace, or have its session's id."""
+    """Its other turns have its session's id."""
     assert _turn(wire, *_GIVEN["conventions"], **more) == 1
+
+
+def test_a_model_that_asks_for_nothing_more_confirms_what_was_asked(
+    wire: Any, bench: Any
+) -> None:
+    """It was given the answer, and no tool has a span: the call was made, though no other follows."""
+    key = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    asked = {
+        "openinference.span.kind": "LLM",
+        f"{key}.id": "c1",
+        f"{key}.function.name": "move",
+    }
+    said = {
+        "openinference.span.kind": "LLM",
+        "input.value": json.dumps([{"role": "tool", "tool_call_id": "c1"}]),
+        "output.value": "moved",
+    }
+    made = bench().send(wire.span("model", asked, start=1))
+    assert made.tools() == []
+
+    assert made.send(wire.span("model", said, start=2)).tools() == ["move"]
 
 
 _FUNCTION = {"name": "move", "arguments": json.dumps(MOVE)}

@@ -307,6 +307,38 @@ def test_a_late_call_may_end_the_doubt_either_way() -> None:
     assert told(found)[1] == (4, 4, 1, pytest.approx(1 - 0.125 / 1.875))
 
 
+@given(
+    st.lists(st.sampled_from("abcrx+-"), max_size=60),
+    st.booleans(),
+)
+def test_a_doubt_that_comes_or_goes_leaves_what_it_would_have_been(
+    made: list[str], young: bool
+) -> None:
+    """Between any two calls: in the end it is judged as if it had been known from the beginning."""
+    found, doubtful = judgement(doubtful=young), young
+    calls = [call(number, tool) for number, tool in enumerate(made) if tool in "abcrx"]
+    for number, tool in enumerate(made):
+        if tool in "abcrx":
+            take(found, call(number, tool))
+        else:
+            doubtful = tool == "+"
+            found.doubt(doubtful=doubtful)
+    other = judgement(doubtful=young or doubtful)
+    for each in calls:
+        take(other, each)
+
+    assert told(found) == told(other)
+
+
+def test_a_doubt_changes_nothing_of_what_was_joined_for_certain() -> None:
+    """That its first calls are missing is known then, and stays so."""
+    found = played("bc")
+    found.join(0)
+
+    assert found.doubt(doubtful=True) == found.doubt(doubtful=False) == []
+    assert found.joined
+
+
 def test_joining_for_certain_ends_the_doubt() -> None:
     """A sign that calls are missing makes it joined, whatever the harms, and stays so."""
     found = played("ab", doubtful=True)
