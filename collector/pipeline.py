@@ -516,6 +516,8 @@ class Pipeline:
             verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
         elif self._differs(old, new):
             self._amend(trace, old, new, now, verdicts)
+            if old.evidence is Evidence.REQUESTED:
+                self._take_back(trace, new, verdicts)
 
     def _first(
         self,

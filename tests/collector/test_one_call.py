@@ -457,6 +457,30 @@ def test_a_model_that_asks_for_nothing_more_confirms_what_was_asked(
     assert made.send(wire.span("model", said, start=2)).tools() == ["move"]
 
 
+def test_the_span_of_a_call_that_was_judged_as_requested_shows_that_tools_have_spans(
+    wire: Any, bench: Any
+) -> None:
+    """What models asked for and nobody executed is taken back, and no more is judged like it."""
+    key = "llm.output_messages.0.message.tool_calls.0.tool_call"
+
+    def model(number: int, tool: str) -> Any:
+        told = {
+            "openinference.span.kind": "LLM",
+            f"{key}.id": f"c{number}",
+            f"{key}.function.name": tool,
+            "input.value": json.dumps([{"role": "tool", "tool_call_id": f"c{number - 1}"}]),
+        }
+        return wire.span("model", told, id=f"m{number}", start=number, parent="agent")
+
+    made = bench().send(model(1, "no_tool"), model(2, "move"))
+    assert made.tools() == ["no_tool", "move"]
+    made.send(wire.tool("move", call_id="c2", start=2.5, parent="agent"), model(3, "scan"))
+
+    assert [(step["tool"], step["evidence"]) for step in made.steps()] == [("move", "executed")]
+    made.pipeline.finish()
+    assert made.covered("requested_only") == 2
+
+
 _FUNCTION = {"name": "move", "arguments": json.dumps(MOVE)}
 _ASKED = {"role": "assistant", "tool_calls": [{"id": "c1", "function": _FUNCTION}]}
 _LANGCHAIN = {"tool_calls": [{"id": "c1", "name": "move", "args": MOVE, "type": "tool_call"}]}
