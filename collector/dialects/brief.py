@@ -19,6 +19,7 @@ __all__ = [
     "Part",
     "Result",
     "callback",
+    "in_context",
     "last_asked",
     "listed",
     "listed_at",
@@ -80,6 +81,12 @@ class _State(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] = []
 
 
+class _InContext(msgspec.Struct, gc=False):
+    """A call that LangGraph sends to its node of tools, with the state beside it."""
+
+    tool_call: Any = None
+
+
 class _Said(msgspec.Struct, gc=False):
     """What a model said."""
 
@@ -110,8 +117,14 @@ callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode
 _state: Final = msgspec.json.Decoder(_State).decode
+_in_context: Final = msgspec.json.Decoder(_InContext).decode
 _spoken: Final = msgspec.json.Decoder(_Spoken).decode
 result: Final = msgspec.json.Decoder(Result).decode
+
+
+def in_context(text: str) -> Any:
+    """The call that LangGraph has sent with the state beside it."""
+    return _in_context(text).tool_call
 
 
 def last_asked(text: str) -> list[Any]:

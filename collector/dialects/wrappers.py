@@ -37,6 +37,10 @@ TAIL_MAX: Final = 16 * 1024
 """The end of a state: calls whose arguments are longer are not found."""
 
 
+_SENT: Final = '{"__type": "tool_call_with_context",'
+"""How a call begins that is sent to a node of tools alone, with the state behind it."""
+
+
 def listed_calls(value: Any) -> tuple[Wrapped, ...]:
     """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () where it is not that."""
     if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
@@ -45,13 +49,16 @@ def listed_calls(value: Any) -> tuple[Wrapped, ...]:
 
 
 def python_calls(value: Any) -> tuple[Wrapped, ...]:
-    """The same of LangGraph's node of tools, or of one that is given the state of the graph."""
+    """The same of LangGraph's node of tools, which is sent one call, or of one that is given the state."""
     if not isinstance(value, str) or not value.startswith("{"):
         return listed_calls(value)
-    if not _may_ask(value, '"tool_calls": [', '"type": "tool"'):
+    sent = value.startswith(_SENT)
+    if len(value) > TEXT_MAX or not (
+        sent or _may_ask(value, '"tool_calls": [', '"type": "tool"')
+    ):
         return ()
     try:
-        return _wrapped(brief.last_asked(value))
+        return _wrapped([brief.in_context(value)] if sent else brief.last_asked(value))
     except (msgspec.DecodeError, RecursionError):
         return ()
 
@@ -61,7 +68,7 @@ def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
 
     One such call is in `lg_tool_call`, or several are in the last message.
     """
-    if not isinstance(value, str) or not value.startswith("{"):
+    if not isinstance(value, str) or not value.startswith("{") or len(value) > TEXT_MAX:
         return ()
     if not _may_ask(value, '"lg_tool_call":{') and not _may_ask(
         value, '"tool_calls":[', '"ToolMessage"'
@@ -84,8 +91,6 @@ def _may_ask(state: str, asked: str, answered: str = "") -> bool:
     A state may hold a long conversation, and many nodes are given it: only its end is looked at, and
     only where this is true it is read.
     """
-    if len(state) > TEXT_MAX:
-        return False
     at = state.rfind(asked, max(0, len(state) - TAIL_MAX))
     return at >= 0 and (not answered or state.find(answered, at) < 0)
 

@@ -70,6 +70,25 @@ def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
         assert listed(text) == asked
 
 
+@settings(max_examples=300)
+@given(calls=CALLS, others=st.lists(HOSTILE, max_size=3), more=HOSTILE, call=HOSTILE)
+def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
+    calls: list[Any], others: list[Any], more: Any, call: Any
+) -> None:
+    """The call is at the front, where LangGraph writes it; what is no call there tells nothing."""
+    for sent in [*calls, call]:
+        text = json.dumps(
+            {
+                "__type": "tool_call_with_context",
+                "tool_call": sent,
+                "state": _state("data", calls, others, more),
+            }
+        )
+        asked = isinstance(sent, dict) and sent.get("type") == "tool_call"
+        wanted = (Wrapped(sent["name"], sent["args"], sent["id"]),) if asked else ()
+        assert python_calls(text) == wanted
+
+
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=300)
 @given(calls=CALLS, last=HOSTILE)
