@@ -1,10 +1,21 @@
-"""Agno under OpenInference: `tool.parameters` holds the arguments themselves here."""
+"""Agno under two instrumentations.
+
+Under OpenInference `tool.parameters` holds the arguments themselves. Traceloop says OK of a tool that
+failed: only its result tells, as Python would write it.
+"""
+
+from dataclasses import replace
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
+from collector.dialects.traceloop import TRACELOOP
 
-__all__ = ["AGNO"]
+__all__ = ["AGNO", "AGNO_TRACELOOP"]
+
+_CONTROL = frozenset(
+    {"delegate_task_to_member", "delegate_task_to_members", "transfer_task_to_member"}
+)
 
 AGNO = Dialect(
     name="agno_openinference",
@@ -15,8 +26,15 @@ AGNO = Dialect(
     span_name="(?P<tool>.+)",
     arguments=(Source("input.value", mapping), Source("tool.parameters", mapping)),
     call_id=("tool_call.id", "tool.id"),
-    control=frozenset(
-        {"delegate_task_to_member", "delegate_task_to_members", "transfer_task_to_member"}
-    ),
+    control=_CONTROL,
     switch=SWITCH,
+)
+
+AGNO_TRACELOOP = replace(
+    TRACELOOP,
+    name="agno_traceloop",
+    scopes=("opentelemetry.instrumentation.agno",),
+    failed_result=(),
+    failed_marks={"traceloop.entity.output": "status='failure'"},
+    control=_CONTROL,
 )

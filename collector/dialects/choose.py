@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from collector.decode.span import Span
-from collector.dialects.agno import AGNO
+from collector.dialects.agno import AGNO, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
@@ -34,7 +34,7 @@ from collector.dialects.langchain import (
 )
 from collector.dialects.langfuse import LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
-from collector.dialects.llama_index import LLAMA_INDEX
+from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_TRACELOOP
 from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
 from collector.dialects.mastra import MASTRA
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
@@ -110,7 +110,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     AUTOGEN,
     AUTOGEN_OPENINFERENCE,
     AGNO,
+    AGNO_TRACELOOP,
     LLAMA_INDEX,
+    LLAMA_INDEX_TRACELOOP,
     # Frameworks and protocols, known by their keys.
     MCP,
     VERCEL_AI,
@@ -471,7 +473,7 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
     tool = _first(dialect.tool, place)
     # A pattern that only names the tool is not needed where an attribute does.
     name_matters = dialect.span_name and (tool is None or not dialect.when)
-    marks = dialect.control_marks.items()
+    marks, failed_marks = dialect.control_marks.items(), dialect.failed_marks.items()
     return Fields(
         dialect,
         span_name(dialect.span_name) if name_matters else None,
@@ -481,6 +483,7 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
         _first(dialect.request_id, place),
         failed=_guards(dialect.failed, place),
         results=tuple([place[key] for key in dialect.failed_result if key in place]),
+        failed_marks=tuple([(place[key], text) for key, text in failed_marks if key in place]),
         marks=tuple([(place[key], text) for key, text in marks if key in place]),
     )
 

@@ -2,7 +2,8 @@
 
 A tool that raises leaves a span without attributes in version 1.14: the name is all there is. A
 turn of parallel calls adds a span for the merged response, which is no call; OpenInference takes
-over the scope of every span, and says nothing of its own on that one.
+over the scope of every span, and says nothing of its own on that one. A tool that asks for a
+confirmation first is run anew once it has it: only its result tells.
 """
 
 from collector.dialects.arguments import mapping
@@ -13,6 +14,7 @@ __all__ = ["GOOGLE_ADK", "GOOGLE_ADK_BARE", "GOOGLE_ADK_OPENINFERENCE"]
 
 _CONTROL = frozenset({"transfer_to_agent", "(merged tools)", "(merged)"})
 _NAME = "execute_tool (?P<tool>.+)"
+_RESULTS = ("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response")
 _OPENINFERENCE = ("openinference.instrumentation.google_adk",)
 
 GOOGLE_ADK = Dialect(
@@ -25,6 +27,7 @@ GOOGLE_ADK = Dialect(
         Source("gcp.vertex.agent.tool_call_args", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
+    failed_result=_RESULTS,
     control=_CONTROL,
     switch=(
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
@@ -39,6 +42,7 @@ GOOGLE_ADK_BARE = Dialect(
     span_name=_NAME,
     arguments=GOOGLE_ADK.arguments,
     call_id=("gen_ai.tool.call.id",),
+    failed_result=_RESULTS,
     control=_CONTROL,
     switch=GOOGLE_ADK.switch,
 )
@@ -56,6 +60,7 @@ GOOGLE_ADK_OPENINFERENCE = Dialect(
         Source("gcp.vertex.agent.tool_call_args", mapping),
     ),
     call_id=("gen_ai.tool.call.id", "tool.id"),
+    failed_result=(*_RESULTS, "output.value"),
     control=_CONTROL,
     switch=SWITCH,
 )

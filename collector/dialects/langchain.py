@@ -2,6 +2,7 @@
 
 OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
 nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
+It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
 Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
 raised: only the exception event tells.
 """
@@ -36,6 +37,7 @@ LANGCHAIN_OPENINFERENCE = Dialect(
     ),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
+    failed_by_exception=True,
     control_prefixes=_CONTROL,
     switch=SWITCH,
 )

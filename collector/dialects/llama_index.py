@@ -1,10 +1,15 @@
-"""LlamaIndex under OpenInference: the span is named after the method, the arguments in `kwargs`."""
+"""LlamaIndex: spans are named after methods, under two instrumentations.
 
-from collector.dialects.arguments import keyword_form
+OpenInference has the arguments in `kwargs`. Traceloop says nothing of a failure but in the result.
+"""
+
+from collector.dialects.arguments import keyword_form, mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
 
-__all__ = ["LLAMA_INDEX"]
+__all__ = ["LLAMA_INDEX", "LLAMA_INDEX_TRACELOOP"]
+
+_CONTROL = frozenset({"handoff"})
 
 LLAMA_INDEX = Dialect(
     name="llama_index_openinference",
@@ -15,6 +20,17 @@ LLAMA_INDEX = Dialect(
     arguments=(Source("input.value", keyword_form),),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
-    control=frozenset({"handoff"}),
+    control=_CONTROL,
     switch=SWITCH,
+)
+
+LLAMA_INDEX_TRACELOOP = Dialect(
+    name="llama_index_traceloop",
+    scopes=("opentelemetry.instrumentation.llamaindex",),
+    when=("tool.name",),
+    tool=("tool.name",),
+    arguments=(Source("tool.arguments", mapping),),
+    failed_result=("traceloop.entity.output",),
+    control=_CONTROL,
+    switch="TRACELOOP_TRACE_CONTENT=true",
 )

@@ -47,6 +47,7 @@ class Fields:
         "call_id",
         "dialect",
         "failed",
+        "failed_marks",
         "marks",
         "name",
         "plain",
@@ -65,6 +66,7 @@ class Fields:
         request_id: int | None,
         failed: tuple[Guard, ...],
         results: tuple[int, ...],
+        failed_marks: tuple[tuple[int, str], ...],
         marks: tuple[tuple[int, str], ...],
     ) -> None:
         self.dialect = dialect
@@ -76,8 +78,10 @@ class Fields:
         self.request_id = request_id
         self.failed = failed
         self.results = results
+        self.failed_marks = failed_marks
         self.marks = marks
-        self.plain = not (failed or results or marks or dialect.failed_by_exception)
+        fails = failed or results or failed_marks or dialect.failed_by_exception
+        self.plain = not (fails or marks)
         """True where tool, arguments and ids are all there is to look at."""
 
 

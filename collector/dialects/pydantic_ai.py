@@ -1,6 +1,7 @@
 """Pydantic AI, also under Logfire: `execute_tool T`, or `running tool` in the format of version 2.
 
-Output functions use the same operation: they are how a run ends, not a tool of the user's.
+Output functions use the same operation: they are how a run ends, not a tool of the user's. A tool that
+asks for an approval first is run anew once it has it.
 """
 
 from collector.dialects.arguments import mapping
@@ -18,6 +19,7 @@ PYDANTIC_AI = Dialect(
         Source("tool_arguments", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
+    failed={"pydantic_ai.tool.deferral.name": frozenset({"ApprovalRequired"})},
     control=frozenset({"final_result"}),
     control_prefixes=("final_result_",),
     control_marks={"logfire.msg": "running output function"},

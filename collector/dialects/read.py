@@ -189,9 +189,16 @@ def _failed(span: Span, fields: Fields) -> bool:
         return True
     if any(is_error(span.attribute(index)) for index in fields.results):
         return True
+    if any(_begins(span, at, mark) for at, mark in fields.failed_marks):
+        return True
     return fields.dialect.failed_by_exception and any(
         name == "exception" for name, _, _ in span.span_events()
     )
+
+
+def _begins(span: Span, at: int, mark: str) -> bool:
+    value = span.attribute(at)
+    return isinstance(value, str) and value.startswith(mark)
 
 
 def text(span: Span, index: int | None) -> str:

@@ -1,5 +1,6 @@
 """Strands: arguments in a span event, or in an attribute under the latest conventions.
 
+What a model says in the end, where its structure is asked for, is written as a tool's call.
 Version 0.2 names its spans `Tool: T` and says OK of a failed tool: only `tool.status` tells.
 """
 
@@ -17,4 +18,7 @@ STRANDS = Dialect(
     call_id=("gen_ai.tool.call.id",),
     failed={"gen_ai.tool.status": frozenset({"error"}), "tool.status": frozenset({"error"})},
     control=frozenset({"handoff_to_agent", "handoff_to_user"}),
+    control_marks={
+        "gen_ai.tool.description": "IMPORTANT: This StructuredOutputTool should only be"
+    },
 )

@@ -54,6 +54,7 @@ class Row(NamedTuple):
 
 GEN_ID = {**GEN, "gen_ai.tool.call.id": "call_1"}
 ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
+UNCONFIRMED = '{"error": "This tool call requires confirmation, please approve or reject."}'
 CALL_FORM = json.dumps({"args": [], "kwargs": MOVE})
 
 ROWS = {
@@ -527,6 +528,88 @@ ROWS = {
     "agno": Row(
         "move", OI + "agno", {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": AS_JSON}
     ),
+    "agno-traceloop": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.agno",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": AS_JSON,
+            "traceloop.entity.output": "status='success' result='at 3,4' error=None",
+        },
+    ),
+    "agno-traceloop-error": Row(
+        "move.tool",
+        "opentelemetry.instrumentation.agno",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": AS_JSON,
+            "traceloop.entity.output": "status='failure' result=None error='stuck'",
+        },
+        error=True,
+    ),
+    "llama-index-traceloop": Row(
+        "FunctionAgent.task",
+        "opentelemetry.instrumentation.llamaindex",
+        {
+            "traceloop.span.kind": "task",
+            "tool.name": "move",
+            "tool.arguments": AS_JSON,
+            "traceloop.entity.output": json.dumps({"tool_output": {"is_error": False}}),
+        },
+    ),
+    "llama-index-traceloop-error": Row(
+        "FunctionAgent.task",
+        "opentelemetry.instrumentation.llamaindex",
+        {
+            "traceloop.span.kind": "task",
+            "tool.name": "move",
+            "tool.arguments": AS_JSON,
+            "traceloop.entity.output": json.dumps({"tool_output": {"is_error": True}}),
+        },
+        error=True,
+    ),
+    "langchain-openinference-interrupted": Row(
+        "move",
+        OI + "langchain",
+        {**OI_TOOL, "input.value": AS_JSON, "input.mime_type": "application/json"},
+        error=True,
+        status=1,
+        events=(("exception", {"exception.type": "langgraph.errors.GraphInterrupt"}),),
+    ),
+    "pydantic-ai-unapproved": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {**GEN_ID, **ARGS, "pydantic_ai.tool.deferral.name": "ApprovalRequired"},
+        call_id="call_1",
+        error=True,
+    ),
+    "pydantic-ai-deferred": Row(
+        "execute_tool move",
+        "pydantic-ai",
+        {**GEN_ID, **ARGS, "pydantic_ai.tool.deferral.name": "CallDeferred"},
+        call_id="call_1",
+    ),
+    "adk-unconfirmed": Row(
+        "execute_tool move",
+        "gcp.vertex.agent",
+        {**GEN_ID, **ARGS, "gen_ai.tool.call.result": UNCONFIRMED},
+        call_id="call_1",
+        error=True,
+    ),
+    "adk-openinference-unconfirmed": Row(
+        "execute_tool move",
+        OI + "google_adk",
+        {
+            **OI_TOOL,
+            **GEN_ID,
+            "input.value": AS_JSON,
+            "output.value": f'{{"name": "move", "response": {UNCONFIRMED}}}',
+        },
+        call_id="call_1",
+        error=True,
+    ),
     "agno-parameters": Row("move", OI + "agno", {**OI_TOOL, "tool.parameters": AS_JSON}),
     "llama-index": Row(
         "FunctionTool.acall",
@@ -716,7 +799,22 @@ CONTROL = {
         OI + "google_adk",
         {**GEN, "gen_ai.tool.name": "(merged tools)", "session.id": "s1"},
     ),
+    "strands-structured-output": (
+        "strands.telemetry.tracer",
+        {
+            **GEN,
+            "gen_ai.tool.description": "IMPORTANT: This StructuredOutputTool should only be invoked last",
+        },
+    ),
     "agno": (OI + "agno", {**OI_TOOL, "tool.name": "delegate_task_to_member"}),
+    "agno-traceloop": (
+        "opentelemetry.instrumentation.agno",
+        {"traceloop.span.kind": "tool", "traceloop.entity.name": "delegate_task_to_member"},
+    ),
+    "llama-index-traceloop": (
+        "opentelemetry.instrumentation.llamaindex",
+        {"traceloop.span.kind": "task", "tool.name": "handoff"},
+    ),
     "llama-index": (OI + "llama_index", {**OI_TOOL, "tool.name": "handoff"}),
     "openai-agents-js": (
         OI_JS + "openai-agents",

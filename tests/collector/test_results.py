@@ -17,6 +17,9 @@ def _message(**parts: Any) -> dict[str, Any]:
 FAILED = _message(status="error")
 
 
+REFUSED = {"error": "This tool call requires confirmation, please approve or reject."}
+
+
 @pytest.mark.parametrize(
     ("result", "failed"),
     [
@@ -35,6 +38,15 @@ FAILED = _message(status="error")
         ({"data": {"status": "error", "tool_call_id": 7}}, False),
         ({"output": {"data": {"kwargs": FAILED}}}, False),
         ([FAILED], False),
+        ({"tool_name": "move", "tool_output": {"is_error": True}}, True),
+        ({"tool_name": "move", "tool_output": {"is_error": False}}, False),
+        ({"tool_name": "move", "tool_output": "is_error"}, False),
+        (REFUSED, True),
+        ({"id": "c1", "name": "move", "response": REFUSED}, True),
+        ({"error": "This tool call is rejected."}, True),
+        ({"error": "stuck", "note": "This tool call failed"}, False),
+        (REFUSED | {"result": 1}, False),
+        ([REFUSED], False),
         ("error", False),
         (FAILED | {"content": "x" * RESULT_MAX}, False),
     ],
