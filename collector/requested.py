@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.outputs import OVERSIZED, Outputs, Requested, requested
+from collector.dialects.outputs import OVERSIZED, Outputs, Requested, goes_on, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
 from collector.traces import Trace, Tree
@@ -187,11 +187,11 @@ class Requests:
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""
-        if not known.held or known.has_tools or not outputs.inputs:
+        if known.has_tools or not (known.held or outputs.done):
             return []
-        texts = [span.attribute(index) for index in outputs.inputs]
-        pieces = [each.piece for each in known.held]
-        if not any(isinstance(text, str) and _answers(text, pieces) for text in texts):
+        if not (
+            outputs.done or _is_answered(span, outputs, [each.piece for each in known.held])
+        ):
             return []
         known.is_silent = True
         ready = list(known.held)
@@ -349,6 +349,20 @@ def _note_early(tree: Tree, tool: str) -> None:
     early = tree.early
     if tool in early or len(early) < EARLY_MAX:
         early[tool] = early.get(tool, 0) + 1
+
+
+def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
+    """True for a model's span that was given the answer to a request.
+
+    Where the request has no id, or the inputs have none, any answer has to do that came after it.
+    """
+    texts = [span.attribute(index) for index in outputs.inputs]
+    if any(isinstance(text, str) and _answers(text, pieces) for text in texts):
+        return True
+    if outputs.inputs and all(piece.call_id for piece in pieces):
+        return False
+    earlier = any(piece.start_ns <= span.start_ns for piece in pieces)
+    return earlier and goes_on(span, outputs)
 
 
 def _answers(text: str, pieces: list[Piece]) -> bool:

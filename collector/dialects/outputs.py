@@ -48,7 +48,7 @@ OVERSIZED: Final = Requested("", None, "")
 class Outputs:
     """Where requests are in spans of one shape, and answers to those before. Numbers are places."""
 
-    __slots__ = ("answered", "flat", "inputs", "listed", "plain", "said")
+    __slots__ = ("answered", "done", "flat", "inputs", "listed", "plain", "roles", "said")
 
     def __init__(
         self,
@@ -57,8 +57,10 @@ class Outputs:
         plain: int | None,
         said: int | None,
         inputs: tuple[int, ...],
+        roles: tuple[int, ...],
         *,
         answered: bool,
+        done: bool,
     ) -> None:
         self.flat = flat
         """(id, name, arguments) of each request that has attributes of its own."""
@@ -70,21 +72,31 @@ class Outputs:
         """What the model's API answered, as JSON."""
         self.inputs = inputs
         """Where ids of answered requests may be."""
+        self.roles = roles
+        """Who speaks in each message of the inputs."""
         self.answered = answered
         """True where the inputs have such an id as an attribute of its own."""
+        self.done = done
+        """True where the requests were executed within the span, which tells what came of them."""
 
 
 _FLAT: Final = re.compile(
-    r"(llm\.output_messages\.\d+\.message\.tool_calls\.\d+\.tool_call\."
+    r"((?:llm\.output_messages\.\d+\.)?message\.tool_calls\.\d+\.tool_call\."
     r"|gen_ai\.completion\.\d+\.tool_calls\.\d+\.)(id|name|arguments|function\.name|function\.arguments)"
 )
-_FLATS: Final[tuple[str, ...]] = ("llm.output_messages.", "gen_ai.completion.")
-"""How they begin."""
+_DONE: Final = "message.tool_calls."
+"""How those begin that Google's client has executed itself."""
+_FLATS: Final[tuple[str, ...]] = ("llm.output_messages.", "gen_ai.completion.", _DONE)
+"""How all begin."""
 _INPUT: Final = re.compile(
     r"(?:llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id"
 )
 _ANSWERED: Final = ".tool_call_id"
 """How they end."""
+_ROLE: Final = re.compile(r"(?:llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.role")
+_SPEAKS: Final = ".role"
+_TOOL: Final = "tool"
+"""Who gives an answer."""
 _INPUTS: Final = frozenset(
     {
         "gen_ai.input.messages",
@@ -136,9 +148,20 @@ def outputs_of(place: dict[str, int]) -> Outputs | None:
     flat = _flat(place)
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
-    if listed is None and plain is None and said is None and not (flat or inputs):
+    roles = [place[key] for key in place if key.endswith(_SPEAKS) and _ROLE.fullmatch(key)]
+    if listed is None and plain is None and said is None and not (flat or inputs or roles):
         return None
-    return Outputs(flat, listed, plain, said, tuple(inputs), answered=bool(answers))
+    done = any(key.startswith(_DONE) for key in place)
+    return Outputs(
+        flat,
+        listed,
+        plain,
+        said,
+        tuple(inputs),
+        tuple(roles),
+        answered=bool(answers),
+        done=done,
+    )
 
 
 def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ...]:
@@ -181,7 +204,7 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
 
 def goes_on(span: Span, outputs: Outputs) -> bool:
     """True where the model was given answers of tools: calls were made before."""
-    if outputs.answered:
+    if outputs.answered or any(span.recurring(at) == _TOOL for at in outputs.roles):
         return True
     return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
 

@@ -457,6 +457,50 @@ def test_a_model_that_asks_for_nothing_more_confirms_what_was_asked(
     assert made.send(wire.span("model", said, start=2)).tools() == ["move"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "given", "judged"),
+    [
+        ({}, {"llm.input_messages.2.message.role": "tool"}, True),
+        ({}, {"gen_ai.prompt.2.role": "tool"}, True),
+        ({}, {"input.value": '[{"role": "tool", "content": "moved"}]'}, True),
+        ({}, {"llm.input_messages.2.message.role": "user"}, False),
+        ({"id": "c1"}, {"gen_ai.prompt.2.role": "tool"}, True),
+        ({"id": "c1"}, {"input.value": '[{"role": "tool", "tool_call_id": "c7"}]'}, False),
+    ],
+)
+def test_an_answer_without_an_id_is_one_where_nothing_has_ids(
+    wire: Any, bench: Any, asked: dict[str, str], given: dict[str, str], judged: bool
+) -> None:
+    """Some instrumentations leave the ids out, of requests or of answers."""
+    key = "llm.output_messages.0.message.tool_calls.0.tool_call"
+    llm = {"openinference.span.kind": "LLM"}
+    told = {**llm, f"{key}.function.name": "move"} | {f"{key}.{k}": v for k, v in asked.items()}
+    made = bench().send(wire.span("model", told, start=1), wire.span("m", llm | given, start=2))
+
+    assert made.tools() == (["move"] if judged else [])
+    late = bench().send(wire.span("model", told, start=2), wire.span("m", llm | given, start=1))
+    assert late.tools() == []
+
+
+def test_what_googles_client_has_executed_itself_is_judged_at_once(
+    wire: Any, bench: Any
+) -> None:
+    """One span of a model tells the calls that it asked for and got the answers of."""
+    key = "message.tool_calls.{}.tool_call.function."
+    told = {
+        "openinference.span.kind": "LLM",
+        key.format(0) + "name": "unlock_safety",
+        key.format(1) + "name": "move",
+        key.format(1) + "arguments": json.dumps(MOVE),
+    }
+    steps = bench().send(wire.span("GenerateContent", told, start=1)).steps()
+
+    assert [(step["tool"], step["arguments"]) for step in steps] == [
+        ("unlock_safety", {}),
+        ("move", MOVE),
+    ]
+
+
 def test_the_span_of_a_call_that_was_judged_as_requested_shows_that_tools_have_spans(
     wire: Any, bench: Any
 ) -> None:
