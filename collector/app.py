@@ -15,6 +15,7 @@ from collector.metrics import Families, MetricsApp
 from collector.pipeline import Pipeline
 from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
+from collector.receivers.files import UnusableError
 from collector.receivers.listener import Listener
 from collector.receivers.web import WebApp
 from collector.receiving import (
@@ -70,13 +71,13 @@ def redaction_of(settings: Redact) -> Redaction:
     """What is taken out of all that is shown.
 
     Raises:
-        OSError: a sentence; the key file cannot be used.
+        UnusableError: the key file cannot be used.
     """
     try:
         return Redaction(rules(settings.replace, settings.hash, settings.key_file))
     except OSError as problem:
-        message = f"redact.key_file: {settings.key_file}: {problem.strerror}"
-        raise OSError(problem.errno, message) from problem
+        file, why = str(settings.key_file), problem.strerror
+        raise UnusableError("redact.key_file", file, why, problem.errno) from problem
 
 
 def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
@@ -86,6 +87,14 @@ def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Re
     from collector.record import recorder_of
 
     return recorder_of(settings, clock, stats.recorded)
+
+
+def _begin(recorder: Recorder, settings: Record) -> None:
+    try:
+        recorder.start()
+    except OSError as problem:
+        folder, why = str(settings.folder), problem.strerror
+        raise UnusableError("record.folder", folder, why, problem.errno) from problem
 
 
 class App:
@@ -200,7 +209,7 @@ class App:
         """
         allow_connections(self.settings.receiver)
         if self._recorder is not None:
-            self._recorder.start()
+            _begin(self._recorder, self.settings.record)
         try:
             for name, server in (self._receivers | self._observers).items():
                 self.addresses[name] = await server.start()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from collector import __version__
-from collector.settings import Settings, SettingsError, load
+from collector.settings import Settings, SettingsError, load, place
 
 __all__ = ["main"]
 
@@ -330,18 +330,22 @@ def _serve(options: argparse.Namespace) -> int:
     file = options.config or (
         Path(name) if (name := os.environ.get("OFFRAILS_CONFIG")) else None
     )
-    settings = _settings(
-        file, {path: value for path, value in given.items() if value is not None}
-    )
+    given = {path: value for path, value in given.items() if value is not None}
+    settings = _settings(file, given)
     if options.print_config:
         from collector.masking import as_yaml
 
         print(as_yaml(settings), end="")
         return OK
     specs = _specs(settings.specs)
+    from collector.receivers.files import UnusableError
     from collector.serve import serve
 
-    return serve(settings, specs)
+    try:
+        return serve(settings, specs)
+    except UnusableError as problem:
+        where = place(problem.setting, file, os.environ, given)
+        _quit(f"{where}: {problem.strerror}")
 
 
 def _replay(options: argparse.Namespace) -> int:

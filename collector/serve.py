@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from collector import garbage, logs
 from collector.app import App, redaction_of
+from collector.receivers.files import UnusableError
 from collector.settings import OFF, Settings
 from monitor.spec.spec import Spec
 
@@ -16,12 +17,15 @@ __all__ = ["serve"]
 
 
 def serve(settings: Settings, specs: Sequence[Spec]) -> int:
-    """Serves until SIGTERM or SIGINT; returns the exit code."""
-    try:
-        redaction = redaction_of(settings.redact)
-    except OSError as problem:
-        print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
-        return 1
+    """Serves until SIGTERM or SIGINT.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnusableError: a file or folder that a setting names.
+    """
+    redaction = redaction_of(settings.redact)
     logs.set_up(settings.log_level, redaction)
     for finding in (finding for spec in specs for finding in spec.findings):
         logs.log.warning("spec_finding", **finding.as_json())
@@ -42,9 +46,9 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     try:
         app = App(settings, specs)
         addresses = await app.start()
-    except OSError as problem:
-        # AddressInUse, and addresses that are not ours, not allowed, or of no host; certificates
-        # and tokens that cannot be used.
+    except UnusableError:
+        raise
+    except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
         print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
         return 1
     stop = asyncio.Event()

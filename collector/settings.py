@@ -20,7 +20,7 @@ from collector.sessions import NAMESPACE_KEYS
 from monitor.spec.document import Document, parse
 from monitor.spec.shape import BEFORE, Fault, leaves, shaped
 
-__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load"]
+__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load", "place"]
 
 OFF = "off"
 PREFIX = "OFFRAILS_"
@@ -431,6 +431,10 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
 """Variable -> the setting it sets. The two listeners also have the short names of the options."""
 
 
+_OPTIONS: Mapping[tuple[str, ...], str] = {("record", "folder"): "--record"}
+"""Options that are not named like the last part of what they set."""
+
+
 def load(
     file: Path | None, environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
 ) -> Settings:
@@ -443,21 +447,46 @@ def load(
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
         raise SettingsError(f"{file}:1:1: expected a mapping of settings")
-    origin: dict[tuple[str, ...], str] = {}
     for name, path in ENVIRONMENT.items():
         if environ.get(name):
             value: Any = environ[name]
             if path == ("specs",):
                 value = value.split(os.pathsep)
             _put(data, path, value)
-            origin[path] = name
     for path, value in options.items():
         _put(data, path, value)
-        origin[path] = "--" + path[-1].replace("_", "-")
     settings, faults = shaped(Settings, data, lenient=True)
     if settings is None:
-        raise SettingsError(_told(faults, document, file, origin))
+        raise SettingsError(_told(faults, document, file, _origin(environ, options)))
     return settings
+
+
+def place(
+    key: str,
+    file: Path | None,
+    environ: Mapping[str, str],
+    options: Mapping[tuple[str, ...], Any],
+) -> str:
+    """Where a setting was given: the file with line and column, the variable, or the option.
+
+    Args:
+        key: of the setting or its section, with dots.
+        file: as for `load`, which has read it.
+        environ: as for `load`.
+        options: as for `load`.
+    """
+    document = _read(file) if file else Document({}, {}, {})
+    return _where(tuple(key.split(".")), document, file, _origin(environ, options))
+
+
+def _origin(
+    environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
+) -> dict[tuple[str, ...], str]:
+    """Setting -> the variable or the option that gave it."""
+    found = {path: name for name, path in ENVIRONMENT.items() if environ.get(name)}
+    return found | {
+        path: _OPTIONS.get(path, "--" + path[-1].replace("_", "-")) for path in options
+    }
 
 
 def _read(file: Path) -> Document:
@@ -491,18 +520,26 @@ def _told(
     lines = []
     for fault in faults:
         path = tuple(part for part in fault.path if isinstance(part, str))
-        where = next(
-            (origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None
-        )
-        if where is None:  # a fault of a section as a whole: who gave a part of it
-            where = next(
-                (origin[given] for given in origin if given[: len(path)] == path), None
-            )
-        if where is None:
-            line, column = document.place(fault.path)
-            where = f"{file}:{line}:{column}"
+        where = _where(fault.path, document, file, origin)
         lines.append(f"{where}: {'.'.join(path)}: {_wrong(fault)}")
     return "\n".join(lines)
+
+
+def _where(
+    at: tuple[str | int, ...],
+    document: Document,
+    file: Path | None,
+    origin: Mapping[tuple[str, ...], str],
+) -> str:
+    path = tuple(part for part in at if isinstance(part, str))
+    for length in range(len(path), 0, -1):
+        if path[:length] in origin:
+            return origin[path[:length]]
+    for given, name in origin.items():  # a fault of a section as a whole: who gave a part of it
+        if given[: len(path)] == path:
+            return name
+    line, column = document.place(at)
+    return f"{file}:{line}:{column}"
 
 
 def _wrong(fault: Fault) -> str:

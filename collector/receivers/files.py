@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Watched", "read_file"]
+__all__ = ["UnusableError", "Watched", "read_file"]
 
 LOOK_SECONDS: Final = 1.0
 """How often files are looked at, at most; and how late a change is noticed."""
+
+
+class UnusableError(OSError):
+    """A file or folder that a setting names cannot be used.
+
+    Args:
+        setting: its key, with dots.
+        path: the file or folder; several as a text.
+        reason: what is wrong with it.
+        number: the errno.
+    """
+
+    def __init__(
+        self, setting: str, path: Path | str, reason: str | None, number: int | None = None
+    ) -> None:
+        super().__init__(number or errno.EINVAL, f"{setting}: {path}: {reason}")
+        self.setting = setting
 
 
 class Watched:
@@ -55,9 +73,9 @@ def read_file(file: Path, setting: str) -> bytes:
     """Return what is in a file that a setting names.
 
     Raises:
-        OSError: a sentence that names the setting and the file.
+        UnusableError: a sentence that names the setting and the file.
     """
     try:
         return file.read_bytes()
     except OSError as error:
-        raise OSError(error.errno, f"{setting}: {file}: {error.strerror}") from error
+        raise UnusableError(setting, file, error.strerror, error.errno) from error

@@ -6,14 +6,13 @@ a second late. Files that do not fit together (half of a renewal) change nothing
 
 from __future__ import annotations
 
-import errno
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.logs import log
-from collector.receivers.files import Watched, read_file
+from collector.receivers.files import UnusableError, Watched, read_file
 
 __all__ = ["Certificates", "Material"]
 
@@ -108,9 +107,10 @@ class Certificates:
         self._log.warning("certificate_not_reloaded", reason=error.strerror)
 
     def _context(self) -> ssl.SSLContext:
-        for file in (self._cert, self._key, self._client_ca):
-            if file is not None:
-                read_file(file, self._setting)  # its errors name the file; those of ssl do not
+        files = {"cert": self._cert, "key": self._key, "client_ca": self._client_ca}
+        for name, file in files.items():
+            if file is not None:  # our errors name the file; those of ssl do not
+                read_file(file, f"{self._setting}.{name}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(self._protocols)
@@ -125,8 +125,8 @@ class Certificates:
                 context.verify_mode = ssl.CERT_REQUIRED
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or str(error)
-            message = f"{self._setting}: {self._cert}, {self._key}: {reason}"
-            raise OSError(errno.EINVAL, message) from error
+            given = ", ".join(str(file) for file in files.values() if file is not None)
+            raise UnusableError(self._setting, given, reason) from error
         return context
 
 

@@ -7,7 +7,6 @@ part of a message.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import hmac
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collector.logs import log
-from collector.receivers.files import Watched, read_file
+from collector.receivers.files import UnusableError, Watched, read_file
 from collector.receivers.status import Outcome, Refusal
 
 __all__ = ["UNNAMED", "Tokens"]
@@ -99,8 +98,8 @@ class Tokens:
             raise self._wrong(f"line {number}: expected TOKEN or NAME: TOKEN")
         return _Known(match["name"] or "", _digest(match["token"]))
 
-    def _wrong(self, reason: str) -> OSError:
-        return OSError(errno.EINVAL, f"{SETTING}: {self._file}: {reason}")
+    def _wrong(self, reason: str) -> UnusableError:
+        return UnusableError(SETTING, self._file, reason)
 
 
 def _digest(token: str) -> bytes:

@@ -238,3 +238,55 @@ def test_an_address_that_cannot_be_bound(option: tuple[str, str], said: str) -> 
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"offrails: {said}")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("record:\n  folder: {file}/in", "2:3: record.folder: {file}/in: Not a directory"),
+        (
+            "receiver:\n  tls:\n    cert: {file}\n    key: {file}.no",
+            "4:5: receiver.tls.key: {file}.no: No such file or directory",
+        ),
+        (
+            "receiver:\n  tls:\n    cert: {file}\n    key: {file}",
+            "2:3: receiver.tls: {file}, {file}: [SSL]",
+        ),
+        (
+            "admin_tls:\n  cert: {file}.no\n  key: {file}",
+            "2:3: admin_tls.cert: {file}.no: No such file or directory",
+        ),
+        (
+            "receiver: {{auth: {{bearer: {{tokens_file: {file}}}}}}}",
+            "1:28: receiver.auth.bearer.tokens_file: {file}: there is no token in it",
+        ),
+        (
+            "redact:\n  hash: [a]\n  key_file: {file}.no",
+            "3:3: redact.key_file: {file}.no: No such file or directory",
+        ),
+    ],
+)
+def test_a_file_that_a_setting_names_is_told_with_its_place(
+    tmp_path: Path, given: str, said: str
+) -> None:
+    """Exit 2, and where the setting is: a bad file is a bad setting."""
+    file, config = tmp_path / "file", tmp_path / "offrails.yaml"
+    file.touch()
+    config.write_text(given.format(file=file))
+    off = {f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
+
+    ended = run("serve", "--config", str(config), **off)
+
+    assert ended.stderr.startswith(f"offrails: {config}:{said.format(file=file)}")
+    assert (ended.returncode, ended.stderr.count("\n"), ended.stdout) == (2, 1, "")
+
+
+def test_an_option_that_names_a_folder_is_told_by_its_name(tmp_path: Path) -> None:
+    """It is the option that was given, not the setting's key alone."""
+    (tmp_path / "file").touch()
+    ended = run("serve", "--record", str(tmp_path / "file" / "in"), OFFRAILS_GRPC="off")
+
+    assert (ended.returncode, ended.stderr.startswith("offrails: --record: record.folder")) == (
+        2,
+        True,
+    )

@@ -217,27 +217,29 @@ def test_the_name_of_the_token_keeps_tenants_apart(
 def test_bad_token_files_end_the_start(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
-    """Exit 1 and one sentence, without what the file holds."""
+    """Exit 2 and one sentence, without what the file holds."""
     file = tmp_path / "tokens"
     if content is not None:
         file.write_bytes(content)
 
     ended = run("serve", **settings(auth_bearer_tokens_file=file), **_anywhere())
 
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("offrails: receiver.auth.bearer.tokens_file: ")
+    assert ended.returncode == 2
+    variable = "OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE"
+    key = "receiver.auth.bearer.tokens_file"
+    assert ended.stderr.startswith(f"offrails: {variable}: {key}: {file}: ")
     assert said in ended.stderr
     assert "tkn" not in ended.stderr.replace(str(file), "")
 
 
 def test_bad_certificates_end_the_start(tmp_path: Path) -> None:
-    """Exit 1 and one sentence that names the file."""
+    """Exit 2 and one sentence that names the file."""
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
-    for cert in (tmp_path / "missing.pem", junk):
+    for cert, key in ((tmp_path / "missing.pem", "receiver.tls.cert"), (junk, "receiver.tls")):
         ended = run("serve", **settings(tls_cert=cert, tls_key=junk), **_anywhere())
-        assert ended.returncode == 1
-        assert ended.stderr.startswith(f"offrails: receiver.tls: {cert}")
+        assert ended.returncode == 2
+        assert ended.stderr.startswith(f"offrails: OFFRAILS_RECEIVER_TLS_CERT: {key}: {cert}")
         assert ended.stderr.count("\n") == 1
 
 
@@ -351,15 +353,15 @@ def test_certificates_of_the_other_listeners_are_reloaded(
 
 
 def test_bad_certificates_name_their_section(tmp_path: Path) -> None:
-    """Exit 1 and one sentence, whichever listener it is."""
+    """Exit 2 and one sentence, whichever listener it is."""
     for section in ("metrics_tls", "admin_tls"):
         variables = {
             f"OFFRAILS_{section.upper()}_{name}": str(tmp_path / "no")
             for name in ("CERT", "KEY")
         }
         ended = run("serve", **variables, **_anywhere())
-        assert ended.returncode == 1
-        assert ended.stderr.startswith(f"offrails: {section}: ")
+        assert ended.returncode == 2
+        assert f"_CERT: {section}.cert: " in ended.stderr
 
 
 def test_an_open_api_is_a_warning(serve: Serve) -> None:
