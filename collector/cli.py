@@ -550,7 +550,10 @@ def _init(options: argparse.Namespace) -> int:
     elif options.out.exists():
         _quit(f"{options.out}: exists already")
     else:
-        options.out.write_text(text, encoding="utf-8")
+        try:
+            options.out.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            _quit(f"{options.out}: {problem.strerror or problem}")
         print(
             f"{options.out}: now `offrails check {options.out}`, and read it from top to bottom"
         )
@@ -625,13 +628,17 @@ def _accept(options: argparse.Namespace) -> int:
     from getpass import getuser
 
     from collector.accepting import NotAccepted, accept
+    from collector.clock import now_ns
     from collector.replay import BadInput
+    from monitor.spec.acceptance import day_of
 
     specs = _specs(options.specs or ())
     try:
         until = date.fromisoformat(options.until)
     except ValueError:
         _quit(f"--until: {options.until!r} is no day; write it as 2026-12-31")
+    if until < day_of(now_ns()):
+        _quit(f"--until: {until} is over; expected the last day on which it is accepted")
     try:
         found = _verdicts(options, specs)
         who = options.who or getuser()

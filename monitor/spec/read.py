@@ -86,13 +86,13 @@ def _files(paths: Iterable[Path | str], findings: list[Finding]) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    # Hidden folders are left out: Kubernetes keeps the versions of a mounted ConfigMap in
+    # A link that leads nowhere is found out by reading it. Hidden folders are left out: Kubernetes keeps the versions of a mounted ConfigMap in
     # `..2026_01_31`, beside the links that are meant.
     return sorted(
         path
         for path in folder.rglob("*")
         if path.suffix in SUFFIXES
-        and path.is_file()
+        and (path.is_file() or (path.is_symlink() and not path.exists()))
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 

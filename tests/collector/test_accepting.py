@@ -183,8 +183,14 @@ def test_it_is_accepted_once(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "accepts the call there already" in capsys.readouterr().err
 
 
-def test_a_wrong_day_is_a_usage_error(folder: Path) -> None:
-    """Days are told from nonsense before anything is looked up."""
+@pytest.mark.parametrize(
+    ("day", "said"), [("soon", "'soon' is no day"), ("2020-01-01", "2020-01-01 is over")]
+)
+def test_a_wrong_day_is_a_usage_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], day: str, said: str
+) -> None:
+    """Days are told from nonsense, and from what is over, before anything is looked up."""
     with pytest.raises(SystemExit) as caught:
-        main(["accept", "a#1", "--specs", str(folder), "--why", "x", "--until", "soon"])
+        main(["accept", "a#1", "--specs", str(folder), "--why", "x", "--until", day])
     assert caught.value.code == 2
+    assert f"--until: {said}" in capsys.readouterr().err

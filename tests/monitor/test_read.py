@@ -412,3 +412,12 @@ def test_any_value_anywhere_gives_findings_never_a_traceback(
     good = data((SPECS / "good" / f"{name}.yaml").read_text())
     spec, found = compile_text(json.dumps({**good, key: value}), "replaced.yaml")
     assert spec is not None or any(each.severity == "error" for each in found)
+
+
+def test_a_link_that_leads_nowhere_is_no_spec_less(tmp_path: Path) -> None:
+    """A spec that has gone missing is told, not left out."""
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+
+    loaded = load_specs([tmp_path])
+
+    assert codes(loaded.findings) == ["unreadable_file"]
