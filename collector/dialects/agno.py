@@ -1,17 +1,18 @@
-"""Agno under two instrumentations.
+"""Agno under three instrumentations.
 
 Under OpenInference `tool.parameters` holds the arguments themselves. Traceloop says OK of a tool that
-failed: only its result tells, as Python would write it.
+failed: only its result tells, as Python would write it. OpenLIT follows the GenAI conventions.
 """
 
 from dataclasses import replace
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.traceloop import TRACELOOP
 
-__all__ = ["AGNO", "AGNO_TRACELOOP"]
+__all__ = ["AGNO", "AGNO_OPENLIT", "AGNO_TRACELOOP"]
 
 _CONTROL = frozenset(
     {"delegate_task_to_member", "delegate_task_to_members", "transfer_task_to_member"}
@@ -37,4 +38,8 @@ AGNO_TRACELOOP = replace(
     failed_result=(),
     failed_marks={"traceloop.entity.output": "status='failure'"},
     control=_CONTROL,
+)
+
+AGNO_OPENLIT = replace(
+    GEN_AI, name="agno_openlit", scopes=("openlit.instrumentation.agno",), control=_CONTROL
 )

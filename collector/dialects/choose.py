@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from collector.decode.span import Span
-from collector.dialects.agno import AGNO, AGNO_TRACELOOP
+from collector.dialects.agno import AGNO, AGNO_OPENLIT, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
@@ -110,6 +110,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     AUTOGEN,
     AUTOGEN_OPENINFERENCE,
     AGNO,
+    AGNO_OPENLIT,
     AGNO_TRACELOOP,
     LLAMA_INDEX,
     LLAMA_INDEX_TRACELOOP,

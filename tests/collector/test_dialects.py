@@ -807,6 +807,10 @@ CONTROL = {
         },
     ),
     "agno": (OI + "agno", {**OI_TOOL, "tool.name": "delegate_task_to_member"}),
+    "agno-openlit": (
+        "openlit.instrumentation.agno",
+        {**GEN, "gen_ai.tool.name": "delegate_task_to_member"},
+    ),
     "agno-traceloop": (
         "opentelemetry.instrumentation.agno",
         {"traceloop.span.kind": "tool", "traceloop.entity.name": "delegate_task_to_member"},
