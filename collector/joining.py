@@ -37,6 +37,8 @@ class Joiner:
 
     def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
         """A piece has come: it joins the calls it is known to be part of, or is one."""
+        if node.failed:
+            piece.error = True
         call = node.call
         if call is not None:
             call.add(piece)

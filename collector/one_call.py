@@ -18,7 +18,23 @@ from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
 from monitor.records import Evidence, SessionKey, ToolCall
 
-__all__ = ["PIECES_MAX", "Call", "Piece", "Seen", "overlaps", "same_call"]
+__all__ = [
+    "BETWEEN",
+    "PIECES_MAX",
+    "PREFIX",
+    "SERVER",
+    "Call",
+    "Piece",
+    "Seen",
+    "overlaps",
+    "same_call",
+]
+
+SERVER: Final = "mcp"
+"""The dialect of MCP's own spans."""
+PREFIX: Final = "mcp__"
+BETWEEN: Final = "__"
+"""What stands before a server's name, and between it and its tool's, where agents join the two."""
 
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
@@ -224,6 +240,7 @@ class Call:
         "_made",
         "_pieces",
         "agent",
+        "doubled",
         "judged",
         "lifted",
         "outer",
@@ -241,6 +258,8 @@ class Call:
         self.judged: ToolCall | None = None
         self.withdrawn = False
         """True for a judged request that was taken back: it is judged again once it is executed."""
+        self.doubled = False
+        """True where the spans of another call tell of it: see `served`."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.lifted: bytes | None = None
@@ -280,7 +299,13 @@ class Call:
         """Takes the pieces of another reading of the same call."""
         self._pieces = {**self.pieces, **other.pieces}
         self._inner = (self._inner or set()) | (other._inner or set())
+        self.doubled = self.doubled and other.doubled
         self._choose()
+
+    def fail(self, span_id: bytes) -> None:
+        """A span below a piece says that the call failed."""
+        self.piece(span_id).error = True
+        self._made = None
 
     def sink(self, span_id: bytes) -> None:
         """The piece turns out to be below another one."""
@@ -429,9 +454,16 @@ def _outward(piece: Piece) -> tuple[int, int, bytes]:
 
 def same_call(outer: Piece, inner: Piece) -> bool:
     """True where a piece below another, with no other call between them, is the same call."""
-    if outer.tool != inner.tool:
+    if outer.tool != inner.tool and not _serves(outer, inner):
         return False
     return not (outer.call_id and inner.call_id and outer.call_id != inner.call_id)
+
+
+def _serves(outer: Piece, inner: Piece) -> bool:
+    """True where an MCP server's span is below one that names its tool after the server."""
+    if inner.source != SERVER or not outer.tool.startswith(PREFIX):
+        return False
+    return outer.tool.endswith(BETWEEN + inner.tool)
 
 
 def overlaps(one: Piece, other: Piece) -> bool:

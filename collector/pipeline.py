@@ -21,9 +21,10 @@ from collector.dialects.read import (
     wrapped_by,
 )
 from collector.joining import Joiner
-from collector.one_call import Call, Piece, Seen
+from collector.one_call import PREFIX, SERVER, Call, Piece, Seen
 from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
+from collector.served import Served
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.stats import Stats
 from collector.traces import NEVER, Claim, Node, Parts, Trace, Traces, Tree
@@ -100,6 +101,7 @@ class Pipeline:
         self._traces = Traces()
         self._again = Seen()
         self._requests = Requests(requested)
+        self._served = Served()
         self._foreign = 0
         self._executed = 0
         """Executed calls of this request."""
@@ -207,6 +209,8 @@ class Pipeline:
             told.name if told is not None and own else "",
         )
         self._joiner.place(tree, node, piece, verdicts)
+        if reading.dialect == SERVER or reading.tool.startswith(PREFIX):
+            self._match_served(trace, node, piece, verdicts)
         if node.waiting is None:
             self._rise(trace, tree, node, now, verdicts, reading.switch)
         else:
@@ -233,6 +237,8 @@ class Pipeline:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if plan.stop:
             node.stops = True
+        if plan.fails:
+            self._fail(trace, tree, node, now, verdicts)
         if plan.wrappers:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
@@ -244,6 +250,20 @@ class Pipeline:
             if trace.first is None:
                 self._note_answers(span, plan.outputs, trace)
             self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
+
+    def _fail(
+        self, trace: Trace, tree: Tree, node: Node, now: int, verdicts: list[Verdict]
+    ) -> None:
+        """The call above this span failed, whether it has come or not."""
+        above = tree.up(node)
+        if above is None:
+            return
+        above.failed = True
+        call = above.call
+        if call is not None:
+            call.fail(above.span_id)
+            outer = above if call.is_one else tree.node(call.outer.span_id)
+            self._settle(trace, tree, call, outer, now, verdicts)
 
     def _note_answers(self, span: Span, outputs: Outputs, trace: Trace) -> None:
         """A model may have been given answers of tools that were called in other traces."""
@@ -501,7 +521,9 @@ class Pipeline:
         attributes = trace.attributes(call.outer.attributes)
         old = call.judged
         new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
-        if new is old or (call.withdrawn and new.evidence is Evidence.REQUESTED):
+        if new is old or call.doubled:
+            return
+        if call.withdrawn and new.evidence is Evidence.REQUESTED:
             return
         call.judged = new
         if new.start_ns < trace.called_ns:
@@ -604,6 +626,31 @@ class Pipeline:
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
         return self.monitor.retract(call)
+
+    # --- servers in the agent's process ---------------------------------------------------------
+
+    def _match_served(
+        self, trace: Trace, node: Node, piece: Piece, verdicts: list[Verdict]
+    ) -> None:
+        """A call to an MCP server, told by it or by its agent: told by both, it is the agent's."""
+        call = node.call
+        if call is None or piece.evidence is not Evidence.EXECUTED:
+            return
+        asker = self._sessions.asker(trace.namespace, piece.attributes)
+        if piece.source == SERVER:
+            if call.is_one and self._served.serves(asker, call):
+                self._double(call, verdicts)
+            return
+        for other in self._served.asks(asker, piece):
+            if not other.doubled and other is not call:
+                self._double(other, verdicts)
+
+    def _double(self, call: Call, verdicts: list[Verdict]) -> None:
+        call.doubled = True
+        self._stats.count("spans_merged")
+        known, call.judged = call.judged, None
+        if known is not None:
+            verdicts += self._retract(known)
 
     # --- requests -----------------------------------------------------------------------------
 

@@ -136,6 +136,7 @@ class Node:
         "agent",
         "call",
         "claim",
+        "failed",
         "place",
         "span_id",
         "start_ns",
@@ -153,6 +154,8 @@ class Node:
         """The agent it names."""
         self.stops = False
         """True where no call above it is the same as one below."""
+        self.failed = False
+        """True once a span below it has said that its call failed."""
         self.claim: Claim | None = None
         """The session it tells itself."""
         self.start_ns = 0
@@ -175,7 +178,7 @@ class Node:
 
     def forget(self) -> None:
         """It is as if it had not come."""
-        self.place, self.stops = 0, False
+        self.place, self.stops, self.failed = 0, False, False
         self.above = self.claim = self.call = None
         self.agent = ""
 

@@ -35,6 +35,7 @@ __all__ = [
     "parsed",
     "run_inputs",
     "unless_scrubbed",
+    "wrapped_input",
 ]
 
 
@@ -253,6 +254,14 @@ def run_inputs(value: Any) -> Arguments:
         if isinstance(inner, str) and inner.startswith("{") and inner.endswith("}"):
             return Bare(inner)
     return found
+
+
+def wrapped_input(value: Any) -> Arguments:
+    """`{"input": {...}}`, or `{}` where the call has no arguments."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found:
+        return found
+    return mapping(found["input"]) if found.keys() == {"input"} else UNREADABLE
 
 
 def event_parts(value: Any) -> Arguments:

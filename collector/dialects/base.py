@@ -87,6 +87,8 @@ class Dialect:
     """Keys of JSON results that may say that the call failed: see `results`."""
     failed_marks: dict[str, str] = field(default_factory=dict)
     """Key -> the beginning of a value that says that the call failed."""
+    failed_without: tuple[str, ...] = ()
+    """Keys that a span has once it ended, unless the call failed."""
     failed_by_exception: bool = False
     """An exception event says that the call failed, whatever the status."""
     control: frozenset[str] = frozenset()

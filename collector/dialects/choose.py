@@ -17,6 +17,12 @@ from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
 from collector.dialects.beeai import BEEAI
+from collector.dialects.claude import (
+    CLAUDE_CODE,
+    CLAUDE_LANGSMITH,
+    CLAUDE_LOGFIRE,
+    CLAUDE_OPENINFERENCE,
+)
 from collector.dialects.crewai import CREWAI
 from collector.dialects.dspy import DSPY
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
@@ -48,6 +54,7 @@ from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
     CONVENTIONS,
+    FAILED_PARTS,
     METADATA_SCOPES,
     SESSION_KEYS,
     STOPS,
@@ -114,11 +121,15 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     AGNO_TRACELOOP,
     LLAMA_INDEX,
     LLAMA_INDEX_TRACELOOP,
+    CLAUDE_CODE,
+    CLAUDE_OPENINFERENCE,
+    CLAUDE_LOGFIRE,
     # Frameworks and protocols, known by their keys.
     MCP,
     VERCEL_AI,
     GENKIT,
     HAYSTACK,
+    CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,
     # Conventions.
     GEN_AI,
@@ -179,6 +190,7 @@ class _Open:
         "calls",
         "error",
         "extras",
+        "fails",
         "foreign",
         "outputs",
         "pending",
@@ -209,6 +221,7 @@ class _Open:
         self.wrappers = _wrappers(scope, place)
         self.outputs = _outputs(place)
         self.extras = tuple(sorted(extras))
+        self.fails = _failed_parts(scope, place)
         self.stops = _guards(STOPS, place)
         """Any of them makes a span one of a model or an agent."""
         self.pending = place.get(PENDING_KEY)
@@ -221,6 +234,9 @@ class _Open:
         """Places of the values that decide what a span of this shape is."""
         places = {guard.at for guard in self.stops}
         for guards, _ in (*self.calls, *self.agents, *self.wrappers):
+            for guard in guards:
+                places.add(guard.at)
+        for guards in self.fails:
             for guard in guards:
                 places.add(guard.at)
         if self.outputs is not None:
@@ -246,6 +262,7 @@ class _Open:
             pending_parent=self.pending_parent,
             error=self.error,
             foreign=self.foreign,
+            fails=any(_fit(span, guards) for guards in self.fails),
         )
 
 
@@ -486,6 +503,7 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
         results=tuple([place[key] for key in dialect.failed_result if key in place]),
         failed_marks=tuple([(place[key], text) for key, text in failed_marks if key in place]),
         marks=tuple([(place[key], text) for key, text in marks if key in place]),
+        undone=any(key not in place for key in dialect.failed_without),
     )
 
 
@@ -528,6 +546,16 @@ def _wrappers(scope: str, place: dict[str, int]) -> list[tuple[Guards, WrapperAt
         name = span_name(wrapper.span_name) if wrapper.span_name else None
         found.append((guards, WrapperAt(name, source, wrapper.listed)))
     return found
+
+
+def _failed_parts(scope: str, place: dict[str, int]) -> tuple[Guards, ...]:
+    found = []
+    for part in FAILED_PARTS:
+        if scope.startswith(part.scopes):
+            guards = _guards(part.values, place)
+            if len(guards) == len(part.values):
+                found.append(guards)
+    return tuple(found)
 
 
 def _outputs(place: dict[str, int]) -> tuple[Guards, Outputs] | None:

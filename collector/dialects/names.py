@@ -9,11 +9,13 @@ __all__ = [
     "AGENT_KEYS",
     "AGENT_SPANS",
     "CONVENTIONS",
+    "FAILED_PARTS",
     "METADATA_SCOPES",
     "NO_AGENT",
     "SESSION_KEYS",
     "STOPS",
     "AgentSpan",
+    "Part",
 ]
 
 SESSION_KEYS: Final = (
@@ -116,6 +118,29 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
     AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Spans below a call's own, by what they say of it."""
+
+    scopes: tuple[str, ...]
+    values: dict[str, frozenset[str]]
+
+
+_CLAUDE_CODE: Final = ("com.anthropic.claude_code",)
+
+FAILED_PARTS: Final[tuple[Part, ...]] = (
+    Part(
+        _CLAUDE_CODE,
+        {"span.type": frozenset({"tool.execution"}), "success": frozenset({"false"})},
+    ),
+    Part(
+        _CLAUDE_CODE,
+        {"span.type": frozenset({"tool.blocked_on_user"}), "decision": frozenset({"reject"})},
+    ),
+)
+"""Spans that say that the call of the span above them failed, or that somebody refused it."""
 
 CONVENTIONS: Final[tuple[str, ...]] = (
     "ai.",

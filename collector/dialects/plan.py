@@ -54,6 +54,7 @@ class Fields:
         "request_id",
         "results",
         "tool",
+        "undone",
     )
 
     def __init__(
@@ -68,6 +69,8 @@ class Fields:
         results: tuple[int, ...],
         failed_marks: tuple[tuple[int, str], ...],
         marks: tuple[tuple[int, str], ...],
+        *,
+        undone: bool,
     ) -> None:
         self.dialect = dialect
         self.name = name
@@ -80,7 +83,9 @@ class Fields:
         self.results = results
         self.failed_marks = failed_marks
         self.marks = marks
-        fails = failed or results or failed_marks or dialect.failed_by_exception
+        self.undone = undone
+        """True where a span that ended lacks what it has unless the call failed."""
+        fails = failed or results or failed_marks or undone or dialect.failed_by_exception
         self.plain = not (fails or marks)
         """True where tool, arguments and ids are all there is to look at."""
 
@@ -123,6 +128,7 @@ class Plan:
         "calls",
         "error",
         "extras",
+        "fails",
         "foreign",
         "outputs",
         "pending",
@@ -147,6 +153,7 @@ class Plan:
         pending_parent: int | None,
         error: int | None,
         foreign: bool,
+        fails: bool,
     ) -> None:
         self.calls = calls
         self.session = session
@@ -164,7 +171,17 @@ class Plan:
         self.error = error
         self.foreign = foreign
         """True where it speaks no dialect, not even in part."""
+        self.fails = fails
+        """True for a span below a call's that says that the call failed."""
         self.silent = not (
-            calls or session or agents or wrappers or outputs or extras or stop or pending
+            calls
+            or session
+            or agents
+            or wrappers
+            or outputs
+            or extras
+            or stop
+            or pending
+            or fails
         )
         """True where such a span can tell nothing but who its parent is."""

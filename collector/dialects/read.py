@@ -124,7 +124,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if not control and dialect.control_prefixes:
         control = tool.startswith(dialect.control_prefixes)
     if not fields.plain:
-        error = error or _failed(span, fields)
+        error = error or _failed(span, plan, fields)
         control = control or _is_marked(span, fields)
     return Reading(
         dialect.name,
@@ -183,8 +183,10 @@ def _is_marked(span: Span, fields: Fields) -> bool:
     return any(_name(span, at).startswith(mark) for at, mark in fields.marks)
 
 
-def _failed(span: Span, fields: Fields) -> bool:
+def _failed(span: Span, plan: Plan, fields: Fields) -> bool:
     """Signs of failure beside the status."""
+    if fields.undone and span.end_ns and not plan.pending:
+        return True
     if any(fits(span, guard) for guard in fields.failed):
         return True
     if any(is_error(span.attribute(index)) for index in fields.results):

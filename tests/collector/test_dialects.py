@@ -34,6 +34,11 @@ CALLBACK = json.dumps(
         "kwargs": {"tool_call_id": "call_1", "color": "green"},
     }
 )
+CLAUDE_CODE = "com.anthropic.claude_code.tracing"
+CLAUDE_LANGSMITH = {
+    "langsmith.span.kind": "tool",
+    "langsmith.metadata.ls_integration": "claude-agent-sdk",
+}
 EXCEPTION = ("exception", {"exception.type": "Exception", "exception.message": "stuck"})
 
 
@@ -687,6 +692,81 @@ ROWS = {
     "part-of-gen-ai": Row(
         "do it", "unknown", {"gen_ai.tool.name": "move", "gen_ai.tool.call.arguments": AS_JSON}
     ),
+    "claude-code": Row(
+        "claude_code.tool",
+        CLAUDE_CODE,
+        {
+            "span.type": "tool",
+            "tool_name": "mcp__farm__move",
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "move",
+            "gen_ai.tool.call.id": "toolu_1",
+        },
+        None,
+        tool="mcp__farm__move",
+        call_id="toolu_1",
+    ),
+    "claude-code-before-conventions": Row(
+        "claude_code.tool",
+        CLAUDE_CODE,
+        {"span.type": "tool", "tool_name": "Bash", "full_command": "ls"},
+        None,
+        tool="Bash",
+    ),
+    "claude-openinference": Row(
+        "mcp__farm__move",
+        OI + "claude_agent_sdk",
+        {
+            **OI_TOOL,
+            "tool.name": "mcp__farm__move",
+            "tool.id": "toolu_1",
+            "input.value": AS_JSON,
+        },
+        tool="mcp__farm__move",
+        call_id="toolu_1",
+    ),
+    "claude-openinference-call-form": Row(
+        "Run",
+        OI + "claude_agent_sdk",
+        {**OI_TOOL, "input.value": CALL_FORM},
+        json.loads(CALL_FORM),
+    ),
+    "claude-logfire": Row(
+        "execute_tool move",
+        "logfire.claude_agent_sdk",
+        {**GEN_ID, **ARGS, "gen_ai.tool.call.result": "[]"},
+        call_id="call_1",
+    ),
+    "claude-logfire-not-carried-out": Row(
+        "execute_tool move",
+        "logfire.claude_agent_sdk",
+        {**GEN_ID, **ARGS},
+        call_id="call_1",
+        error=True,
+    ),
+    "claude-langsmith": Row(
+        "move",
+        "langsmith",
+        {**CLAUDE_LANGSMITH, **GEN_ID, "gen_ai.prompt": json.dumps({"input": MOVE})},
+        call_id="call_1",
+    ),
+    "claude-langsmith-no-arguments": Row(
+        "move", "langsmith", {**CLAUDE_LANGSMITH, **GEN, "gen_ai.prompt": "{}"}, {}
+    ),
+    "claude-langsmith-input-of-its-own": Row(
+        "move",
+        "langsmith",
+        {**CLAUDE_LANGSMITH, **GEN, "gen_ai.prompt": json.dumps({"input": {"input": MOVE}})},
+        {"input": MOVE},
+    ),
+    "claude-langsmith-error": Row(
+        "move",
+        "langsmith",
+        {**CLAUDE_LANGSMITH, **GEN, "gen_ai.prompt": json.dumps({"input": MOVE})},
+        error=True,
+        status=1,
+        events=(EXCEPTION,),
+    ),
     "gen-ai-by-name": Row(
         "execute_tool move", "unknown", {"gen_ai.operation.name": "execute_tool"}, None
     ),
@@ -767,6 +847,11 @@ LOOK_ALIKES = {
     ),
     "adk-llm": ("call_llm", "gcp.vertex.agent", {"gen_ai.system": "gcp.vertex.agent"}),
     "vercel-generate": ("ai.generateText", "ai", {"ai.operationId": "ai.generateText"}),
+    "claude-execution": (
+        "claude_code.tool.execution",
+        CLAUDE_CODE,
+        {"span.type": "tool.execution", "gen_ai.tool.call.id": "toolu_1", "success": True},
+    ),
     "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
     "plain-function": ("move", "my.app", {"code.function": "move"}),
 }
@@ -830,6 +915,16 @@ CONTROL = {
         {**GEN, "gen_ai.tool.name": "chatbot-ask"},
     ),
     "beeai": (OI + "beeai", {**OI_TOOL, "tool.name": "final_answer"}),
+    "claude-code": (CLAUDE_CODE, {"span.type": "tool", "tool_name": "Agent"}),
+    "claude-openinference": (OI + "claude_agent_sdk", {**OI_TOOL, "tool.name": "Task"}),
+    "claude-logfire": (
+        "logfire.claude_agent_sdk",
+        {**GEN, "gen_ai.tool.name": "StructuredOutput"},
+    ),
+    "claude-langsmith": (
+        "langsmith",
+        {**CLAUDE_LANGSMITH, **GEN, "gen_ai.tool.name": "TodoWrite"},
+    ),
     "dspy": (OI + "dspy", {**OI_TOOL, "tool.name": "finish"}),
     "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
     "voltagent": ("@voltagent/core", {"tool.name": "delegate_task", "tool.call.id": "c"}),

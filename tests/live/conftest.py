@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import SPECS, Service
 
 AGENTS = Path(__file__).with_name("agents")
 
@@ -74,14 +74,31 @@ def _install(place: Path, packages: tuple[str, ...]) -> None:
 
 
 @pytest.fixture(scope="session")
-def service() -> Iterator[Service]:
+def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rover's task, and the same for an agent that names tools after their server."""
+    folder = tmp_path_factory.mktemp("specs")
+    text = (SPECS / "farm_rover.yaml").read_text()
+    (folder / "farm_rover.yaml").write_text(text)
+    text = text.replace("id: farm_rover", "id: claude_rover").replace(
+        "service.name: farm-rover", "service.name: claude-rover"
+    )
+    text = text.replace("{tool: ", "{tool: mcp__farm__").replace(
+        "water: crit", "mcp__farm__water: crit"
+    )
+    (folder / "claude_rover.yaml").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def service(specs: Path) -> Iterator[Service]:
     """One `offrails serve` for all agents."""
     found = Service(
+        ("--specs", str(specs)),
         variables={
             "OFFRAILS_HISTORY": "complete",
             "OFFRAILS_SHOW_ARGUMENTS": "true",
             "OFFRAILS_SESSIONS_WINDOW_SECONDS": "0.2",
-        }
+        },
     )
     try:
         yield found.wait_ready()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -26,6 +27,9 @@ class Framework(NamedTuple):
     evidence: str = "executed"
     session: bool = True
     """False where no span names the session; then the process does."""
+    prefix: str = ""
+    """Before the names of tools, as the model knows them."""
+    spec: str = "farm_rover"
     variables: Mapping[str, str] = MappingProxyType({})
 
 
@@ -51,6 +55,14 @@ LANGCHAIN = Framework("run_langchain.py", ("langchain", OI + "langchain"), "open
 # Its own extra names the exporter that goes with it: beside any other pip searches for ten minutes.
 STRANDS = Framework("run_strands.py", ("strands-agents[openai,otel]",))
 ADK = Framework("run_google_adk.py", ("google-adk",), variables=ADK_CONTENT)
+# The program that it starts comes with the SDK.
+CLAUDE = Framework(
+    "run_claude.py",
+    ("claude-agent-sdk", OI + "claude-agent-sdk", "logfire"),
+    prefix="mcp__farm__",
+    spec="claude_rover",
+    variables={"OTEL_SERVICE_NAME": "claude-rover"},
+)
 BARE = Framework(
     "run_openai.py",
     ("openai", OI + "openai"),
@@ -117,6 +129,9 @@ FRAMEWORKS = {
     ),
     "traceloop-sdk": Framework("run_decorated.py", ("traceloop-sdk", "httpx"), "traceloop"),
     "langfuse": Framework("run_decorated.py", ("langfuse",), "langfuse"),
+    "claude-agent-sdk": CLAUDE._replace(through="openinference"),
+    "claude-agent-sdk-logfire": CLAUDE._replace(through="logfire"),
+    "claude-agent-sdk-own": CLAUDE._replace(through="own", arguments=False),
     "mcp": Framework("run_mcp.py", ("mcp>=2",), arguments=False),
     "fastmcp": Framework("run_mcp.py", ("fastmcp",), "fastmcp", arguments=False),
 }
@@ -140,15 +155,13 @@ STUCK = {"x": 99, "y": 99}
 pytestmark = pytest.mark.timeout(900)
 
 
-def _judgement(service: Service, session: str, calls: int) -> dict[str, Any]:
+def _judgement(service: Service, spec: str, session: str, calls: int) -> dict[str, Any]:
     """The session under the rover's task, once all its calls have come."""
 
     def probe() -> dict[str, Any] | None:
         answer = service.get(f"/api/v1/sessions/{quote(session, safe='')}")
         found = answer.json().get("sessions", []) if answer.status == 200 else []
-        done = [
-            each for each in found if each["spec"] == "farm_rover" and each["calls"] >= calls
-        ]
+        done = [each for each in found if each["spec"] == spec and each["calls"] >= calls]
         return done[0] if done else None
 
     return eventually(probe, 20)
@@ -181,18 +194,21 @@ def test_a_framework_is_judged_right(
 ) -> None:
     """Tools, arguments, errors, order and verdicts of a run are those of its script."""
     framework, session = FRAMEWORKS[name], f"{name}-{run}"
+    if framework.prefix:
+        session = str(uuid5(NAMESPACE_URL, session))  # it takes no others
     if run == "error" and not framework.errors:
         pytest.skip("its spans tell nothing of errors")
     variables = _variables(framework, session)
     play(framework.script, framework.packages, run, session, **variables)
-    judgement = _judgement(service, session, len(TOOLS[run]))
+    judgement = _judgement(service, framework.spec, session, len(TOOLS[run]))
     steps = [step for step in judgement["steps"] if step["kind"] != "control"]
 
-    assert [step["tool"] for step in steps] == TOOLS[run]
+    assert [step["tool"] for step in steps] == [framework.prefix + tool for tool in TOOLS[run]]
     assert {step["evidence"] for step in steps} == {framework.evidence}
     assert judgement["accepting"]
     harmful = [(step["tool"], step["reason"]) for step in steps if step["kind"] == "harmful"]
-    assert harmful == ([("water", "out_of_order")] if run == "harmful" else [])
+    early = (f"{framework.prefix}water", "out_of_order")
+    assert harmful == ([early] if run == "harmful" else [])
     assert [step["error"] for step in steps] == [
         run == "error" and index == 1 for index in range(len(steps))
     ]
