@@ -155,7 +155,7 @@ class Pipeline:
                     return
                 if not span.end_ns:
                     evidence = Evidence.PENDING
-                if self._is_old(span, evidence, now):
+                if self._is_old(owner, span, evidence, now):
                     self._duplicate(owner, span)
                     return
         trace = self._traces.of(owner.namespace, span.trace_id)
@@ -320,9 +320,14 @@ class Pipeline:
         fault = f"the tool's name has more than {NAME_MAX} characters"
         self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound")
 
-    def _is_old(self, span: Span, evidence: Evidence, now: int) -> bool:
-        """True for a span that was judged before; the end of a pending one is news."""
+    def _is_old(self, owner: Owner, span: Span, evidence: Evidence, now: int) -> bool:
+        """True for a span that was judged before; the end of a pending one is news.
+
+        Others may know its ids before it ends: they are told to whoever is called in it.
+        """
         key = span.trace_id + span.span_id
+        if owner.mark:
+            key += owner.mark
         if evidence is Evidence.PENDING:
             return key in self._again or self._again.again(key + b"p", now)
         return self._again.again(key, now)

@@ -59,7 +59,7 @@ class Asker(NamedTuple):
 class Owner:
     """What a resource says of whose its spans are."""
 
-    __slots__ = ("asker", "keys", "namespace", "resource", "session")
+    __slots__ = ("asker", "keys", "mark", "namespace", "resource", "session")
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class Owner:
     ) -> None:
         self.resource = resource
         self.namespace = namespace
+        self.mark = namespace.encode("utf-8", "surrogatepass")
+        """The namespace, to be put behind ids that are its alone."""
         self.session = session
         """Where the resource itself carries a session's id."""
         self.asker = asker

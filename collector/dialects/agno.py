@@ -35,7 +35,6 @@ AGNO_TRACELOOP = replace(
     TRACELOOP,
     name="agno_traceloop",
     scopes=("opentelemetry.instrumentation.agno",),
-    failed_result=(),
     failed_marks={"traceloop.entity.output": "status='failure'"},
     control=_CONTROL,
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collector.dialects.arguments import Unwrap, mapping
+from collector.dialects.results import Says
 
 __all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Source"]
 
@@ -84,7 +85,9 @@ class Dialect:
     failed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> values that say that the call failed, beside the span's status."""
     failed_result: tuple[str, ...] = ()
-    """Keys of JSON results that may say that the call failed: see `results`."""
+    """Keys of JSON results that may say that the call failed."""
+    says_failed: Says | None = None
+    """Reads one of them: see `results`."""
     failed_marks: dict[str, str] = field(default_factory=dict)
     """Key -> the beginning of a value that says that the call failed."""
     failed_without: tuple[str, ...] = ()

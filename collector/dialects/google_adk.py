@@ -9,6 +9,7 @@ confirmation first is run anew once it has it: only its result tells.
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
+from collector.dialects.results import of_adk
 
 __all__ = ["GOOGLE_ADK", "GOOGLE_ADK_BARE", "GOOGLE_ADK_OPENINFERENCE"]
 
@@ -28,6 +29,7 @@ GOOGLE_ADK = Dialect(
     ),
     call_id=("gen_ai.tool.call.id",),
     failed_result=_RESULTS,
+    says_failed=of_adk,
     control=_CONTROL,
     switch=(
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
@@ -43,6 +45,7 @@ GOOGLE_ADK_BARE = Dialect(
     arguments=GOOGLE_ADK.arguments,
     call_id=("gen_ai.tool.call.id",),
     failed_result=_RESULTS,
+    says_failed=of_adk,
     control=_CONTROL,
     switch=GOOGLE_ADK.switch,
 )
@@ -61,6 +64,7 @@ GOOGLE_ADK_OPENINFERENCE = Dialect(
     ),
     call_id=("gen_ai.tool.call.id", "tool.id"),
     failed_result=(*_RESULTS, "output.value"),
+    says_failed=of_adk,
     control=_CONTROL,
     switch=SWITCH,
 )

@@ -16,6 +16,7 @@ from collector.dialects.arguments import (
 )
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
+from collector.dialects.results import of_langchain
 
 __all__ = ["LANGCHAIN_LANGSMITH", "LANGCHAIN_OPENINFERENCE", "LANGCHAIN_TRACELOOP"]
 
@@ -37,6 +38,7 @@ LANGCHAIN_OPENINFERENCE = Dialect(
     ),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
+    says_failed=of_langchain,
     failed_by_exception=True,
     control_prefixes=_CONTROL,
     switch=SWITCH,

@@ -5,6 +5,7 @@ A plain observation is of type `span`, which any function may be: it is no call.
 
 from collector.dialects.arguments import maybe_call_form
 from collector.dialects.base import Dialect, Source
+from collector.dialects.results import of_langfuse
 
 __all__ = ["LANGFUSE"]
 
@@ -20,6 +21,7 @@ LANGFUSE = Dialect(
     ),
     call_id=("gen_ai.tool.call.id", "langfuse.observation.metadata.tool_call_id"),
     failed_result=("langfuse.observation.output",),
+    says_failed=of_langfuse,
     failed={"langfuse.observation.level": frozenset({"ERROR"})},
     switch='@observe(as_type="tool", capture_input=True)',
 )

@@ -6,6 +6,7 @@ OpenInference has the arguments in `kwargs`. Traceloop says nothing of a failure
 from collector.dialects.arguments import keyword_form, mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
+from collector.dialects.results import of_llama_index
 
 __all__ = ["LLAMA_INDEX", "LLAMA_INDEX_TRACELOOP"]
 
@@ -20,6 +21,7 @@ LLAMA_INDEX = Dialect(
     arguments=(Source("input.value", keyword_form),),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
+    says_failed=of_llama_index,
     control=_CONTROL,
     switch=SWITCH,
 )
@@ -31,6 +33,7 @@ LLAMA_INDEX_TRACELOOP = Dialect(
     tool=("tool.name",),
     arguments=(Source("tool.arguments", mapping),),
     failed_result=("traceloop.entity.output",),
+    says_failed=of_llama_index,
     control=_CONTROL,
     switch="TRACELOOP_TRACE_CONTENT=true",
 )

@@ -6,6 +6,7 @@ over transport over server, and the one in the middle is known by its name alone
 
 from collector.dialects.arguments import entity_input, mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.results import of_mcp
 
 __all__ = ["MCP", "MCP_SEND", "MCP_TRACELOOP"]
 
@@ -24,6 +25,7 @@ MCP_TRACELOOP = Dialect(
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(Source("traceloop.entity.input", entity_input),),
     failed_result=("traceloop.entity.output",),
+    says_failed=of_mcp,
     switch="TRACELOOP_TRACE_CONTENT=true",
 )
 

@@ -15,7 +15,6 @@ from collector.dialects.base import NAME_MAX
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
-from collector.dialects.results import is_error
 from collector.dialects.wrappers import Wrapped
 
 __all__ = [
@@ -124,7 +123,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if not control and dialect.control_prefixes:
         control = tool.startswith(dialect.control_prefixes)
     if not fields.plain:
-        error = error or _failed(span, plan, fields)
+        error = error or _failed(span, plan, fields, call_id)
         control = control or _is_marked(span, fields)
     return Reading(
         dialect.name,
@@ -183,13 +182,14 @@ def _is_marked(span: Span, fields: Fields) -> bool:
     return any(_name(span, at).startswith(mark) for at, mark in fields.marks)
 
 
-def _failed(span: Span, plan: Plan, fields: Fields) -> bool:
+def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
     """Signs of failure beside the status."""
     if fields.undone and span.end_ns and not plan.pending:
         return True
     if any(fits(span, guard) for guard in fields.failed):
         return True
-    if any(is_error(span.attribute(index)) for index in fields.results):
+    says = fields.dialect.says_failed
+    if says is not None and any(says(span.attribute(at), call_id) for at in fields.results):
         return True
     if any(_begins(span, at, mark) for at, mark in fields.failed_marks):
         return True

@@ -1,7 +1,12 @@
-"""What a call's result says of the call itself: that it failed, where the span says OK."""
+"""What a call's result says of the call itself: that it failed, where the span says OK.
+
+What a tool returns is often somebody else's text, which must not decide that. So each framework's form is
+looked for only in its own spans, and only in what the framework has put around that text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +14,18 @@ import msgspec
 from collector.dialects import brief
 from collector.dialects.arguments import parsed
 
-__all__ = ["RESULT_MAX", "is_error"]
+__all__ = [
+    "RESULT_MAX",
+    "Says",
+    "of_adk",
+    "of_langchain",
+    "of_langfuse",
+    "of_llama_index",
+    "of_mcp",
+]
+
+Says = Callable[[Any, str], bool]
+"""(result, the call's id) -> whether it says that the call failed; anything may be given to it."""
 
 RESULT_MAX: Final = 256 * 1024
 """Longer results are not read."""
@@ -17,56 +33,82 @@ RESULT_MAX: Final = 256 * 1024
 _DEPTH: Final = 3
 """Objects looked into: the message, and what is around it."""
 
-_SIGN: Final = 'error"'
+_ERROR: Final = 'error"'
 """All have it, and few others: results are long."""
+_IS_ERROR: Final = '"is_error"'
+_MCP: Final = frozenset({"result", "is_error"})
+_REFUSED: Final = frozenset(
+    {
+        "This tool call requires confirmation, please approve or reject.",
+        "This tool call is rejected.",
+    }
+)
 
-_REFUSED: Final = "This tool call "
-"""How Google's ADK begins to say that a person has not confirmed a call yet, or has rejected it."""
+
+def of_mcp(value: Any, _call_id: str) -> bool:
+    """`{"result": ..., "is_error": true}`, as Traceloop writes what a server answers."""
+    found = _object(value, _IS_ERROR)
+    return found is not None and found.keys() == _MCP and found["is_error"] is True
 
 
-def is_error(value: Any) -> bool:
-    """True for a JSON text that tells of a failure.
-
-    So do MCP's `is_error`, a failed `ToolMessage` of LangChain, and a refusal of Google's ADK.
-    """
-    if type(value) is not str or len(value) > RESULT_MAX or _SIGN not in value:
+def of_llama_index(value: Any, _call_id: str) -> bool:
+    """A `ToolOutput`, or an event that has one: what the tool gave is a member of it."""
+    found = _object(value, _IS_ERROR)
+    if found is None or "tool_name" not in found:
         return False
-    if '"is_error"' in value:
-        found = parsed(value)
-        if isinstance(found, dict) and _says_so(found):
-            return True
-    if _REFUSED in value and _is_refused(parsed(value)):
-        return True
-    return _is_failed_message(value)
+    output = found.get("tool_output", found)
+    return isinstance(output, dict) and output.get("is_error") is True
 
 
-def _says_so(found: dict[str, Any]) -> bool:
-    """True where it is said at the top, or by what LlamaIndex has around a tool's output."""
-    output = found.get("tool_output")
-    return found.get("is_error") is True or (
-        isinstance(output, dict) and output.get("is_error") is True
-    )
+def of_adk(value: Any, _call_id: str) -> bool:
+    """`{"error": ...}` where a person has not confirmed a call yet, or has rejected it.
 
-
-def _is_refused(found: Any) -> bool:
-    """True for `{"error": "This tool call ..."}`, as OpenInference has it in `response`."""
-    answer = found.get("response", found) if isinstance(found, dict) else None
+    OpenInference has it in `response`.
+    """
+    found = _object(value, _ERROR)
+    answer = found.get("response", found) if found is not None else None
     if not isinstance(answer, dict) or len(answer) != 1:
         return False
     error = answer.get("error")
-    return isinstance(error, str) and error.startswith(_REFUSED)
+    return isinstance(error, str) and error in _REFUSED
 
 
-def _is_failed_message(text: str) -> bool:
-    """True for the message that LangChain makes of a tool's failure.
+def of_langchain(value: Any, _call_id: str) -> bool:
+    """A message of LangChain, within what OpenInference has around it.
 
-    OpenInference writes it as `{"type": "tool", "data": {...}}`, in JavaScript as
-    `{"output": {"kwargs": {...}}}`, and Langfuse as it is.
+    That is `{"type": "tool", "data": {...}}`, or in JavaScript `{"output": {"kwargs": {...}}}`.
     """
-    try:
-        found: brief.Result | None = brief.result(text)
-    except (msgspec.DecodeError, RecursionError):
+    found = _message(value)
+    return found is not None and found.tool_call_id is None and _is_failed(found)
+
+
+def of_langfuse(value: Any, call_id: str) -> bool:
+    """A message of LangChain as it is, which must know the call's id."""
+    found = _message(value)
+    if found is None or not call_id:
         return False
+    return found.tool_call_id == call_id and _is_failed(found)
+
+
+def _object(value: Any, sign: str) -> dict[str, Any] | None:
+    if type(value) is not str or len(value) > RESULT_MAX or sign not in value:
+        return None
+    found = parsed(value)
+    return found if isinstance(found, dict) else None
+
+
+def _message(value: Any) -> brief.Result | None:
+    if type(value) is not str or len(value) > RESULT_MAX or _ERROR not in value:
+        return None
+    try:
+        found: brief.Result | None = brief.result(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found
+
+
+def _is_failed(message: brief.Result) -> bool:
+    found: brief.Result | None = message
     for _ in range(_DEPTH):
         if found is None:
             break

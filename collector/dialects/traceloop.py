@@ -16,6 +16,5 @@ TRACELOOP = Dialect(
         Source("gen_ai.tool.call.arguments", entity_input),
     ),
     call_id=("gen_ai.tool.call.id",),
-    failed_result=("traceloop.entity.output",),
     switch="TRACELOOP_TRACE_CONTENT=true",
 )

@@ -406,7 +406,9 @@ ROWS = {
             "langfuse.observation.output": json.dumps(
                 {"content": "no", "type": "tool", "tool_call_id": "call_1", "status": "error"}
             ),
+            "langfuse.observation.metadata.tool_call_id": '"call_1"',
         },
+        call_id="call_1",
         error=True,
     ),
     "an-agent-that-says-scrubbed": Row(
@@ -561,7 +563,9 @@ ROWS = {
             "traceloop.span.kind": "task",
             "tool.name": "move",
             "tool.arguments": AS_JSON,
-            "traceloop.entity.output": json.dumps({"tool_output": {"is_error": False}}),
+            "traceloop.entity.output": json.dumps(
+                {"tool_name": "move", "tool_output": {"is_error": False}}
+            ),
         },
     ),
     "llama-index-traceloop-error": Row(
@@ -571,7 +575,9 @@ ROWS = {
             "traceloop.span.kind": "task",
             "tool.name": "move",
             "tool.arguments": AS_JSON,
-            "traceloop.entity.output": json.dumps({"tool_output": {"is_error": True}}),
+            "traceloop.entity.output": json.dumps(
+                {"tool_name": "move", "tool_output": {"is_error": True}}
+            ),
         },
         error=True,
     ),
@@ -630,7 +636,9 @@ ROWS = {
         {
             **OI_TOOL,
             "input.value": json.dumps({"kwargs": MOVE}),
-            "output.value": json.dumps({"raw_output": "stuck", "is_error": True}),
+            "output.value": json.dumps(
+                {"tool_name": "move", "raw_output": "stuck", "is_error": True}
+            ),
         },
         error=True,
     ),

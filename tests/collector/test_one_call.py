@@ -800,3 +800,14 @@ def test_an_end_is_told_no_finer_than_its_beginning(
     call = Call(_piece(start_ns=start_ns, end_ns=end_ns, attributes=resource))
     found = call.tool_call(b"t", SessionKey("", "s"), "trace", resource, gaps=False)
     assert found.end_ns == told
+
+
+def test_another_tenant_cannot_send_a_span_first(wire: Any, bench: Any) -> None:
+    """Who is called within a call knows its ids before it ends; a span of theirs is another's."""
+    theirs = wire.tool(
+        "noop", id="call", resource={"service.name": "a", "service.namespace": "b"}
+    )
+    found = bench().send(theirs, wire.tool("pay", id="call"), wire.tool("pay", id="call"))
+
+    assert sorted(found.tools()) == ["noop", "pay"]
+    assert found.covered("duplicate") == 1
