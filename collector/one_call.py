@@ -19,13 +19,13 @@ from collector.dialects.wrappers import Wrapped
 from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = [
-    "BETWEEN",
     "PIECES_MAX",
     "PREFIX",
     "SERVER",
     "Call",
     "Piece",
     "Seen",
+    "is_served",
     "overlaps",
     "same_call",
 ]
@@ -33,7 +33,7 @@ __all__ = [
 SERVER: Final = "mcp"
 """The dialect of MCP's own spans."""
 PREFIX: Final = "mcp__"
-BETWEEN: Final = "__"
+_BETWEEN: Final = "__"
 """What stands before a server's name, and between it and its tool's, where agents join the two."""
 
 PIECES_MAX: Final = 64
@@ -454,16 +454,16 @@ def _outward(piece: Piece) -> tuple[int, int, bytes]:
 
 def same_call(outer: Piece, inner: Piece) -> bool:
     """True where a piece below another, with no other call between them, is the same call."""
-    if outer.tool != inner.tool and not _serves(outer, inner):
+    if outer.tool != inner.tool and not (
+        inner.source == SERVER and is_served(outer.tool, inner.tool)
+    ):
         return False
     return not (outer.call_id and inner.call_id and outer.call_id != inner.call_id)
 
 
-def _serves(outer: Piece, inner: Piece) -> bool:
-    """True where an MCP server's span is below one that names its tool after the server."""
-    if inner.source != SERVER or not outer.tool.startswith(PREFIX):
-        return False
-    return outer.tool.endswith(BETWEEN + inner.tool)
+def is_served(asked: str, served: str) -> bool:
+    """True where one tool is the other, with the name of its MCP server before it."""
+    return asked.startswith(PREFIX) and asked.endswith(_BETWEEN + served)
 
 
 def overlaps(one: Piece, other: Piece) -> bool:

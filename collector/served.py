@@ -2,9 +2,8 @@
 
 The agent's program asks for them over a pipe that carries no trace's context: so the server's spans
 stand beside the agent's, in the same trace or in others, under the tool's own name, where the agent's
-have the server's name before it (`mcp__<server>__<tool>`). The agent's spans are the calls.
-
-Which comes first does not matter: what was judged is taken back when an agent tells of the tool.
+have the server's name before it (`mcp__<server>__<tool>`). The agent's spans are the calls: a server's
+span is a part of one that is around it in time. Which comes first does not matter.
 """
 
 from __future__ import annotations
@@ -12,33 +11,28 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final
 
-from collector.one_call import BETWEEN, PREFIX, Call, Piece
+from collector.one_call import Call, Piece, is_served
 from collector.sessions import Asker
 
-__all__ = ["AGENTS_MAX", "SERVED_MAX", "TOOLS_MAX", "Served"]
+__all__ = ["AGENTS_MAX", "CALLS_MAX", "Served"]
 
 AGENTS_MAX: Final = 1_000
-"""Agents remembered; the first is forgotten, and learnt anew."""
+"""Agents remembered; the one that was heard of least recently is forgotten."""
 
-TOOLS_MAX: Final = 256
-"""Tools of one agent."""
-
-SERVED_MAX: Final = 64
-"""Calls of one agent's servers that can still be taken back, and its failed calls."""
+CALLS_MAX: Final = 64
+"""Calls of one agent that are remembered, and of its servers."""
 
 
 class _Agent:
-    """What is known of one agent's calls."""
+    """The latest calls of one agent."""
 
-    __slots__ = ("failed", "served", "tools")
+    __slots__ = ("asked", "served")
 
     def __init__(self) -> None:
-        self.tools: set[str] = set()
-        """Tools that its own spans have told of."""
-        self.failed: deque[Piece] = deque(maxlen=SERVED_MAX)
-        """Its spans of calls that failed: the tool may be none that anybody serves."""
-        self.served: deque[Call] = deque(maxlen=SERVED_MAX)
-        """Calls that only a server's spans have told of."""
+        self.asked: deque[Piece] = deque(maxlen=CALLS_MAX)
+        """As its own spans tell them."""
+        self.served: deque[Call] = deque(maxlen=CALLS_MAX)
+        """What only a server's spans have told."""
 
 
 class Served:
@@ -51,10 +45,10 @@ class Served:
         """A server's span has come.
 
         Returns:
-            True where the agent's own spans tell of the call.
+            True where a span of the agent tells of the call.
         """
         agent, piece = self._agent(asker), call.outer
-        if piece.tool in agent.tools or any(_is_around(each, piece) for each in agent.failed):
+        if any(_is_around(each, piece) for each in agent.asked):
             return True
         agent.served.append(call)
         return False
@@ -63,18 +57,11 @@ class Served:
         """An agent's span of a call to a server has come.
 
         Returns:
-            Calls that are told of by such spans, and are to be taken back.
+            Calls that are parts of it, and are to be taken back.
         """
         agent = self._agent(asker)
-        if piece.error:
-            agent.failed.append(piece)
-            return [each for each in agent.served if _is_around(piece, each.outer)]
-        names = _names(piece.tool)
-        if agent.tools.issuperset(names):
-            return []
-        if len(agent.tools) < TOOLS_MAX:
-            agent.tools.update(names)
-        return [each for each in agent.served if each.outer.tool in names]
+        agent.asked.append(piece)
+        return [each for each in agent.served if _is_around(piece, each.outer)]
 
     def _agent(self, asker: Asker) -> _Agent:
         agent = self._agents.get(asker)
@@ -82,16 +69,12 @@ class Served:
             agent = self._agents[asker] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 self._agents.popitem(last=False)
+        else:
+            self._agents.move_to_end(asker)
         return agent
-
-
-def _names(tool: str) -> list[str]:
-    """What a server may call the tool: the names of servers may have what stands between, too."""
-    _, *parts = tool.removeprefix(PREFIX).split(BETWEEN)
-    return [BETWEEN.join(parts[index:]) for index in range(len(parts))]
 
 
 def _is_around(asked: Piece, served: Piece) -> bool:
     """True where an agent's span may be the one that the server's is part of."""
     within = asked.start_ns <= served.start_ns and served.end_ns <= asked.end_ns
-    return within and served.tool in _names(asked.tool)
+    return within and is_served(asked.tool, served.tool)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.decode.span import Span
-from collector.served import SERVED_MAX
+from collector.served import CALLS_MAX
 from tests.collector.conftest import Wire
 
 OI = "openinference.instrumentation.claude_agent_sdk"
@@ -105,14 +105,15 @@ def test_other_calls_of_servers_are_judged(wire: Any, bench: Any, other: Any) ->
         )
 
 
-def test_a_tool_that_was_only_asked_for_hides_none(wire: Any, bench: Any) -> None:
-    """A model that asks for `mcp__none__move` in vain takes no call of `move` away."""
+@pytest.mark.parametrize("status", [0, 2])
+def test_a_call_at_another_time_hides_none(wire: Any, bench: Any, status: int) -> None:
+    """A model that calls some other server's `move`, or none's, takes no call of `move` away."""
     spans = [
-        asked(wire, "mcp__none__move", status=2, start=0, end=0.5),
+        asked(wire, "mcp__other__move", status=status, start=0, end=0.5),
         served(wire, "move", start=1, end=2),
     ]
     for order in permutations(spans):
-        assert bench().send(*order).tools() == ["mcp__none__move", "move"]
+        assert bench().send(*order).tools() == ["mcp__other__move", "move"]
 
 
 def test_a_wrapper_with_another_name_is_a_call_of_its_own(wire: Any, bench: Any) -> None:
@@ -127,7 +128,7 @@ def test_a_wrapper_with_another_name_is_a_call_of_its_own(wire: Any, bench: Any)
 
 def test_what_a_server_told_is_remembered_with_a_bound(wire: Any, bench: Any) -> None:
     """Of more calls than that the first ones stay, as they were judged."""
-    calls = [served(wire, "move", start=i, end=i + 0.5) for i in range(SERVED_MAX + 3)]
+    calls = [served(wire, "move", start=i, end=i + 0.5) for i in range(CALLS_MAX + 3)]
     found = bench().send(*calls, asked(wire, "mcp__farm__move", start=0, end=900))
     assert found.tools() == ["mcp__farm__move", *["move"] * 3]
 
