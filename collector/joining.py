@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.one_call import PIECES_MAX, Call, Piece, overlaps, same_call
+from collector.one_call import PIECES_MAX, Call, Piece, differ, overlaps, same_call
 from collector.stats import Stats
 from collector.traces import DEPTH_MAX, Alike, Node, Tree
 from monitor.records import Evidence, ToolCall, Verdict
@@ -66,7 +66,8 @@ class Joiner:
             call, other = node.call, each.call
             if call is None or other is None:
                 continue
-            if overlaps(piece, other.piece(each.span_id)):
+            told = other.piece(each.span_id)
+            if overlaps(piece, told) and not differ(piece, told):
                 self._merge(tree, other, call, verdicts)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])

@@ -25,6 +25,7 @@ __all__ = [
     "Call",
     "Piece",
     "Seen",
+    "differ",
     "is_served",
     "overlaps",
     "same_call",
@@ -388,7 +389,7 @@ class Call:
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
-            error = any(p.error for p in pieces)
+            error = any(p.error for p in self._counting(pieces))
             control = any(p.control for p in pieces)
             gaps = gaps or any(p.cut for p in pieces)
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
@@ -419,8 +420,34 @@ class Call:
         self._made = call
         return call
 
+    def _counting(self, pieces: list[Piece]) -> list[Piece]:
+        """Those that tell how the call went: an attempt that was made anew does not."""
+        failed = [p for p in pieces if p.error]
+        if not failed or len(failed) == len(pieces):
+            return failed
+        void = {p.span_id for p in failed if any(_is_retry(p, other) for other in pieces)}
+        if not void:
+            return failed
+        for _ in pieces:  # what is below such an attempt is part of it
+            below = {p.span_id for p in failed if p.parent in void} - void
+            if not below:
+                break
+            void |= below
+        return [p for p in failed if p.span_id not in void]
+
     def _rank(self, piece: Piece) -> tuple[Any, ...]:
         return (piece.span_id in (self._inner or ()), *_outward(piece))
+
+
+def _is_retry(failed: Piece, other: Piece) -> bool:
+    """True where the same was tried again, behind a failure."""
+    return (
+        other.parent == failed.parent
+        and other.source == failed.source
+        and other.evidence is Evidence.EXECUTED
+        and other.start_ns >= failed.end_ns
+        and other.span_id != failed.span_id
+    )
 
 
 def _is_given(call: Wrapped, bare: Any) -> bool:
@@ -464,6 +491,16 @@ def same_call(outer: Piece, inner: Piece) -> bool:
 def is_served(asked: str, served: str) -> bool:
     """True where one tool is the other, with the name of its MCP server before it."""
     return asked.startswith(PREFIX) and asked.endswith(_BETWEEN + served)
+
+
+def differ(one: Piece, other: Piece) -> bool:
+    """True where one instrumentation tells two calls of one id: where models write ids, they may be equal."""
+    return (
+        one.source == other.source
+        and one.arguments is not None
+        and other.arguments is not None
+        and one.arguments != other.arguments
+    )
 
 
 def overlaps(one: Piece, other: Piece) -> bool:

@@ -247,6 +247,8 @@ class Pipeline:
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             self._hear_answer(span, told.key if told is not None else trace.key)
         if plan.outputs is not None:
+            if span.dropped:
+                self._cover("truncated_attributes")
             if trace.first is None:
                 self._note_answers(span, plan.outputs, trace)
             self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
@@ -699,7 +701,7 @@ class Pipeline:
     def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
         asker = self._sessions.asker(trace.namespace, call.attributes)
-        for other in self._requests.executed(asker, trace, call.tool):
+        for other in self._requests.executed(asker, trace, call.tool, call.source):
             known = other.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)

@@ -8,8 +8,10 @@ span has come. A tool span that comes after all takes it back.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
@@ -24,13 +26,16 @@ __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Open", "Requests"]
 Mode = Literal["auto", "always", "never"]
 
 AGENTS_MAX: Final = 1_000
-"""Askers remembered; the first is forgotten, and learnt anew."""
+"""Askers remembered; the one that was heard of least recently is forgotten, and learnt anew."""
 
-HELD_MAX: Final = 64
-"""Requests of one asker held until it is known whether its tools are silent."""
+HELD_MAX: Final = 256
+"""Requests of one asker held until it is known whether its tools are silent; those beyond it are counted."""
 
 JUDGED_MAX: Final = 256
 """Judged requests of one asker that can still be taken back."""
+
+SERVED_MAX: Final = 256
+"""Tools of one asker that MCP's spans were seen of."""
 
 OPEN_MAX: Final = 10_000
 """Requests whose execution is awaited."""
@@ -42,6 +47,9 @@ OPEN_NS: Final = 300 * 1_000_000_000
 """A request not executed by then never was."""
 
 _SPAN_BITS: Final = 64
+
+_PROTOCOL: Final = frozenset({"mcp", "mcp_traceloop"})
+"""Dialects of what stands between an agent and some of its tools."""
 
 _ANSWER: Final = '"tool_call_response"'
 """The type of an answer's part in messages as the GenAI conventions write them."""
@@ -57,13 +65,15 @@ class Asked(NamedTuple):
 class _Agent:
     """What is known of one asker."""
 
-    __slots__ = ("has_tools", "held", "is_silent", "judged")
+    __slots__ = ("has_tools", "held", "is_silent", "judged", "served")
 
     def __init__(self) -> None:
         self.has_tools = False
         self.is_silent = False
         self.held: deque[Asked] = deque(maxlen=HELD_MAX)
         self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
+        self.served: set[str] = set()
+        """Tools with spans of MCP, which say nothing of the others."""
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -108,7 +118,7 @@ class Requests:
         """Before this no open request expires."""
         self._lost: list[tuple[Trace, int]] = []
         self.oversized = 0
-        """Requests of tools whose names are too long, since somebody last set it to 0."""
+        """Requests over a bound, since somebody last set it to 0."""
 
     def _agent(self, asker: Asker) -> _Agent:
         last = self._last
@@ -119,6 +129,8 @@ class Requests:
             agent = self._agents[asker] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 self._agents.popitem(last=False)
+        else:
+            self._agents.move_to_end(asker)
         self._last = asker, agent
         return agent
 
@@ -149,11 +161,17 @@ class Requests:
             Asked(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
             if self._is_news(asker, trace, span, request, index, now, judged=True)
+            and (request.tool not in known.served or self.mode == "always")
         ]
         if self.mode == "always" or known.is_silent:
             return ready + asked
-        known.held.extend(asked)
+        self._hold(known, asked)
         return ready
+
+    def _hold(self, known: _Agent, asked: list[Asked]) -> None:
+        """Keeps requests until more is known of their tools."""
+        self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
+        known.held.extend(asked)
 
     def _is_news(
         self,
@@ -202,13 +220,15 @@ class Requests:
         """A request was judged; it may have to be taken back."""
         self._agent(asker).judged.append(call)
 
-    def executed(self, asker: Asker, trace: Trace, tool: str) -> list[Call]:
-        """A tool span has come.
+    def executed(self, asker: Asker, trace: Trace, tool: str, source: str) -> list[Call]:
+        """A tool span has come, of this dialect.
 
         Returns:
             Judged requests that are to be taken back, because tool spans tell of them.
         """
         self._done(trace, tool)
+        if source in _PROTOCOL:
+            return self._is_served(asker, tool)
         if trace.has_tools and self._agent(asker).has_tools:
             return []  # nothing of it is held or judged
         trace.has_tools = True
@@ -217,6 +237,22 @@ class Requests:
         if other is None or other is asker or other == asker:
             return back
         return back + self._carries(other)
+
+    def _is_served(self, asker: Asker, tool: str) -> list[Call]:
+        """A span of MCP: the agent's other tools may have none all the same."""
+        known = self._agent(asker)
+        if tool in known.served or known.has_tools:
+            return []
+        if len(known.served) < SERVED_MAX:
+            known.served.add(tool)
+        for asked in [each for each in known.held if each.piece.tool == tool]:
+            known.held.remove(asked)
+        if self.mode != "auto":
+            return []
+        back = [each for each in known.judged if each.outer.tool == tool]
+        for call in back:
+            known.judged.remove(call)
+        return back
 
     def _carries(self, asker: Asker) -> list[Call]:
         known = self._agent(asker)
@@ -379,15 +415,26 @@ def _answers(text: str, pieces: list[Piece]) -> bool:
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
     """One request is one, wherever its trace tells it again: by its id, or else by its place.
 
-    Only there: some models number their calls, anew in each conversation.
+    Only there, and only with these arguments: some models number their calls, anew in each turn.
     """
     if request.call_id:
-        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}"
+        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
         try:
             return trace.trace_id + told.encode()
         except UnicodeEncodeError:
             return trace.trace_id + told.encode("utf-8", "surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
+
+
+def _given(request: Requested) -> str:
+    """Stands for what a request asks for."""
+    if not request.arguments:
+        return ""
+    try:
+        text = msgspec.json.encode(request.arguments, order="sorted")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        text = repr(request.arguments).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:

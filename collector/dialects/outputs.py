@@ -42,7 +42,7 @@ class Requested:
 
 
 OVERSIZED: Final = Requested("", None, "")
-"""One whose tool has a name of more than NAME_MAX characters."""
+"""One whose tool has a name of more than NAME_MAX characters, or one beyond the bound."""
 
 
 class Outputs:
@@ -138,7 +138,7 @@ _FUNCTION: Final = "function_call"
 _SHORT: Final = 4_096
 """Longer texts are looked through for that before they are read."""
 _MANY: Final = 256
-"""More requests in one output are not read: no model makes so many."""
+"""More requests in one output are not judged, but counted: no model makes so many."""
 
 
 def outputs_of(place: dict[str, int]) -> Outputs | None:
@@ -168,7 +168,7 @@ def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ..
     found: dict[str, dict[str, int]] = {}
     for key in [each for each in place if each.startswith(_FLATS)]:
         match = _FLAT.fullmatch(key)
-        if match and len(found) < _MANY:
+        if match:
             part = match[2].removeprefix("function.")
             found.setdefault(match[1], {})[part] = place[key]
     return tuple(
@@ -199,7 +199,9 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     if outputs.said is not None and not found:
         found = _answered(span.attribute(outputs.said))
     asked = _usable(found)
-    return asked if len(asked) <= _MANY else asked[:_MANY]
+    if len(asked) <= _MANY:
+        return asked
+    return asked[:_MANY] + [OVERSIZED] * (len(asked) - _MANY)
 
 
 def goes_on(span: Span, outputs: Outputs) -> bool:

@@ -30,6 +30,10 @@ __all__ = [
 
 STATUS_ERROR: Final = 2
 
+_SPECIAL: Final = '"<'
+_NO_ID: Final = "<not specified>"
+"""What Google's ADK writes where it knows of no id."""
+
 _members: Final = brief.members
 _members_at: Final = brief.members_at
 _AGENT_NAME: Final = "lc_agent_name"
@@ -111,8 +115,8 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     if fields.call_id is not None:
         value = span.attribute(fields.call_id)
         call_id = value[:NAME_MAX] if type(value) is str else ""
-        if call_id and call_id[0] == '"':
-            call_id = call_id.strip('"')  # Langfuse writes metadata as JSON
+        if call_id and call_id[0] in _SPECIAL:
+            call_id = _plain_id(call_id)
     arguments: Any = _arguments(span, fields) if fields.arguments else None
     if type(arguments) is Carried:
         call_id = call_id or arguments.call_id[:NAME_MAX]
@@ -139,6 +143,11 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         control,
         dialect.switch,
     )
+
+
+def _plain_id(call_id: str) -> str:
+    """The id itself: Langfuse writes metadata as JSON."""
+    return "" if call_id == _NO_ID else call_id.strip('"')
 
 
 def _arguments(span: Span, fields: Fields) -> Any:

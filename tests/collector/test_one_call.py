@@ -811,3 +811,55 @@ def test_another_tenant_cannot_send_a_span_first(wire: Any, bench: Any) -> None:
 
     assert sorted(found.tools()) == ["noop", "pay"]
     assert found.covered("duplicate") == 1
+
+
+def test_parallel_calls_of_one_id_are_as_many_as_they_have_arguments(
+    wire: Any, bench: Any
+) -> None:
+    """Ids that models write may be equal; one instrumentation tells a call once."""
+    spans = [
+        wire.tool("pay", call_id="pay:0", arguments={"amount": 1}, id="a", start=1, end=2),
+        wire.tool("pay", call_id="pay:0", arguments={"amount": 9}, id="b", start=1.5, end=3),
+    ]
+    for order in permutations(spans):
+        steps = bench().send(*order).steps()
+        assert [step["arguments"] for step in steps] == [{"amount": 1}, {"amount": 9}]
+
+
+def test_what_stands_for_no_id_is_none(wire: Any, bench: Any) -> None:
+    """Google's ADK writes the same text for each call whose id it does not know."""
+    attributes = {"gen_ai.tool.call.id": "<not specified>"}
+    spans = [
+        wire.tool("pay", attributes=attributes, id="a", start=1, end=2),
+        wire.tool("pay", attributes=attributes, id="b", start=1.5, end=3),
+    ]
+    assert bench().send(*spans).tools() == ["pay", "pay"]
+
+
+@pytest.mark.parametrize("last", ["well", "badly"])
+def test_an_attempt_that_was_made_anew_does_not_tell_how_it_went(
+    wire: Any, bench: Any, last: str
+) -> None:
+    """The last one of a call's attempts does, and what is below it."""
+    mcp = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "pay"}
+
+    def attempt(name: str, start: float, status: int, parent: str = "call") -> Any:
+        return wire.span(
+            f"tools/call pay {name}",
+            mcp,
+            id=name,
+            parent=parent,
+            start=start,
+            end=start + 1,
+            status=status,
+        )
+
+    spans = [
+        wire.tool("pay", id="call", start=1, end=9),
+        attempt("first", 2, 2),
+        attempt("server", 2, 2, parent="first"),
+        attempt("second", 4, 2 if last == "badly" else 0),
+    ]
+    for order in permutations(spans):
+        (step,) = bench().send(*order).steps()
+        assert step["error"] is (last == "badly")

@@ -1,0 +1,162 @@
+"""What models ask for, where it is all that is told of calls: none is lost, and none hides another."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from collector.decode.span import Span
+from collector.requested import AGENTS_MAX, HELD_MAX
+from tests.collector.conftest import Wire
+
+Asked = tuple[str, str, dict[str, Any]]
+"""(id, tool, arguments)"""
+
+ASKED_MAX = 256
+"""Requests of one span that are judged."""
+
+
+def model(wire: Wire, asked: list[Asked], answered: tuple[str, ...] = (), **more: Any) -> Span:
+    """A model's span, as OpenInference writes it."""
+    attributes: dict[str, Any] = {"openinference.span.kind": "LLM"}
+    for index, (call_id, tool, arguments) in enumerate(asked):
+        place = f"llm.output_messages.0.message.tool_calls.{index}.tool_call."
+        attributes[place + "id"] = call_id
+        attributes[place + "function.name"] = tool
+        attributes[place + "function.arguments"] = json.dumps(arguments)
+    for index, call_id in enumerate(answered):
+        attributes[f"llm.input_messages.{index}.message.tool_call_id"] = call_id
+    return wire.span("llm", attributes, **more)
+
+
+def mcp(wire: Wire, tool: str, **more: Any) -> Span:
+    """A span of an MCP client."""
+    attributes = {"mcp.method.name": "tools/call", "gen_ai.tool.name": tool}
+    return wire.span(f"tools/call {tool}", attributes, scope="mcp-python-sdk", **more)
+
+
+def paid(found: Any) -> list[Any]:
+    """The amounts of the payments."""
+    return [step["arguments"]["amount"] for step in found.steps() if step["tool"] == "pay"]
+
+
+def test_tools_of_mcp_say_nothing_of_the_agents_others(wire: Any, bench: Any) -> None:
+    """A tool with a span hides no request of one that has none, in this conversation or the next."""
+    found = bench().send(
+        model(wire, [("1", "pay", {"amount": 5})], start=1, end=2),
+        model(wire, [("2", "look", {})], ("1",), start=3, end=4),
+        mcp(wire, "look", start=5),
+        model(wire, [("3", "pay", {"amount": 6})], ("2",), start=6, end=7),
+        model(wire, [], ("3",), start=8, end=9),
+        model(wire, [("4", "look", {})], start=1, end=2, trace="other", id="a"),
+        mcp(wire, "look", start=3, trace="other", id="b"),
+        model(
+            wire, [("5", "pay", {"amount": 7})], ("4",), start=4, end=5, trace="other", id="c"
+        ),
+        model(wire, [], ("5",), start=6, end=7, trace="other", id="d"),
+    )
+    assert sorted(paid(found)) == [5, 6, 7]
+    assert found.tools().count("look") == 2
+
+
+def test_a_request_is_told_once_by_mcp_in_any_order(wire: Any, bench: Any) -> None:
+    """What a span of MCP tells of is not judged as a request beside it."""
+    spans = [
+        model(wire, [("1", "look", {})], start=1, end=2),
+        mcp(wire, "look", start=3),
+        model(wire, [], ("1",), start=4, end=5),
+    ]
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["look"]
+
+
+def test_a_tool_span_of_a_framework_tells_of_all(wire: Any, bench: Any) -> None:
+    """Where a framework writes tools' spans, a request without one was not carried out."""
+    found = bench().send(
+        model(wire, [("1", "look", {}), ("2", "nosuch", {})], start=1, end=2),
+        wire.tool("look", call_id="1", start=3),
+        model(wire, [], ("1", "2"), start=4, end=5),
+    )
+    assert found.tools() == ["look"]
+
+
+@pytest.mark.parametrize("over", [0, 1, 40])
+def test_requests_that_are_held_are_lost_to_none_in_silence(
+    wire: Any, bench: Any, over: int
+) -> None:
+    """What does not fit is counted."""
+    turn = HELD_MAX // 4
+    spans = [
+        model(wire, [(f"{i}-{j}", "pay", {"amount": j}) for j in range(turn)], start=i)
+        for i in range(4)
+    ]
+    more = [(f"x{i}", "pay", {"amount": i}) for i in range(over)]
+    found = bench().send(*spans, model(wire, more, start=5), model(wire, [], ("3-0",), start=6))
+
+    assert len(found.tools()) == HELD_MAX
+    assert found.covered("over_bound") == over
+
+
+def test_requests_beyond_the_bound_of_a_span_are_counted(wire: Any, bench: Any) -> None:
+    """However many a model asks for at once."""
+    asked = [(f"{i}", "pay", {"amount": i}) for i in range(ASKED_MAX + 44)]
+    found = bench().send(model(wire, asked, start=1, end=2), model(wire, [], ("0",), start=3))
+
+    assert sorted(paid(found)) == list(range(ASKED_MAX))
+    assert found.covered("over_bound") == 44
+
+
+def test_other_services_do_not_take_what_is_held(wire: Any, bench: Any) -> None:
+    """Of too many services the one that was heard of least recently is forgotten."""
+
+    def another(number: int) -> Span:
+        service = {"service.name": f"other-{number}"}
+        asked: list[Asked] = [("1", "look", {})]
+        return model(wire, asked, start=2, resource=service, trace=f"t{number}")
+
+    made = bench().send(model(wire, [("1", "pay", {"amount": 5})], start=1, end=2))
+    for number in range(AGENTS_MAX + 10):
+        made.send(another(number))
+        if number % 100 == 0:
+            made.send(model(wire, [], ("none",), start=number + 3, id=f"{number}"))
+    assert paid(made.send(model(wire, [], ("1",), start=5, id="last"))) == [5]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_ids_that_models_write_may_be_equal(wire: Any, bench: Any, apart: bool) -> None:
+    """Requests of one id that ask for other things are several, at once and in turn."""
+    one, other = ("pay:0", "pay", {"amount": 1}), ("pay:0", "pay", {"amount": 5000})
+    spans = (
+        [
+            model(wire, [one], start=1, end=2),
+            model(wire, [other], ("pay:0",), start=3, end=4),
+            model(wire, [], ("pay:0",), start=5, end=6),
+        ]
+        if apart
+        else [
+            model(wire, [one, other], start=1, end=2),
+            model(wire, [], ("pay:0",), start=5, end=6),
+        ]
+    )
+    assert paid(bench().send(*spans)) == [1, 5000]
+
+
+def test_a_request_that_two_spans_tell_is_one(wire: Any, bench: Any) -> None:
+    """A model's span within another, with the same request."""
+    asked = [("1", "pay", {"amount": 1, "to": "a"})]
+    again = [("1", "pay", {"to": "a", "amount": 1})]
+    found = bench().send(
+        model(wire, again, start=1.1, end=1.9, id="inner", parent="outer"),
+        model(wire, asked, start=1, end=2, id="outer"),
+        model(wire, [], ("1",), start=5, end=6),
+    )
+    assert paid(found) == [1]
+
+
+def test_a_models_span_that_lost_attributes_is_counted(wire: Any, bench: Any) -> None:
+    """Some of what it asked for may be gone."""
+    found = bench().send(model(wire, [("1", "pay", {"amount": 1})], dropped=9))
+    assert found.covered("truncated_attributes") == 1
