@@ -171,8 +171,13 @@ class Pipeline:
         if agent:
             node.agent = agent
         told = None
+        if plan.entry:
+            node.entry = True
         if plan.session or owner.session is not None:
             told = self._sessions.told(span, plan, owner, tree)
+            if plan.plain and told is not None and told.rung != RESOURCE_RUNG:
+                tree.hold(told.told(span.span_id, span.start_ns))
+                told = owner.session
         if told is not None or trace.split:
             self._told(trace, tree, node, told, span.start_ns, now, verdicts)
         if agent or plan.extras:
@@ -389,6 +394,15 @@ class Pipeline:
             return
         self._settle_loose(trace, tree, parts, now, verdicts)
 
+    def _believe(
+        self, trace: Trace, tree: Tree, node: Node, now: int, verdicts: list[Verdict]
+    ) -> None:
+        """Spans above a call tell its session under plain names."""
+        for told in tree.believed(node):
+            above = tree.node(told.span_id)
+            if above is not None:
+                self._told(trace, tree, above, told.claim, told.start_ns, now, verdicts)
+
     def _settle_loose(
         self, trace: Trace, tree: Tree, parts: Parts, now: int, verdicts: list[Verdict]
     ) -> None:
@@ -476,6 +490,8 @@ class Pipeline:
     ) -> None:
         """A call looks at what is above it by now; what is new of it is told."""
         self._joiner.rise(tree, node, verdicts)
+        if tree.plain is not None:
+            self._believe(trace, tree, node, now, verdicts)
         call = node.call
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
@@ -495,6 +511,8 @@ class Pipeline:
         """The same for several, which all look before one is told of."""
         for node in nodes:
             self._joiner.rise(tree, node, verdicts)
+            if tree.plain is not None:
+                self._believe(trace, tree, node, now, verdicts)
         told: list[Call] | None = None
         for node in nodes:
             call = node.call

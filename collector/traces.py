@@ -136,6 +136,7 @@ class Node:
         "agent",
         "call",
         "claim",
+        "entry",
         "failed",
         "place",
         "span_id",
@@ -154,6 +155,8 @@ class Node:
         """The agent it names."""
         self.stops = False
         """True where no call above it is the same as one below."""
+        self.entry = False
+        """True for what a service was asked for from outside."""
         self.failed = False
         """True once a span below it has said that its call failed."""
         self.claim: Claim | None = None
@@ -178,7 +181,7 @@ class Node:
 
     def forget(self) -> None:
         """It is as if it had not come."""
-        self.place, self.stops, self.failed = 0, False, False
+        self.place, self.stops, self.entry, self.failed = 0, False, False, False
         self.above = self.claim = self.call = None
         self.agent = ""
 
@@ -248,6 +251,7 @@ class Tree:
         "nodes",
         "parts",
         "places",
+        "plain",
         "size",
         "wrapped",
     )
@@ -275,6 +279,8 @@ class Tree:
         """The same by call id and tool, once they are many."""
         self.early: dict[str, int] | None = None
         """Tool -> executions that no model has been seen to ask for."""
+        self.plain: dict[bytes, Told] | None = None
+        """Span -> the session it tells under a plain name, which is not believed yet."""
         self.parts: Parts | None = None
         """What is kept once two sessions were told in the trace."""
         self.asked = 0
@@ -443,6 +449,36 @@ class Tree:
         """The calls that a span lists which is around calls; None where it is not."""
         return self.wrapped.get(span_id) if self.wrapped is not None else None
 
+    def hold(self, told: Told) -> None:
+        """A span tells a session under a plain name."""
+        if self.plain is None:
+            self.plain = {}
+        self.plain[told.span_id] = told
+
+    def believed(self, node: Node) -> list[Told]:
+        """Sessions under plain names that the spans above a call tell, for the first time.
+
+        A name that is below a call may be an argument of it, so nothing is believed before it is known
+        what is above: up to the root, or to what the service was asked for from outside.
+        """
+        plain, found, inside = self.plain, list[Told](), list[Told]()
+        for above in self.ancestors(node) if plain else ():
+            if not above.came:
+                inside.clear()
+                break
+            if above.call is not None and above.call.is_executed:
+                inside.clear()
+            if plain is not None and above.span_id in plain:
+                inside.append(plain[above.span_id])
+            if above.entry:
+                found += inside
+                inside.clear()
+        found += inside
+        for told in found:
+            if plain is not None:
+                del plain[told.span_id]
+        return found
+
     def shrink(self) -> None:
         """Forgets the older half of the spans, and all that hangs on them."""
         spans = self.spans()
@@ -472,6 +508,8 @@ class Tree:
         self._shrink_alike()
         if self.wrapped is not None:
             self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
+        if self.plain is not None:
+            self.plain = {key: told for key, told in self.plain.items() if self._has(key)}
         if self.parts is not None:
             self._shrink(self.parts)
 

@@ -151,6 +151,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 
 _SCOPES: Final = tuple(sorted({scope for dialect in DIALECTS for scope in dialect.scopes}))
 
+_ENTRIES: Final = frozenset({2, 5})
+"""Kinds of spans: a server's, and a consumer's."""
+
 PENDING: Final = "pending_span"
 PENDING_KEY: Final = "logfire.span_type"
 PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
@@ -188,6 +191,7 @@ class _Open:
     __slots__ = (
         "agents",
         "calls",
+        "entry",
         "error",
         "extras",
         "fails",
@@ -228,6 +232,7 @@ class _Open:
         """Where Logfire says that a span is none yet."""
         self.pending_parent = place.get(PENDING_PARENT_KEY)
         self.error = place.get(ERROR_KEY)
+        self.entry = kind in _ENTRIES
         self.foreign = not (self.calls or scope.startswith(_SCOPES) or _speaks(place))
 
     def guarded(self) -> tuple[int, ...]:
@@ -262,6 +267,7 @@ class _Open:
             pending_parent=self.pending_parent,
             error=self.error,
             foreign=self.foreign,
+            entry=self.entry,
             fails=any(_fit(span, guards) for guards in self.fails),
         )
 

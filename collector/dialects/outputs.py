@@ -5,7 +5,6 @@ The whole history is repeated in each input, so only outputs tell what is new.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -15,7 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects import brief
-from collector.dialects.arguments import mapping, parsed
+from collector.dialects.arguments import UNREADABLE, mapping, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
 __all__ = [
@@ -120,6 +119,30 @@ _ANSWERS: Final = (
 )
 """What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, the AI
 SDK, Bedrock's, Google's in two spellings, and what writes no more than the role."""
+_ANSWER_KEYS: Final = frozenset(
+    {"tool_call_id", "toolResult", "functionResponse", "function_response"}
+)
+_ANSWER_TYPES: Final = frozenset(
+    {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
+)
+"""The same, as keys and types of messages and their parts."""
+_ABOUT_TOOLS: Final = frozenset(
+    {
+        "config",
+        "functions",
+        "inputSchema",
+        "input_schema",
+        "parameters",
+        "response_format",
+        "schema",
+        "toolConfig",
+        "tool_config",
+        "tools",
+    }
+)
+"""Where a model is told how tools are called, beside the messages."""
+_DEPTH: Final = 12
+"""Objects and lists looked into: messages, their parts, and what is around them."""
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
@@ -214,10 +237,30 @@ def goes_on(span: Span, outputs: Outputs) -> bool:
 def _holds_answer(value: Any) -> bool:
     """True for messages as JSON, where what people write stands behind escapes; not for their own text."""
     if isinstance(value, list | dict):
-        value = json.dumps(value, default=str)
+        return _is_answer(value, _DEPTH)
     if not isinstance(value, str) or not value.startswith(("[", "{")):
         return False
-    return any(mark in value for mark in _ANSWERS)
+    if not any(mark in value for mark in _ANSWERS):
+        return False
+    # The marks may also be names of a tool's parameters, which a server of tools chooses.
+    found = parsed(value)
+    return found is UNREADABLE or _is_answer(found, _DEPTH)
+
+
+def _is_answer(value: Any, depth: int) -> bool:
+    """True for an answer, or what has one in it; how tools are to be called is not looked at."""
+    if isinstance(value, list):
+        return depth > 0 and any(_is_answer(each, depth - 1) for each in value)
+    if not isinstance(value, dict):
+        return False
+    if value.get("role") == _TOOL or not _ANSWER_KEYS.isdisjoint(value):
+        return True
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _ANSWER_TYPES:
+        return True
+    return depth > 0 and any(
+        _is_answer(each, depth - 1) for key, each in value.items() if key not in _ABOUT_TOOLS
+    )
 
 
 def _usable(found: list[Requested | None]) -> list[Requested]:

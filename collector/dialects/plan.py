@@ -126,6 +126,7 @@ class Plan:
     __slots__ = (
         "agents",
         "calls",
+        "entry",
         "error",
         "extras",
         "fails",
@@ -133,6 +134,7 @@ class Plan:
         "outputs",
         "pending",
         "pending_parent",
+        "plain",
         "session",
         "silent",
         "stop",
@@ -154,6 +156,7 @@ class Plan:
         error: int | None,
         foreign: bool,
         fails: bool,
+        entry: bool,
     ) -> None:
         self.calls = calls
         self.session = session
@@ -171,6 +174,10 @@ class Plan:
         self.error = error
         self.foreign = foreign
         """True where it speaks no dialect, not even in part."""
+        self.entry = entry
+        """True for a span of what a service was asked for from outside."""
+        self.plain = foreign and bool(session) and not any("." in key for _, key, _ in session)
+        """True where a session is told under a name that anything may have, a tool's argument too."""
         self.fails = fails
         """True for a span below a call's that says that the call failed."""
         self.silent = not (

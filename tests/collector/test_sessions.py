@@ -12,6 +12,7 @@ from collector.dialects.choose import SESSION_KEYS
 from collector.traces import Claim, Trace, Traces
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs
+from tests.collector.conftest import hex_id
 
 CONVERSATION = "gen_ai.conversation.id"
 
@@ -389,3 +390,67 @@ def test_a_hidden_session_id_names_no_session(wire: Any, bench: Any, hidden: str
         wire.tool("move", trace="2", attributes={"session.id": hidden, "thread_id": "t2"}),
     )
     assert sorted(told.sessions()) == sorted([wire.tool("x", trace="1").trace_id.hex(), "t2"])
+
+
+PLAIN = ["thread_id", "session_id", "conversation_id"]
+
+
+@pytest.mark.parametrize("key", PLAIN)
+def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str) -> None:
+    """What is written below a call, by whatever it has done, is a tool's own, and a model's choice."""
+    spans = [
+        wire.tool("get_mail", id="call", parent="agent", start=1, end=4),
+        wire.span("handle", {key: "victim"}, id="body", parent="call", start=1.5, end=3),
+        wire.span("read", {key: "other"}, parent="body", start=2, end=2.5),
+        wire.tool("pay", parent="agent", start=5, end=6),
+        wire.span(
+            "agent", {"gen_ai.operation.name": "invoke_agent"}, id="agent", start=0, end=9
+        ),
+    ]
+    for order in permutations(spans):
+        (session,) = bench().send(*order).sessions()
+        assert session == hex_id("trace", 16)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 5])
+@pytest.mark.parametrize("key", PLAIN)
+def test_a_span_around_the_agent_may_name_its_session_plainly(
+    wire: Any, bench: Any, key: str, kind: int
+) -> None:
+    """An application's own span: a root, or below what it was asked for from outside."""
+    spans = [
+        wire.span(
+            "POST /chat", {}, id="server", parent="far" if kind > 1 else "", kind=kind, end=9
+        ),
+        wire.span("chat", {key: "s1"}, id="chat", parent="server", end=8),
+        wire.span(
+            "agent", {"gen_ai.operation.name": "invoke_agent"}, id="agent", parent="chat"
+        ),
+        wire.tool("move", parent="agent", start=1, end=2),
+        wire.tool("scan", parent="agent", start=3, end=4),
+    ]
+    for order in permutations(spans):
+        assert list(bench().send(*order).sessions()) == ["s1"]
+
+
+def test_a_plain_name_that_is_nobodys_waits(wire: Any, bench: Any) -> None:
+    """While it is not known what is above it."""
+    spans = [
+        wire.span("chat", {"thread_id": "s1"}, id="chat", parent="far", end=8),
+        wire.tool("move", parent="chat", start=1, end=2),
+    ]
+    for order in permutations(spans):
+        (session,) = bench().send(*order).sessions()
+        assert session == hex_id("trace", 16)
+
+
+def test_a_sub_agent_below_a_call_is_part_of_its_conversation(wire: Any, bench: Any) -> None:
+    """Also where the function that runs it writes its arguments."""
+    spans = [
+        wire.tool("ask", id="call", parent="agent", start=1, end=8),
+        wire.span("ask", {"thread_id": "other"}, id="body", parent="call", start=2, end=7),
+        wire.tool("pay", parent="body", start=3, end=4),
+        wire.span("agent", {"session.id": "s1"}, id="agent", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        assert list(bench().send(*order).sessions()) == ["s1"]

@@ -178,3 +178,54 @@ def test_a_turn_is_one_in_any_order_of_its_spans(
         assert Service().send(*order).told() == wanted, json.dumps(
             [each.name for each in order]
         )
+
+
+SCHEMA = {"type": "object", "properties": {"tool_call_id": {"type": "string"}}}
+NO_ANSWERS = {
+    "openai": {
+        "messages": [{"role": "user", "content": "water"}],
+        "tools": [{"type": "function", "function": {"name": "x", "parameters": SCHEMA}}],
+    },
+    "anthropic": {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "tool_call_id"}]}],
+        "tools": [
+            {"name": "x", "input_schema": SCHEMA | {"examples": [{"tool_call_id": "1"}]}}
+        ],
+    },
+    "google": {
+        "contents": [{"role": "user", "parts": [{"text": "water"}]}],
+        "config": {"tools": [{"function_declarations": [{"parameters": SCHEMA}]}]},
+    },
+}
+
+
+@pytest.mark.parametrize("asked", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_what_a_tool_is_like_is_no_answer(wire: Any, asked: dict[str, Any]) -> None:
+    """A parameter may have any name: who writes a tool's schema puts no session in doubt."""
+    given = {"input.value": json.dumps(asked)}
+    service = Service().send(*_turn(wire, ["move", "scan"], given))
+
+    assert (service.paged[0].tool, service.one()["joined"]) == ("move", False)
+
+
+ANSWERS = {
+    "openai": {"messages": [{"role": "tool", "tool_call_id": "1", "content": "ok"}]},
+    "responses": {"input": [{"type": "function_call_output", "call_id": "1", "output": "ok"}]},
+    "anthropic": {
+        "messages": [{"role": "user", "content": [{"type": "tool_result", "content": "ok"}]}]
+    },
+    "bedrock": {"messages": [{"role": "user", "content": [{"toolResult": {"status": "ok"}}]}]},
+    "google": {"contents": [{"role": "user", "parts": [{"function_response": {"name": "x"}}]}]},
+    "langchain": {"messages": [[{"type": "tool", "kwargs": {"tool_call_id": "1"}}]]},
+}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("asked", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_is_known_in_all_forms(wire: Any, asked: dict[str, Any], cut: bool) -> None:
+    """Also where the end of the text is cut off."""
+    text = json.dumps(asked)
+    given = {"input.value": text[:-1] if cut else text}
+    service = Service().send(*_turn(wire, ["move", "scan"], given))
+
+    assert (service.paged, service.one()["joined"]) == ([], True)
