@@ -564,7 +564,7 @@ class Pipeline:
         elif self._differs(old, new):
             self._amend(trace, old, new, now, verdicts)
             if old.evidence is Evidence.REQUESTED:
-                self._take_back(trace, new, verdicts)
+                self._take_back(trace, new, now, verdicts, judged=True)
 
     def _first(
         self,
@@ -592,7 +592,7 @@ class Pipeline:
         if news:
             verdicts += news
         if new.evidence is not Evidence.REQUESTED:
-            self._take_back(trace, new, verdicts)
+            self._take_back(trace, new, now, verdicts, judged=False)
 
     def _amend(
         self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
@@ -713,17 +713,21 @@ class Pipeline:
         self._joiner.place(tree, node, piece, verdicts)
         call = node.call
         if call is not None and call.judged is None:
-            self._requests.judged(asker, call)
+            self._requests.judged(asker, trace, call)
         self._rise(trace, tree, node, now, verdicts)
 
-    def _take_back(self, trace: Trace, call: ToolCall, verdicts: list[Verdict]) -> None:
+    def _take_back(
+        self, trace: Trace, new: ToolCall, now: int, verdicts: list[Verdict], *, judged: bool
+    ) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
-        asker = self._sessions.asker(trace.namespace, call.attributes)
-        for other in self._requests.executed(asker, trace, call.tool, call.source):
-            known = other.judged
+        asker = self._sessions.asker(trace.namespace, new.attributes)
+        for other in self._requests.executed(asker, trace, new.tool, new.source, judged=judged):
+            call = other.call
+            known = call.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
                 verdicts += self._retract(known)
-                other.judged, other.withdrawn = None, True
+                call.judged, call.withdrawn = None, True
+                self._requests.back(other, now)
 
     def _count_missing(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """What was announced, by a model or by a call's parent id, and never came."""

@@ -21,7 +21,7 @@ from collector.sessions import Asker
 from collector.traces import Trace, Tree
 from monitor.records import Evidence
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Mode", "Open", "Requests"]
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]
 
 Mode = Literal["auto", "always", "never"]
 
@@ -62,6 +62,13 @@ class Asked(NamedTuple):
     piece: Piece
 
 
+class Judged(NamedTuple):
+    """A request that was judged."""
+
+    trace: Trace
+    call: Call
+
+
 class _Agent:
     """What is known of one asker."""
 
@@ -71,7 +78,7 @@ class _Agent:
         self.has_tools = False
         self.is_silent = False
         self.held: deque[Asked] = deque(maxlen=HELD_MAX)
-        self.judged: deque[Call] = deque(maxlen=JUDGED_MAX)
+        self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
         self.served: set[str] = set()
         """Tools with spans of MCP, which say nothing of the others."""
 
@@ -216,17 +223,27 @@ class Requests:
         known.held.clear()
         return ready
 
-    def judged(self, asker: Asker, call: Call) -> None:
-        """A request was judged; it may have to be taken back."""
-        self._agent(asker).judged.append(call)
+    def judged(self, asker: Asker, trace: Trace, call: Call) -> None:
+        """A request was judged, so no execution is awaited; it may have to be taken back."""
+        self._agent(asker).judged.append(Judged(trace, call))
+        known = _open_of(trace, call.outer.tool)
+        if known is not None:
+            self._one_less(known)
 
-    def executed(self, asker: Asker, trace: Trace, tool: str, source: str) -> list[Call]:
-        """A tool span has come, of this dialect.
+    def back(self, judged: Judged, now: int) -> None:
+        """A judged request was taken back: its execution is awaited again."""
+        self._await(judged.trace, judged.call.outer.tool, now)
+
+    def executed(
+        self, asker: Asker, trace: Trace, tool: str, source: str, *, judged: bool
+    ) -> list[Judged]:
+        """A tool span has come, of this dialect; its request may have been judged.
 
         Returns:
             Judged requests that are to be taken back, because tool spans tell of them.
         """
-        self._done(trace, tool)
+        if not judged:
+            self._done(trace, tool)
         if source in _PROTOCOL:
             return self._is_served(asker, tool)
         if trace.has_tools and self._agent(asker).has_tools:
@@ -238,7 +255,7 @@ class Requests:
             return back
         return back + self._carries(other)
 
-    def _is_served(self, asker: Asker, tool: str) -> list[Call]:
+    def _is_served(self, asker: Asker, tool: str) -> list[Judged]:
         """A span of MCP: the agent's other tools may have none all the same."""
         known = self._agent(asker)
         if tool in known.served or known.has_tools:
@@ -249,12 +266,12 @@ class Requests:
             known.held.remove(asked)
         if self.mode != "auto":
             return []
-        back = [each for each in known.judged if each.outer.tool == tool]
-        for call in back:
-            known.judged.remove(call)
+        back = [each for each in known.judged if each.call.outer.tool == tool]
+        for each in back:
+            known.judged.remove(each)
         return back
 
-    def _carries(self, asker: Asker) -> list[Call]:
+    def _carries(self, asker: Asker) -> list[Judged]:
         known = self._agent(asker)
         if known.has_tools:
             return []
@@ -324,7 +341,11 @@ class Requests:
             tree = trace.tree
             if tree is not None:
                 _note_early(tree, tool)
-        elif known.count == 1:
+        else:
+            self._one_less(known)
+
+    def _one_less(self, known: Open) -> None:
+        if known.count == 1:
             self._close(known)
         else:
             known.count -= 1

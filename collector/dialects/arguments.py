@@ -7,6 +7,7 @@ wire, and cannot be understood); `Bare` (a value whose argument's name is lost);
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -28,6 +29,7 @@ __all__ = [
     "entity_input",
     "event_parts",
     "keyword_form",
+    "literal",
     "mapping",
     "mapping_or_bare",
     "mapping_or_none",
@@ -86,6 +88,9 @@ HIDDEN: Final[tuple[str, ...]] = (REDACTED, SCRUBBED)
 _decode: Final = msgspec.json.Decoder().decode
 _members: Final = brief.members
 _NO_ID: Final = (None,)
+
+LITERAL_MAX: Final = 64 * 1024
+"""Longer literals of Python are not read: its parser takes long, and much memory."""
 
 _CALL_FORM: Final = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
@@ -254,6 +259,18 @@ def run_inputs(value: Any) -> Arguments:
         if isinstance(inner, str) and inner.startswith("{") and inner.endswith("}"):
             return Bare(inner)
     return found
+
+
+def literal(value: Any) -> Arguments:
+    """A dictionary as Python writes it; one of JSON is read, too."""
+    found = mapping(value)
+    if found is not UNREADABLE or type(value) is not str or len(value) > LITERAL_MAX:
+        return found
+    try:
+        told = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return UNREADABLE
+    return told if type(told) is dict and all(type(key) is str for key in told) else UNREADABLE
 
 
 def wrapped_input(value: Any) -> Arguments:

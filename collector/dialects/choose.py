@@ -33,9 +33,11 @@ from collector.dialects.google_adk import (
     GOOGLE_ADK_OPENINFERENCE,
 )
 from collector.dialects.haystack import HAYSTACK
+from collector.dialects.laminar import LAMINAR
 from collector.dialects.langchain import (
     LANGCHAIN_LANGSMITH,
     LANGCHAIN_OPENINFERENCE,
+    LANGCHAIN_OPENLIT,
     LANGCHAIN_TRACELOOP,
 )
 from collector.dialects.langfuse import LANGFUSE
@@ -73,8 +75,10 @@ from collector.dialects.openinference import (
 from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, WrapperAt
 from collector.dialects.pydantic_ai import PYDANTIC_AI
+from collector.dialects.quarkus import QUARKUS_LANGCHAIN4J
 from collector.dialects.smolagents import SMOLAGENTS
 from collector.dialects.span_name import span_name
+from collector.dialects.spring_ai import SPRING_AI
 from collector.dialects.strands import STRANDS
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.vercel_ai import VERCEL_AI
@@ -124,8 +128,11 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     CLAUDE_CODE,
     CLAUDE_OPENINFERENCE,
     CLAUDE_LOGFIRE,
+    LANGCHAIN_OPENLIT,
+    QUARKUS_LANGCHAIN4J,
     # Frameworks and protocols, known by their keys.
     MCP,
+    SPRING_AI,
     VERCEL_AI,
     GENKIT,
     HAYSTACK,
@@ -136,6 +143,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     OPENINFERENCE,
     TRACELOOP,
     LANGFUSE,
+    LAMINAR,
     LANGWATCH,
     MLFLOW,
     # What follows a convention in part.

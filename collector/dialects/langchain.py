@@ -1,24 +1,33 @@
-"""LangChain and LangGraph, under three instrumentations.
+"""LangChain and LangGraph, under four instrumentations.
 
 OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
 nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
 It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
 Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
-raised: only the exception event tells.
+raised: only the exception event tells. OpenLIT writes arguments as Python would.
 """
+
+from dataclasses import replace
 
 from collector.dialects.arguments import (
     bare,
     entity_input,
+    literal,
     mapping,
     mapping_or_bare,
     run_inputs,
 )
 from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.results import of_langchain
 
-__all__ = ["LANGCHAIN_LANGSMITH", "LANGCHAIN_OPENINFERENCE", "LANGCHAIN_TRACELOOP"]
+__all__ = [
+    "LANGCHAIN_LANGSMITH",
+    "LANGCHAIN_OPENINFERENCE",
+    "LANGCHAIN_OPENLIT",
+    "LANGCHAIN_TRACELOOP",
+]
 
 _CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
 
@@ -75,4 +84,12 @@ LANGCHAIN_LANGSMITH = Dialect(
     failed_by_exception=True,
     control_prefixes=_CONTROL,
     switch="LANGSMITH_HIDE_INPUTS=false",
+)
+
+LANGCHAIN_OPENLIT = replace(
+    GEN_AI,
+    name="langchain_openlit",
+    scopes=("openlit.instrumentation.langchain",),
+    arguments=(Source("gen_ai.tool.call.arguments", literal),),
+    control_prefixes=_CONTROL,
 )

@@ -46,6 +46,8 @@ SESSION_KEYS: Final = (
     "ai.settings.context.chatId",
     "mastra.metadata.sessionId",
     "gcp.vertex.agent.session_id",
+    "lmnr.association.properties.session_id",
+    "spring.ai.chat.client.conversation.id",
     "gen_ai.session.id",
     "conversation.id",
     "conversation_id",
@@ -152,10 +154,12 @@ CONVENTIONS: Final[tuple[str, ...]] = (
     "langsmith.",
     "langwatch.",
     "llm.",
+    "lmnr.",
     "mastra.",
     "mcp.",
     "mlflow.",
     "openinference.",
+    "spring.ai.",
     "traceloop.",
 )
 """How keys begin that only spans of agents have: one that has none speaks no dialect."""
@@ -168,6 +172,7 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "traceloop.span.kind": frozenset({"agent", "workflow"}),
     "ai.operationId": frozenset({"ai.generateText", "ai.streamText"}),
     "langfuse.observation.type": frozenset({"agent", "generation"}),
+    "lmnr.span.type": frozenset({"LLM"}),
     "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
 """Spans of models and agents: a tool below one is never the same call as a tool above it."""

@@ -81,7 +81,8 @@ class Outputs:
 
 _FLAT: Final = re.compile(
     r"((?:llm\.output_messages\.\d+\.)?message\.tool_calls\.\d+\.tool_call\."
-    r"|gen_ai\.completion\.\d+\.tool_calls\.\d+\.)(id|name|arguments|function\.name|function\.arguments)"
+    r"|gen_ai\.completion\.\d+\.(?:tool_calls\.\d+|function_call)\.)"
+    r"(id|name|arguments|function\.name|function\.arguments)"
 )
 _DONE: Final = "message.tool_calls."
 """How those begin that Google's client has executed itself."""
@@ -143,12 +144,14 @@ _ABOUT_TOOLS: Final = frozenset(
 """Where a model is told how tools are called, beside the messages."""
 _DEPTH: Final = 12
 """Objects and lists looked into: messages, their parts, and what is around them."""
+_LAMINAR: Final = "lmnr.span.type"
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
     "traceloop.span.kind": frozenset({"llm"}),
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
     "langfuse.observation.type": frozenset({"generation"}),
+    _LAMINAR: frozenset({"LLM"}),
 }
 """What spans say that they are whose outputs are read: by the first key they have, if any."""
 _messages: Final = brief.messages
@@ -168,6 +171,8 @@ def outputs_of(place: dict[str, int]) -> Outputs | None:
     """Where requests, or answers to them, may be in spans with these keys; None where none can."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
     said = place.get("langfuse.observation.output")
+    if _LAMINAR in place:
+        listed, said = None, listed  # it writes a completion's choices there
     flat = _flat(place)
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
@@ -366,7 +371,7 @@ def _items(value: Any) -> list[Requested | None]:
 
 
 def _answered(value: Any) -> list[Requested | None]:
-    """Requests in a chat completion's message, or in the items of OpenAI's Responses.
+    """Requests in a chat completion's message or choices, or in the items of OpenAI's Responses.
 
     LangChain writes a request's name and arguments beside its id, OpenAI in its `function`.
     """
@@ -379,7 +384,8 @@ def _answered(value: Any) -> list[Requested | None]:
             continue
         if item.get("type") == _FUNCTION:
             found.append(_request(item.get("name"), item.get("arguments"), item.get("call_id")))
-        calls = item.get("tool_calls")
+        message = item.get("message", item)
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
                 asked = call.get("function", call)

@@ -700,6 +700,54 @@ ROWS = {
     "part-of-gen-ai": Row(
         "do it", "unknown", {"gen_ai.tool.name": "move", "gen_ai.tool.call.arguments": AS_JSON}
     ),
+    "spring-ai-1": Row(
+        "tool_call move",
+        "org.springframework.boot",
+        {
+            "gen_ai.operation.name": "framework",
+            "spring.ai.kind": "tool_call",
+            "spring.ai.tool.definition.name": "move",
+            "spring.ai.tool.call.arguments": AS_JSON,
+            "spring.ai.tool.call.result": '"at 3,4"',
+        },
+    ),
+    "spring-ai-2": Row(
+        "execute_tool move",
+        "org.springframework.boot",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "spring.ai.tool.definition.name": "move",
+            "spring.ai.tool.call.id": "call_1",
+            "spring.ai.tool.call.arguments": AS_JSON,
+        },
+        call_id="call_1",
+    ),
+    "quarkus-langchain4j-error": Row(
+        "langchain4j.tools.move",
+        "io.quarkus.opentelemetry",
+        {**GEN_ID, **ARGS},
+        call_id="call_1",
+        error=True,
+        events=(EXCEPTION,),
+    ),
+    "laminar": Row(
+        "move",
+        "lmnr.tracer",
+        {"lmnr.span.type": "TOOL", "lmnr.span.input": AS_JSON, "lmnr.span.output": '"at 3,4"'},
+    ),
+    "langchain-openlit": Row(
+        "execute_tool move",
+        "openlit.instrumentation.langchain",
+        {**GEN_ID, "gen_ai.tool.call.arguments": "{'x': 3, 'y': 4}"},
+        call_id="call_1",
+    ),
+    "langchain-openlit-no-literal": Row(
+        "execute_tool move",
+        "openlit.instrumentation.langchain",
+        {**GEN_ID, "gen_ai.tool.call.arguments": "{'x': open('/etc/passwd')}"},
+        None,
+        call_id="call_1",
+    ),
     "claude-code": Row(
         "claude_code.tool",
         CLAUDE_CODE,
@@ -855,6 +903,12 @@ LOOK_ALIKES = {
     ),
     "adk-llm": ("call_llm", "gcp.vertex.agent", {"gen_ai.system": "gcp.vertex.agent"}),
     "vercel-generate": ("ai.generateText", "ai", {"ai.operationId": "ai.generateText"}),
+    "laminar-agent": ("agent", "lmnr.tracer", {"lmnr.span.type": "DEFAULT"}),
+    "spring-ai-advisor": (
+        "call",
+        "org.springframework.boot",
+        {"gen_ai.operation.name": "framework", "spring.ai.kind": "advisor"},
+    ),
     "claude-execution": (
         "claude_code.tool.execution",
         CLAUDE_CODE,

@@ -160,3 +160,70 @@ def test_a_models_span_that_lost_attributes_is_counted(wire: Any, bench: Any) ->
     """Some of what it asked for may be gone."""
     found = bench().send(model(wire, [("1", "pay", {"amount": 1})], dropped=9))
     assert found.covered("truncated_attributes") == 1
+
+
+FORMS = {
+    "litellm": (
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.completion.0.function_call.name": "pay",
+            "gen_ai.completion.0.function_call.arguments": '{"amount": 1}',
+        },
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": '[{"role": "tool", "tool_call_id": "1"}]',
+        },
+    ),
+    "laminar": (
+        {
+            "lmnr.span.type": "LLM",
+            "gen_ai.output.messages": json.dumps(
+                [
+                    {
+                        "finish_reason": "tool_calls",
+                        "message": {
+                            "tool_calls": [
+                                {
+                                    "id": "1",
+                                    "function": {"name": "pay", "arguments": '{"amount": 1}'},
+                                }
+                            ]
+                        },
+                    }
+                ]
+            ),
+        },
+        {
+            "lmnr.span.type": "LLM",
+            "gen_ai.input.messages": '[{"role": "tool", "tool_call_id": "1"}]',
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "answered"), FORMS.values(), ids=FORMS)
+def test_requests_are_read_as_a_client_writes_them(
+    wire: Any, bench: Any, asked: dict[str, Any], answered: dict[str, Any]
+) -> None:
+    """Where no tool has spans, what its model asked for is judged once it was answered."""
+    found = bench().send(
+        wire.span("model", asked, start=1, end=2), wire.span("model", answered, start=3, end=4)
+    )
+    assert paid(found) == [1]
+
+
+def test_what_was_judged_as_requested_is_not_counted_as_never_executed(
+    wire: Any, bench: Any
+) -> None:
+    """Unless it is taken back, because the agent's tools have spans after all."""
+    spans = [
+        model(wire, [("1", "pay", {"amount": 1}), ("2", "look", {})], start=1, end=2),
+        model(wire, [], ("1", "2"), start=3, end=4),
+    ]
+    found = bench().send(*spans)
+    found.pipeline.finish()
+    assert (len(found.tools()), found.covered("requested_only")) == (2, 0)
+
+    found = bench().send(*spans, wire.tool("look", call_id="2", start=2.5))
+    found.pipeline.finish()
+    assert (found.tools(), found.covered("requested_only")) == (["look"], 1)

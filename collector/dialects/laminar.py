@@ -1,0 +1,15 @@
+"""Laminar: functions that are marked as tools, `@observe(span_type="TOOL")`."""
+
+from collector.dialects.arguments import mapping
+from collector.dialects.base import Dialect, Source
+
+__all__ = ["LAMINAR"]
+
+LAMINAR = Dialect(
+    name="laminar",
+    when=("lmnr.span.type",),
+    values={"lmnr.span.type": frozenset({"TOOL"})},
+    span_name="(?P<tool>.+)",
+    arguments=(Source("lmnr.span.input", mapping),),
+    switch="@observe(ignore_input=False)",
+)
