@@ -23,6 +23,7 @@ _FAILED = {
     "gen_ai.tool.status": frozenset({"error"}),
     "tool.status": frozenset({"error"}),
     "gen_ai.task.status": frozenset({"failure", "error"}),
+    "gen_ai.tool.call.outcome": frozenset({"error", "denied", "skipped"}),
 }
 
 GEN_AI = Dialect(
@@ -44,6 +45,7 @@ GEN_AI_IN_PART = Dialect(
     arguments=(
         *ARGUMENTS,
         Source("tool_arguments", mapping),
+        Source("tool_args", mapping),
         Source("gen_ai.tool.arguments", mapping),
         Source("traceloop.entity.input", entity_input),
         Source("input.value", mapping),

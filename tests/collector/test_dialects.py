@@ -700,6 +700,20 @@ ROWS = {
     "part-of-gen-ai": Row(
         "do it", "unknown", {"gen_ai.tool.name": "move", "gen_ai.tool.call.arguments": AS_JSON}
     ),
+    "rig-error": Row(
+        "execute_tool move",
+        "rig",
+        {**GEN_ID, "gen_ai.tool.call.outcome": "error"},
+        None,
+        call_id="call_1",
+        error=True,
+    ),
+    "mcp-agent": Row(
+        "OpenAIAugmentedLLM.rover.execute_tool_call",
+        "rover",
+        {"gen_ai.tool.name": "move", "gen_ai.tool.call.id": "call_1", "tool_args": AS_JSON},
+        call_id="call_1",
+    ),
     "spring-ai-1": Row(
         "tool_call move",
         "org.springframework.boot",
