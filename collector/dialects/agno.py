@@ -35,6 +35,7 @@ AGNO_TRACELOOP = replace(
     TRACELOOP,
     name="agno_traceloop",
     scopes=("opentelemetry.instrumentation.agno",),
+    arguments=(Source("traceloop.entity.input", mapping),),
     failed_marks={"traceloop.entity.output": "status='failure'"},
     control=_CONTROL,
 )

@@ -26,7 +26,8 @@ __all__ = [
     "Unwrap",
     "bare",
     "call_form",
-    "entity_input",
+    "callback_form",
+    "decorated",
     "event_parts",
     "keyword_form",
     "literal",
@@ -35,6 +36,7 @@ __all__ = [
     "mapping_or_none",
     "maybe_call_form",
     "parsed",
+    "request_form",
     "run_inputs",
     "unless_scrubbed",
     "wrapped_input",
@@ -91,6 +93,11 @@ _NO_ID: Final = (None,)
 
 LITERAL_MAX: Final = 64 * 1024
 """Longer literals of Python are not read: its parser takes long, and much memory."""
+
+_DECORATED: Final = frozenset({"args", "kwargs"})
+_REQUEST: Final = frozenset({"tool_name", "arguments"})
+"""Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
+them: arguments that a model writes could have one of them."""
 
 _CALL_FORM: Final = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
@@ -196,21 +203,31 @@ def keyword_form(value: Any) -> Arguments:
     return named if isinstance(named, dict) and len(found) == 1 else found
 
 
-def entity_input(value: Any) -> Arguments:
-    """Traceloop's entity input: a call form, an MCP request, or LangChain's callback wrapper."""
+def decorated(value: Any) -> Arguments:
+    """What Traceloop's decorators write of a function: exactly `{"args": [], "kwargs": {...}}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == _DECORATED:
+        return call_form(found)
+    return found
+
+
+def request_form(value: Any) -> Arguments:
+    """The request that an MCP server gets: exactly `{"tool_name": ..., "arguments": {...}}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == _REQUEST:
+        return mapping(found["arguments"])
+    return found
+
+
+def callback_form(value: Any) -> Arguments:
+    """What LangChain's callback was given: it holds the arguments beside how the tool was run."""
     if type(value) is str and '"input_str"' in value:
         carried = _brief_callback(value)
         if carried is not None:
             return carried
     found = mapping(value)
-    if not isinstance(found, dict):
-        return found
-    if "tool_name" in found and "arguments" in found and len(found) == 2:
-        return mapping(found["arguments"])
-    if "input_str" in found:
+    if isinstance(found, dict) and "input_str" in found:
         return _callback(found)
-    if found.keys() <= _CALL_FORM and found:
-        return call_form(found)
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from collector.dialects.arguments import (
     bare,
-    entity_input,
+    callback_form,
     literal,
     mapping,
     mapping_or_bare,
@@ -61,8 +61,8 @@ LANGCHAIN_TRACELOOP = Dialect(
     tool=("gen_ai.tool.name", "traceloop.entity.name"),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(
-        Source("gen_ai.tool.call.arguments", entity_input),
-        Source("traceloop.entity.input", entity_input),
+        Source("gen_ai.tool.call.arguments", callback_form),
+        Source("traceloop.entity.input", callback_form),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed={"gen_ai.task.status": frozenset({"failure", "error"})},

@@ -4,7 +4,7 @@ The SDK's own spans never carry arguments. A call is a chain of up to three span
 over transport over server, and the one in the middle is known by its name alone.
 """
 
-from collector.dialects.arguments import entity_input, mapping
+from collector.dialects.arguments import mapping, request_form
 from collector.dialects.base import Dialect, Source
 from collector.dialects.results import of_mcp
 
@@ -23,7 +23,7 @@ MCP_TRACELOOP = Dialect(
     values={"traceloop.span.kind": frozenset({"tool"})},
     tool=("traceloop.entity.name",),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
-    arguments=(Source("traceloop.entity.input", entity_input),),
+    arguments=(Source("traceloop.entity.input", request_form),),
     failed_result=("traceloop.entity.output",),
     says_failed=of_mcp,
     switch="TRACELOOP_TRACE_CONTENT=true",

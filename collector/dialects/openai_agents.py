@@ -4,7 +4,7 @@ Two of them, OpenTelemetry's and Traceloop's, share one scope name: they are tol
 keys. A hand-off is a TOOL span without a tool's name in OpenInference.
 """
 
-from collector.dialects.arguments import entity_input, mapping
+from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
 
@@ -18,7 +18,7 @@ _OPENINFERENCE = (
 )
 _ARGUMENTS = (
     Source("gen_ai.tool.call.arguments", mapping),
-    Source("traceloop.entity.input", entity_input),
+    Source("traceloop.entity.input", mapping),
 )
 
 OPENAI_AGENTS = Dialect(

@@ -1,6 +1,6 @@
 """Traceloop's SDK and any instrumentation of its family: `traceloop.span.kind` is `tool`."""
 
-from collector.dialects.arguments import entity_input
+from collector.dialects.arguments import decorated, mapping
 from collector.dialects.base import Dialect, Source
 
 __all__ = ["TRACELOOP"]
@@ -12,8 +12,8 @@ TRACELOOP = Dialect(
     tool=("gen_ai.tool.name", "traceloop.entity.name"),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(
-        Source("traceloop.entity.input", entity_input),
-        Source("gen_ai.tool.call.arguments", entity_input),
+        Source("traceloop.entity.input", decorated),
+        Source("gen_ai.tool.call.arguments", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
     switch="TRACELOOP_TRACE_CONTENT=true",

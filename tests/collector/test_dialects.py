@@ -1361,3 +1361,43 @@ def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:
     assert shown["calls_with_arguments"] == 1
     assert shown["session_from"] == {"gen_ai.conversation.id": 2}
     assert shown["switches"] == ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"]
+
+
+FORGED = {
+    "callback": {"x": 3, "input_str": "", "inputs": {"x": 1}},
+    "callback-in-full": {"x": 3, "input_str": "", "tags": [], "metadata": {}, "kwargs": {}},
+    "request": {"tool_name": "move", "arguments": {"x": 1}, "x": 3},
+    "call": {"args": [], "kwargs": {"x": 1}, "x": 3},
+    "input": {"input": {"x": 1}, "x": 3},
+}
+OF_MODELS = {
+    "agno-traceloop": ("opentelemetry.instrumentation.agno", "traceloop.entity.input"),
+    "openai-agents-traceloop": (
+        "opentelemetry.instrumentation.openai_agents",
+        "traceloop.entity.input",
+    ),
+    "traceloop": ("opentelemetry.instrumentation.other", "traceloop.entity.input"),
+    "gen-ai": ("any", "gen_ai.tool.call.arguments"),
+    "openinference": ("any", "input.value"),
+    "mcp-traceloop": ("opentelemetry.instrumentation.mcp", "traceloop.entity.input"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize(("scope", "key"), OF_MODELS.values(), ids=OF_MODELS)
+def test_a_model_cannot_wrap_its_arguments_as_a_framework_does(
+    wire: Any, bench: Any, scope: str, key: str, forged: dict[str, Any]
+) -> None:
+    """Members that look like a framework's own are arguments like the others."""
+    attributes = {
+        "gen_ai.tool.call.arguments": {**GEN},
+        "traceloop.entity.input": {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "gen_ai.tool.name": "move",
+        },
+        "input.value": OI_TOOL,
+    }[key]
+    span = wire.span("move.tool", {**attributes, key: json.dumps(forged)}, scope=scope)
+    (step,) = bench().send(span).steps()
+    assert step["arguments"] == forged

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.decode import otlp_proto, scan
 from collector.decode.span import Span
 from collector.dialects import arguments, outputs, read
-from collector.dialects.arguments import Bare, Carried, entity_input
+from collector.dialects.arguments import Bare, Carried, callback_form
 from tests.conformance.bodies import raw_field as field
 from tests.native import missing, native, native_json, native_reader
 
@@ -202,7 +202,7 @@ def spans_with(*values: bytes | str) -> tuple[Span, Span]:
 def told(span: Span) -> tuple[object, ...]:
     """What the three readers of long texts say, as values that can be compared."""
     asked = outputs._listed_in(span, 0, names_only=True)
-    input_: Any = entity_input(span.attribute(0))
+    input_: Any = callback_form(span.attribute(0))
     call_id = input_.call_id if isinstance(input_, Carried) else None
     input_ = input_.arguments if call_id is not None else input_
     input_ = ("bare", input_.value) if isinstance(input_, Bare) else input_

@@ -17,7 +17,7 @@ from collector.decode import otlp_json, otlp_proto, scan
 from collector.decode.anyvalue import attributes_of
 from collector.decode.proto_slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
-from collector.dialects.arguments import entity_input
+from collector.dialects.arguments import callback_form
 from collector.logs import captured
 from collector.receivers.crowd import INBOX_BYTES, Bounds, Crowd, Member
 from collector.receivers.door import Door
@@ -147,7 +147,7 @@ def texts(body: bytes) -> None:
         text = body.decode()
     except UnicodeDecodeError:
         return
-    entity_input(text)
+    callback_form(text)
     members = None if missing() else native_json().members(text, *NAMES)
     listed = None if missing() else native_json().listed(text, "parts", "tool_call", *NAMES)
     if members is not None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.dialects import span_name
-from collector.dialects.arguments import Bare, Carried, entity_input
+from collector.dialects.arguments import Bare, Carried, callback_form
 from collector.dialects.base import Dialect
 from collector.dialects.choose import DIALECTS
 from collector.dialects.names import AGENT_SPANS
@@ -48,7 +48,7 @@ INPUTS = st.dictionaries(
 
 
 def plain(found: Any) -> Any:
-    """What `entity_input` gives, as values that can be compared."""
+    """What `callback_form` gives, as values that can be compared."""
     if isinstance(found, Carried):
         return "carried", plain(found.arguments), found.call_id
     return ("bare", found.value) if isinstance(found, Bare) else found
@@ -56,18 +56,18 @@ def plain(found: Any) -> Any:
 
 @settings(deadline=None)
 @given(given_input=INPUTS)
-def test_an_entity_input_says_the_same_as_text_and_as_a_mapping(
+def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
     given_input: dict[str, Any],
 ) -> None:
     """A text with LangChain's callback form in it is read in part, a mapping as a whole."""
-    assert plain(entity_input(json.dumps(given_input))) == plain(entity_input(given_input))
+    assert plain(callback_form(json.dumps(given_input))) == plain(callback_form(given_input))
 
 
 @settings(deadline=None)
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
     """What stops the brief reading, or says nothing to it, is no argument either."""
-    assert not isinstance(entity_input(broken), Carried | dict)
+    assert not isinstance(callback_form(broken), Carried | dict)
 
 
 @settings(deadline=None)
