@@ -30,12 +30,8 @@ class Wrapped(NamedTuple):
 
 Listed = Callable[[Any], tuple[Wrapped, ...]]
 
-TEXT_MAX: Final = 256 * 1024
-"""Longer lists are not read: they hold a conversation, not a call."""
-
-TAIL_MAX: Final = 16 * 1024
-"""The end of a state: calls whose arguments are longer are not found."""
-
+TEXT_MAX: Final = 1024 * 1024
+"""Longer texts are not read. What a tool has returned is in the states that follow, and may be a long page."""
 
 _SENT: Final = '{"__type": "tool_call_with_context",'
 """How a call begins that is sent to a node of tools alone, with the state behind it."""
@@ -88,10 +84,10 @@ def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
 def _may_ask(state: str, asked: str, answered: str = "") -> bool:
     """True where the last message of a state may ask for calls: it has the one mark, and not the other.
 
-    A state may hold a long conversation, and many nodes are given it: only its end is looked at, and
-    only where this is true it is read.
+    A state may hold a long conversation, and many nodes are given it: it is looked through from its end,
+    and only where this is true it is read.
     """
-    at = state.rfind(asked, max(0, len(state) - TAIL_MAX))
+    at = state.rfind(asked)
     return at >= 0 and (not answered or state.find(answered, at) < 0)
 
 

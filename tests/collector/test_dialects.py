@@ -1134,7 +1134,8 @@ _SAYS = _message("human", content=json.dumps({"tool_calls": [_SCAN]}))
         ([_message("ai", tool_calls=[{**_SCAN, "args": {"area": "field 3", "deep": 1}}])], "field 3", False),
         ([_message("ai", tool_calls=[_SCAN, {**_SCAN, "id": "call_2"}])], "field 3", True),
         ([_message("ai", tool_calls=[7])], "field 3", False),
-        ([_message("ai", tool_calls=[_SCAN], usage="x" * 16_384)], "field 3", False),
+        ([_message("ai", tool_calls=[_SCAN], usage="x" * 16_384)], "field 3", True),
+        ([_message("ai", tool_calls=[_SCAN], usage="x" * 2**20)], "field 3", False),
     ],
 )  # fmt: skip
 def test_a_node_in_python_is_given_the_state(

@@ -101,3 +101,28 @@ def test_a_node_whose_last_message_asks_for_nothing_tells_nothing(
     state["messages"].reverse()
 
     assert listed(json.dumps(state, separators=separators)) == ()
+
+
+LONG = "x" * 400_000
+
+
+@pytest.mark.parametrize("where", ["page", "argument"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_long_conversation_hides_no_argument(way: str, where: str) -> None:
+    """What a tool returned may be a long page, and what it is given a long text."""
+    listed, within, separators = WAYS[way]
+    text = LONG if where == "argument" else "rm"
+    call = {"name": "scan", "args": {"area": text}, "id": "a", "type": "tool_call"}
+    others = [LONG] if where == "page" else []
+    state = json.dumps(_state(within, [call], others, None), separators=separators)
+
+    assert listed(state) == (Wrapped("scan", {"area": text}, "a"),)
+
+
+@pytest.mark.parametrize("length", [10, 400_000])
+def test_a_call_that_is_sent_alone_is_told_however_long_the_state_is(length: int) -> None:
+    """The state is behind it."""
+    call = {"name": "scan", "args": {"area": "rm"}, "id": "a", "type": "tool_call"}
+    sent = {"__type": "tool_call_with_context", "tool_call": call, "state": "x" * length}
+
+    assert python_calls(json.dumps(sent)) == (Wrapped("scan", {"area": "rm"}, "a"),)
