@@ -291,7 +291,11 @@ class Alerts(_Section, frozen=True):
         float, Meta(gt=0, description="Alertmanager is told again so often while a page fires.")
     ] = 60.0
     pages_per_minute: Annotated[
-        int, Meta(ge=1, description="New pages in a minute; more are withheld, and counted.")
+        int,
+        Meta(
+            ge=1,
+            description="New pages in a minute, a quarter of them for critical ones alone; more wait, and are counted.",
+        ),
     ] = 60
     queue: Annotated[
         int,

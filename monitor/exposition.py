@@ -384,7 +384,7 @@ TABLE: Mapping[str, Described] = {
     "alerts_withheld": Described(
         "counter",
         ("reason",),
-        "Pages not raised: known already, over the rate limit, or revised within the settle time.",
+        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
     ),
     "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
     "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),

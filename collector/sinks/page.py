@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
-__all__ = ["Links", "Page", "PageKey", "as_alert", "printable", "stamp"]
+__all__ = ["RANKS", "Links", "Page", "PageKey", "as_alert", "printable", "rank", "stamp"]
 
 TEXT_MAX = 256
 LISTED_MAX = 12
@@ -45,7 +45,7 @@ class Page:
 
     Args:
         key: session, spec and reason.
-        verdict: the first harmful call, or the first alarm of its kind.
+        verdict: the call, or the alarm, as which it is told: the worst one, as far as it was told.
         since_ns: when it was seen, Unix nanoseconds.
     """
 
@@ -56,11 +56,35 @@ class Page:
     """When the latest such call was seen."""
     told_ns: int
     """When the receivers heard of it last."""
-    calls: set[bytes] = field(default_factory=set)
-    """Trace and span ids of the harmful calls; revised ones are taken out."""
+    calls: dict[bytes, Verdict | Raised] = field(default_factory=dict)
+    """The harmful calls by trace and span ids, oldest first; revised ones are taken out."""
     count: int = 1
+    beyond: int = 0
+    """Rank of the worst call that was not remembered one by one; 0 without any."""
     ended_ns: int = 0
     """0 while it fires."""
+
+    def worst(self) -> Verdict | Raised:
+        """As what it should be told: of several that are as bad, the one it is told as already."""
+        if len(self.calls) == 1 and not self.beyond:
+            return next(iter(self.calls.values()))
+        told = (self.verdict.trace_id, self.verdict.span_id)
+        found = max(
+            self.calls.values(),
+            key=lambda news: (rank(news), (news.trace_id, news.span_id) == told),
+            default=self.verdict,
+        )
+        # One that was forgotten may still hold: then it is no less than that.
+        return found if rank(found) >= min(self.beyond, rank(self.verdict)) else self.verdict
+
+
+RANKS: Mapping[str, int] = {"warning": 1, "critical": 2}
+"""Severities that page, from the least."""
+
+
+def rank(news: Verdict | Raised) -> int:
+    """How bad it is; 0 pages nobody."""
+    return RANKS.get(news.severity, 0)
 
 
 def printable(text: str, most: int = TEXT_MAX) -> str:

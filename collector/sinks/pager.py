@@ -2,19 +2,22 @@
 
 Only specs in `mode: page` page, and nothing they rate `info`. What does not depend on the order of arrival pages at once; the
 rest waits `settle`, because an earlier call that is still on its way may show that it was right.
-One page stands for all calls of one session that are harmful for one reason. That a session can no
-longer finish, or stands still, is a page of its own, which waits like the rest.
+One page stands for all calls of one session that are harmful for one reason, and is told as the
+worst of them that holds. That a session can no longer finish, or stands still, is a page of its own,
+which waits like the rest. Where a minute has no room for a page, it is told when there is, the worst first.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.page import Page, PageKey
-from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, Verdict
+from collector.sinks.page import RANKS, Page, PageKey, rank
+from collector.sinks.room import CRITICAL, Pace, Room
+from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
 from monitor.totals import SessionFinished
 
 __all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
@@ -29,16 +32,19 @@ AT_ONCE = frozenset({Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBI
 """Reasons that no call that arrives later can take away."""
 
 FIRING_MAX = 10_000
-"""Pages firing at once; beyond it the counters must do."""
+"""Pages firing at once, and calls that settle; beyond it the counters must do."""
 
-REPEATED_AT_ONCE = 64
-"""Pages told again in one tick: thousands that fire never hold up the process, or fill a queue."""
+WAITING_MAX = 1_000
+"""Pages that wait for room in a minute: at the usual 60, a quarter of an hour's."""
+
+REPEATED_AT_ONCE = TOLD_AT_ONCE = 64
+"""Pages told again, or that waited, in one tick: thousands never hold up the process, or fill a queue."""
 
 OUTLASTS = "missing_write"
 """The one page that the end of its session raises, and so does not take back."""
 
 CALLS_MAX = 64
-"""Calls of one page that are remembered one by one; with more it is not revised to nothing."""
+"""Calls of one page that are remembered one by one, the worst; with more it is not revised to nothing."""
 
 
 class Rules(NamedTuple):
@@ -50,12 +56,20 @@ class Rules(NamedTuple):
     quiet_ns: int = 30 * MINUTE
     """A page is over when its session did no more such harm for so long."""
     per_minute: int = 60
-    """New pages in a minute; more are withheld, and counted."""
+    """New pages in a minute, and those that became worse; more wait, and are counted."""
 
 
-class _Waiting(NamedTuple):
+class _Call(NamedTuple):
+    """Under which spec, whose and which: another tenant may tell a span with the same ids."""
+
+    spec: str
+    namespace: str
+    span: bytes
+
+
+class _Settling(NamedTuple):
     due_ns: int
-    call: tuple[str, bytes]
+    call: _Call
 
 
 class Pager:
@@ -69,24 +83,30 @@ class Pager:
     def __init__(self, rules: Rules, tell: Tell) -> None:
         self.firing: dict[PageKey, Page] = {}
         """In the order in which they were told of last."""
+        self.waiting: dict[PageKey, Page] = {}
+        """What waits for room: pages nobody was told of yet, and firing ones that are worse than was told."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
         self._tell = tell
-        self._of: dict[tuple[str, bytes], Page] = {}
-        """By spec and call, the page it is in."""
-        self._held: dict[tuple[str, bytes], Verdict] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._raised: deque[int] = deque()
+        self._of: dict[_Call, Page] = {}
+        """By call, the page it is in."""
+        self._held: dict[_Call, Verdict] = {}
+        self._settling: deque[_Settling] = deque()
+        self._holds, self._fires = Room(FIRING_MAX), Room(FIRING_MAX)
+        self._room = False
+        """Whether what waits may have room since it was tried last."""
+        self._waits, self._pace = Room(WAITING_MAX), Pace(rules.per_minute, MINUTE)
 
     @property
     def due_ns(self) -> int | None:
-        """When the first call that waits is to page."""
-        return self._waiting[0].due_ns if self._waiting else None
+        """When the first call that settles is to page."""
+        return self._settling[0].due_ns if self._settling else None
 
     # --- verdicts ------------------------------------------------------------------------------
 
     def take(self, verdicts: Iterable[Verdict], now: int) -> None:
         """New verdicts and revisions of earlier ones."""
+        self._catch_up(now)
         for verdict in verdicts:
             if verdict.mode == "page":
                 self._take(verdict, now)
@@ -95,100 +115,219 @@ class Pager:
         call = _call(verdict)
         reason = verdict.reason if verdict.kind in ALARMING else None
         if reason is None or verdict.severity == "info":
-            if self._held.pop(call, None) is not None:
+            if self._let_go(call) is not None:
                 self.withheld["revised"] += 1
             self._revise(call, now)
             return
-        page = self._of.get(call)
-        if page is not None and page.key.reason != reason.value:
+        page, key = self._of.get(call), PageKey(verdict.session, verdict.spec, reason.value)
+        if page is not None and page.key != key:
             self._revise(call, now)
         if reason in AT_ONCE:
-            self._held.pop(call, None)
+            self._let_go(call)
             self._raise(call, reason.value, verdict, now)
-        elif call in self._held:
-            self._held[call] = verdict
-        elif call not in self._of:
+        elif call in self._of:
+            self._add(self._of[call], call, verdict, now)
+        else:
             self._hold(call, verdict, now)
 
-    def _hold(self, call: tuple[str, bytes], verdict: Verdict, now: int) -> None:
+    def _hold(self, call: _Call, verdict: Verdict, now: int) -> None:
         """The call pages when it has settled, unless it is revised before."""
-        if len(self._held) >= FIRING_MAX:
+        known = self._let_go(call) is not None
+        namespace = verdict.session.namespace
+        if not known and not self._holds.has(verdict.severity, namespace):
             self.withheld["full"] += 1
             return
         self._held[call] = verdict
-        self._waiting.append(_Waiting(now + self._rules.settle_ns, call))
+        self._holds.enter(namespace)
+        if not known:
+            self._settling.append(_Settling(now + self._rules.settle_ns, call))
+
+    def _let_go(self, call: _Call) -> Verdict | None:
+        """The call does not settle any more; None where it did not."""
+        verdict = self._held.pop(call, None)
+        if verdict is not None:
+            self._holds.leave(verdict.session.namespace)
+        return verdict
 
     def alarm(self, raised: Raised, now: int) -> None:
         """An alarm of a reference: at its level `page` it depends on no order of arrival."""
         if raised.mode != "page" or raised.level != "page":
             return
+        self._catch_up(now)
         if not raised.withdrawn:
             self._raise(_call_of(raised), raised.alarm, raised, now)
         elif raised.alarm == OUTLASTS:
-            page = self.firing.get(PageKey(raised.session, raised.spec, raised.alarm))
+            page = self._page(PageKey(raised.session, raised.spec, raised.alarm))
             self._resolve([page] if page is not None else [], now)
         else:
             self._revise(_call_of(raised), now)
 
     def _raise(
         self,
-        call: tuple[str, bytes],
+        call: _Call,
         reason: str,
         news: Verdict | Raised,
         now: int,
         waited_ns: int = 0,
     ) -> None:
         key = PageKey(news.session, news.spec, reason)
-        page = self.firing.get(key)
+        page = self._page(key)
         if page is not None:
-            self._add(page, call, now)
-        elif len(self.firing) >= FIRING_MAX:
-            self.withheld["full"] += 1
-        elif self._may(now):
-            page = self.firing[key] = Page(key, news, now - waited_ns, now, now, {call[1]})
-            self._of[call] = page
-            self._tell((page,), now, True)
-        else:
-            self.withheld["rate_limit"] += 1
-
-    def _add(self, page: Page, call: tuple[str, bytes], now: int) -> None:
-        """The page is known; it has one more call."""
-        if call[1] in page.calls:
+            self._add(page, call, news, now)
             return
-        self.withheld["known"] += 1
-        page.count += 1
-        page.last_ns = now
-        if len(page.calls) < CALLS_MAX:
-            page.calls.add(call[1])
-            self._of[call] = page
+        if not self._fits(news.severity, key.session.namespace):
+            self.withheld["full"] += 1
+            return
+        page = Page(key, news, now - waited_ns, now, now, {call.span: news})
+        self._of[call] = page
+        if not self._say(page, now):
+            self._wait(page)
 
-    def _may(self, now: int) -> bool:
-        """False where too many pages have been raised in the last minute."""
-        raised = self._raised
-        while raised and raised[0] <= now - MINUTE:
-            raised.popleft()
-        if len(raised) >= self._rules.per_minute:
-            return False
-        raised.append(now)
-        return True
+    def _fits(self, severity: str, namespace: str) -> bool:
+        """True where a new page may fire, now or when it has waited."""
+        return self._fires.has(severity, namespace) and (
+            self._pace.has(severity, namespace) or self._waits.has(severity, namespace)
+        )
 
-    def _revise(self, call: tuple[str, bytes], now: int) -> None:
+    def _page(self, key: PageKey) -> Page | None:
+        return self.firing.get(key) or self.waiting.get(key)
+
+    def _add(self, page: Page, call: _Call, news: Verdict | Raised, now: int) -> None:
+        """The page is known; it has one more call, or one of its calls is told otherwise."""
+        if call.span in page.calls:
+            page.calls[call.span] = news
+        else:
+            known = rank(news) <= rank(page.verdict) or rank(news) <= rank(page.worst())
+            page.count += 1
+            page.last_ns = now
+            self._remember(page, call, news)
+            if known:
+                self.withheld["known"] += 1
+                return
+        self._turn(page, now)
+
+    def _remember(self, page: Page, call: _Call, news: Verdict | Raised) -> None:
+        """The call is one of its page's, unless these are many and none is less bad."""
+        if len(page.calls) >= CALLS_MAX:
+            if rank(news) <= min(page.beyond, rank(page.verdict)):
+                return  # told as that already, and nothing takes it back
+            lesser = (span for span, known in page.calls.items() if rank(known) < rank(news))
+            span = next(lesser, None)
+            if span is None:
+                page.beyond = max(page.beyond, rank(news))
+                return
+            page.beyond = max(page.beyond, rank(page.calls.pop(span)))
+            self._of.pop(_call_in(page, span), None)
+        page.calls[call.span] = news
+        self._of[call] = page
+
+    def _revise(self, call: _Call, now: int) -> None:
         """The call turned out not to be harmful, or for another reason."""
         page = self._of.pop(call, None)
         if page is None:
             return
-        page.calls.discard(call[1])
+        page.calls.pop(call.span, None)
         page.count -= 1
         if not page.calls and page.count <= 0:
             self._resolve([page], now)
+        else:
+            self._turn(page, now)
+
+    # --- what a page is told as ----------------------------------------------------------------
+
+    def _turn(self, page: Page, now: int) -> None:
+        """The page is what the worst of its calls is."""
+        worst = page.worst()
+        change = rank(worst) - rank(page.verdict)
+        if page.key not in self.firing:
+            page.verdict = worst
+            if change > 0:
+                self._say(page, now)
+        elif change > 0:
+            if not self._say(page, now) and page.key not in self.waiting:
+                self._wait(page)
+        else:
+            self._hush(page)
+            if change < 0:
+                self._tell_as(page, worst, now)
+            else:
+                # Nothing that is a label changes without its end being told.
+                page.verdict = worst._replace(agent=page.verdict.agent)
+
+    def _say(self, page: Page, now: int) -> bool:
+        """Tells of a page, or that it is worse; False where the minute has no room for it."""
+        worst, namespace = page.worst(), page.key.session.namespace
+        fires = page.key in self.firing
+        if not fires and not self._fires.has(worst.severity, namespace):
+            return False
+        if not self._pace.takes(worst.severity, namespace, now):
+            return False
+        self._hush(page)
+        if not fires:
+            self._fires.enter(namespace)
+        self._tell_as(page, worst, now)
+        return True
+
+    def _tell_as(self, page: Page, news: Verdict | Raised, now: int) -> None:
+        """Tells of a page as of one of its calls.
+
+        The severity is a label: what was told under another one is another alert, and is over.
+        """
+        before = self.firing.pop(page.key, None)
+        ended = [replace(page, ended_ns=now)] if before is not None else []
+        page.verdict, page.told_ns = news, now
+        self.firing[page.key] = page
+        self._tell((*ended, page), now, True)
+
+    def _wait(self, page: Page) -> None:
+        """The page is told when there is room for it."""
+        self.withheld["rate_limit"] += 1
+        self.waiting[page.key] = page
+        self._waits.enter(page.key.session.namespace)
+
+    def _hush(self, page: Page) -> None:
+        """The page waits for nothing, whether it did or not."""
+        if self.waiting.pop(page.key, None) is not None:
+            self._waits.leave(page.key.session.namespace)
+
+    def _catch_up(self, now: int) -> None:
+        """What was told a minute ago makes room for what waits, the worst and oldest first."""
+        self._room = self._pace.passes(now) or self._room
+        if not self._room:
+            return
+        self._room = False
+        tried = sorted(self.waiting.values(), key=self._urgency, reverse=True)
+        for page in tried:
+            if self._pace.full:
+                return
+            if len(tried) - len(self.waiting) >= TOLD_AT_ONCE:
+                self._room = True
+                return
+            self._try(page, now)
+
+    def _urgency(self, page: Page) -> int:
+        """A firing page waits to be told as critical: there is nothing else above what pages."""
+        return RANKS[CRITICAL] if page.key in self.firing else rank(page.verdict)
+
+    def _try(self, page: Page, now: int) -> None:
+        """The turn of a page that waits: it is told, or dropped if its session has been quiet."""
+        fires, namespace = page.key in self.firing, page.key.session.namespace
+        if not fires and page.last_ns <= now - self._rules.quiet_ns:
+            self._resolve([page], now)
+        elif not fires and not self._fires.has(page.verdict.severity, namespace):
+            self.withheld["full"] += 1
+            self._resolve([page], now)
+        else:
+            self._say(page, now)
 
     # --- time ----------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
         """Raises what has settled, repeats what fires, ends what has been quiet for long."""
-        while self._waiting and self._waiting[0].due_ns <= now:
-            due_ns, call = self._waiting.popleft()
-            verdict = self._held.pop(call, None)
+        self._catch_up(now)
+        while self._settling and self._settling[0].due_ns <= now:
+            due_ns, call = self._settling.popleft()
+            verdict = self._let_go(call)
             if verdict is not None and verdict.reason is not None:
                 waited = now - due_ns + self._rules.settle_ns
                 self._raise(call, verdict.reason.value, verdict, now, waited)
@@ -213,28 +352,33 @@ class Pager:
     def ended(self, events: Iterable[SessionFinished], now: int) -> None:
         """Sessions are over: so are their pages, but for one."""
         over = {(event.session, event.spec) for event in events}
-        if over and self.firing:
-            pages = self.firing.values()
-            self._resolve(
-                [
-                    page
-                    for page in pages
-                    if (page.key.session, page.key.spec) in over and page.key.reason != OUTLASTS
-                ],
-                now,
-            )
+        if over:
+            pages = {page.key: page for page in self._pages_of(over)}
+            self._resolve(list(pages.values()), now)
+
+    def _pages_of(self, over: set[tuple[SessionKey, str]]) -> Iterator[Page]:
+        """What fires or waits of sessions under specs; twice, what does both."""
+        for page in chain(self.firing.values(), self.waiting.values()):
+            key = page.key
+            if (key.session, key.spec) in over and key.reason != OUTLASTS:
+                yield page
 
     def _resolve(self, pages: Sequence[Page], now: int) -> None:
+        """The pages are over, and those that were told of are told to be."""
+        told = []
         for page in pages:
             page.ended_ns = now
-            del self.firing[page.key]
+            self._hush(page)
             for span in page.calls:
-                self._of.pop((page.key.spec, span), None)
-        if pages:
-            self._tell(tuple(pages), now, True)
+                self._of.pop(_call_in(page, span), None)
+            if self.firing.pop(page.key, None) is not None:
+                self._fires.leave(page.key.session.namespace)
+                told.append(page)
+        if told:
+            self._tell(tuple(told), now, True)
 
 
-def _call(verdict: Verdict) -> tuple[str, bytes]:
+def _call(verdict: Verdict) -> _Call:
     """What a verdict is on: a call, or the session, by the call that it hangs on.
 
     A call may be harmful, and be what a session waits at: these are two things.
@@ -243,8 +387,12 @@ def _call(verdict: Verdict) -> tuple[str, bytes]:
     for kind in SESSION_KINDS:
         if kind in (verdict.kind, verdict.revised_from):
             found += kind.value.encode()
-    return verdict.spec, found
+    return _Call(verdict.spec, verdict.session.namespace, found)
 
 
-def _call_of(raised: Raised) -> tuple[str, bytes]:
-    return raised.spec, raised.trace_id + raised.span_id
+def _call_of(raised: Raised) -> _Call:
+    return _Call(raised.spec, raised.session.namespace, raised.trace_id + raised.span_id)
+
+
+def _call_in(page: Page, span: bytes) -> _Call:
+    return _Call(page.key.spec, page.key.session.namespace, span)

@@ -186,7 +186,7 @@ def test_the_rate_is_limited() -> None:
 
     told.pager.take([verdict(99, Reason.FORBIDDEN, session="later")], MINUTE)
 
-    assert len(told.news) == 4
+    assert (len(told.news), told.pager.withheld["rate_limit"]) == (6, 8)
 
 
 def test_memory_is_bounded() -> None:

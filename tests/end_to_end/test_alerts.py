@@ -100,6 +100,37 @@ def test_a_page_is_resolved(serve: Serve, pages: Pages, specs: Path) -> None:
     assert service.metric("offrails_alerts_firing") == 0
 
 
+def test_a_cheap_harm_first_hides_no_critical_one(
+    serve: Serve, pages: Pages, specs: Path
+) -> None:
+    """The session's page ends as a warning and fires as critical; nor do others' warnings, which
+    use up what a minute has room for, keep it waiting.
+    """
+    service = serve(
+        "--specs",
+        str(specs),
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_ALERTS_WEBHOOK_URL=pages.url,
+        OFFRAILS_ALERTS_PAGES_PER_MINUTE="4",
+    )
+    send(service, Rover("cheap", 7).calls("unlock_safety", "open_valve").spans)
+    eventually(lambda: pages.of("cheap"))
+    for number in range(9):
+        send(service, Rover(f"other-{number}", 20 + number).calls("open_valve").spans)
+    eventually(
+        lambda: service.metric("offrails_alerts_withheld_total", reason="rate_limit") >= 7
+    )
+    send(service, Rover("cheap", 7).calls("unlock_safety", "open_valve", "water").spans[2:])
+
+    (_, first), (_, worst) = eventually(lambda: pages.of("cheap")[1:] and pages.of("cheap"))
+    ((_, ended),) = pages.of("cheap", "resolved")
+    assert first["labels"]["alertname"] == "AgentHarmfulCall"
+    assert worst["labels"]["alertname"] == CRITICAL
+    assert ended["fingerprint"] == first["fingerprint"]
+    assert first["fingerprint"] != worst["fingerprint"]
+    assert worst["annotations"]["tool"] == "water"
+
+
 def test_shadow_specs_are_counted_and_page_nobody(serve: Serve, pages: Pages) -> None:
     """As shipped every spec is in shadow: the metrics say what would have paged."""
     service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_ALERTS_WEBHOOK_URL=pages.url)

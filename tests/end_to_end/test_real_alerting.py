@@ -167,6 +167,25 @@ def test_what_is_revised_in_time_pages_nobody(world: World) -> None:
     assert world.prometheus.query('ALERTS{agent="turned"}') == []
 
 
+def test_a_page_that_becomes_worse(world: World) -> None:
+    """Alertmanager holds the critical alert alone, and pages for it; with the session it is over."""
+    made = Rover("worse", next(_NUMBERS))
+    for tool in ("unlock_safety", "open_valve", "water"):
+        made.call(tool, {}, **_named("worse"))
+    send(world.service, made.spans[:2])
+    eventually(lambda: world.states("AgentHarmfulCall", "agent").get("worse"))
+    send(world.service, made.spans[2:])
+
+    def told(status: str) -> list[str]:
+        found = world.pages.of("worse", status, "manager")
+        return [alert["labels"]["alertname"] for _, alert in found]
+
+    eventually(lambda: CRITICAL in told("firing"))
+    assert "worse" not in world.states("AgentHarmfulCall", "agent")
+    assert CRITICAL not in told("resolved")
+    eventually(lambda: CRITICAL in told("resolved"), 25)
+
+
 def test_inhibition(world: World) -> None:
     """A critical page mutes warnings about the same agent and spec; a monitor that is down, the rest."""
     critical = {"alertname": CRITICAL, "severity": "critical", "spec": "s", "agent": "same"}
