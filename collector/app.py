@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.asgi import Application
@@ -95,6 +96,16 @@ def _begin(recorder: Recorder, settings: Record) -> None:
     except OSError as problem:
         folder, why = str(settings.folder), problem.strerror
         raise UnusableError("record.folder", folder, why, problem.errno) from problem
+
+
+def _check_lines(file: Path | None) -> None:
+    """Harmful verdicts are to be appended to a file: said at the start, if that cannot be done."""
+    if file is None:
+        return
+    try:
+        file.open("ab").close()
+    except OSError as problem:
+        raise UnusableError("alerts.jsonl", file, problem.strerror, problem.errno) from problem
 
 
 class App:
@@ -210,6 +221,7 @@ class App:
         allow_connections(self.settings.receiver)
         if self._recorder is not None:
             _begin(self._recorder, self.settings.record)
+        _check_lines(self.settings.alerts.jsonl)
         try:
             for name, server in (self._receivers | self._observers).items():
                 self.addresses[name] = await server.start()

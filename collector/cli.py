@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -29,12 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has left; that is no failure of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
         return 130
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC or problem.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"offrails: standard output: {problem.strerror}", file=sys.stderr)
+        return FAILED
     return code
 
 

@@ -15,7 +15,7 @@ from collector import __version__
 from collector.decode.span import Span
 from collector.drafts import Draft, draft, learner
 from collector.progress import Progress
-from collector.replay import recorded, sessions
+from collector.replay import Recorded, recorded, sessions
 from collector.runs import Run
 from collector.table import printable
 from monitor.errors import SpecError
@@ -189,8 +189,10 @@ def read_files(
     runs: list[SeenRun] = []
     told: list[dict[str, Any]] = []
     services: set[str] = set()
+    known = not outcomes.attribute
     for file in files:
         found = recorded(file, progress)
+        known = known or _tells(found, outcomes.attribute)
         here = [_plain(run, outcomes) for run in found.runs]
         if found.requests:
             here += _traced(found.requests, outcomes, progress)
@@ -201,6 +203,8 @@ def read_files(
             }
         told.append({"name": file.name, "sha256": _hash(file), "runs": len(here)})
         runs += here
+    if runs and not known:
+        raise BadLabels(f"--success: no run has the attribute {outcomes.attribute!r}")
     # The order of files and of runs in them makes no difference.
     told.sort(key=lambda each: (each["name"], each["sha256"]))
     kept = [run for run in runs if outcomes.labels is None or run.success is not None]
@@ -241,6 +245,17 @@ def _traced(
         agent = "" if found["agent"] == "unknown" else found["agent"]
         runs.append(SeenRun(found["session"], agent, tuple(calls), success))
     return runs
+
+
+def _tells(found: Recorded, attribute: str) -> bool:
+    """True where a run, or a span or a resource of it, has the attribute at all."""
+    if any(attribute in run.facts for run in found.runs):
+        return True
+    spans = (span for request in found.requests for span in request)
+    return any(
+        attribute in span.resource.attributes or attribute in span.attributes()
+        for span in spans
+    )
 
 
 def _successful(requests: Sequence[Sequence[Span]], outcomes: _Outcomes) -> set[str]:

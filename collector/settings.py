@@ -6,7 +6,8 @@ Unknown keys are refused, and every problem is told with its file, line and key.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -54,6 +55,19 @@ def _link(value: Any) -> Any:
     return value
 
 
+def _link_with(*names: str) -> Callable[[Any], Any]:
+    """A link in which these names in braces stand for something, and no other."""
+    known = ", ".join(f"{{{name}}}" for name in names)
+
+    def checked(value: Any) -> Any:
+        for name in re.findall(r"\{(\w+)\}", value) if isinstance(value, str) else ():
+            if name not in names:
+                raise ValueError(f"nothing is put in for {{{name}}}: expected {known}")
+        return _link(value)
+
+    return checked
+
+
 def _url(value: Any) -> Any:
     if isinstance(value, str) and value:
         parts = urlsplit(value)
@@ -66,7 +80,9 @@ def _url(value: Any) -> Any:
 
 Positive = Annotated[float, Meta(gt=0)]
 Url = Annotated[str, Meta(extra={BEFORE: _url})]
-Link = Annotated[str, Meta(extra={BEFORE: _link})]
+SessionLink = Annotated[str, Meta(extra={BEFORE: _link_with("session", "namespace")})]
+AlertLink = Annotated[str, Meta(extra={BEFORE: _link_with("alert")})]
+TraceLink = Annotated[str, Meta(extra={BEFORE: _link_with("trace_id", "span_id", "session")})]
 Address = Annotated[str, Meta(extra={BEFORE: _address})]
 Names = Annotated[tuple[str, ...], Meta(extra={BEFORE: _several})]
 
@@ -307,12 +323,21 @@ class Alerts(_Section, frozen=True):
         float, Meta(gt=0, description="For one whole request to a sink.")
     ] = 5.0
     session_url: Annotated[
-        Link,
+        SessionLink,
         Meta(description="Where a session is shown: a link with {session} and {namespace}."),
     ] = ""
     runbook_url: Annotated[
-        Link, Meta(description="Where a runbook is: a link with {alert}.")
+        AlertLink, Meta(description="Where a runbook is: a link with {alert}.")
     ] = ""
+
+
+def _silent() -> Any:
+    """RE2 says itself what is wrong with an expression, in a log of its own: we say it."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 def _expressions(value: Any) -> Any:
@@ -322,7 +347,7 @@ def _expressions(value: Any) -> Any:
 
         try:
             if isinstance(pattern, str):
-                re2.compile(pattern)
+                re2.compile(pattern, _silent())
         except re2.error:
             raise ValueError(f"{pattern!r} is no RE2 expression") from None
     return value
@@ -407,7 +432,7 @@ class Settings(_Section, frozen=True):
         ),
     ] = ()
     trace_url: Annotated[
-        Link,
+        TraceLink,
         Meta(
             description="Where a trace is shown: a link with {trace_id}, and {span_id} or {session}."
         ),
@@ -425,6 +450,21 @@ class Settings(_Section, frozen=True):
         Literal["debug", "info", "warning", "error"],
         Meta(description="Lowest level that is logged."),
     ] = "info"
+
+    def __post_init__(self) -> None:
+        given = {
+            "receiver.grpc": self.receiver.grpc,
+            "receiver.http": self.receiver.http,
+            "metrics": self.metrics,
+            "admin": self.admin,
+        }
+        taken: dict[str, str] = {}
+        for key, address in given.items():
+            if address == OFF or address.endswith(":0"):
+                continue
+            if address in taken:
+                raise ValueError(f"{taken[address]} and {key} are both {address}")
+            taken[address] = key
 
 
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
@@ -525,7 +565,8 @@ def _told(
     for fault in faults:
         path = tuple(part for part in fault.path if isinstance(part, str))
         where = _where(fault.path, document, file, origin)
-        lines.append(f"{where}: {'.'.join(path)}: {_wrong(fault)}")
+        told = [where, ".".join(path), _wrong(fault)]
+        lines.append(": ".join(part for part in told if part))
     return "\n".join(lines)
 
 
@@ -536,6 +577,8 @@ def _where(
     origin: Mapping[tuple[str, ...], str],
 ) -> str:
     path = tuple(part for part in at if isinstance(part, str))
+    if not path:  # it is about several settings, which may come from several places
+        return str(file) if file else "the settings"
     for length in range(len(path), 0, -1):
         if path[:length] in origin:
             return origin[path[:length]]

@@ -159,24 +159,27 @@ def _say(fault: Fault) -> str:
         return f"the key {fault.path[-1]!r} is missing"
     if fault.kind == "unknown":
         key = fault.path[-1]
-        close = closest(str(key), _KEYS)
+        close = closest(str(key), sorted(_KEYS))
+        if close == key:
+            return f"unknown key {key!r} here; it belongs into {_KEYS[close]}"
         return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
     return fault.said[:1].lower() + fault.said[1:]
 
 
-_KEYS: Final = sorted(
-    field.encode_name
-    for model in (
-        SpecDocument,
-        SeverityDocument,
-        SymbolDocument,
-        ConventionsDocument,
-        AcceptDocument,
-        DeadlineDocument,
-        ReferenceDocument,
+_KEYS: Final = {
+    field.encode_name: where
+    for model, where in (
+        (ReferenceDocument, "`reference`"),
+        (DeadlineDocument, "a deadline"),
+        (AcceptDocument, "an entry of `accept`"),
+        (SymbolDocument, "a symbol of the `alphabet`"),
+        (SeverityDocument, "`severity`"),
+        (ConventionsDocument, "`conventions`"),
+        (SpecDocument, "the spec itself"),
     )
     for field in msgspec.structs.fields(model)
-)
+}
+"""Key -> where it stands."""
 
 
 # --- meaning ----------------------------------------------------------------------------------

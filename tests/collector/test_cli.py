@@ -122,6 +122,22 @@ def test_draw_of_a_refused_spec(bad: Path, capsys: pytest.CaptureFixture[str]) -
     assert "undeclared_symbol" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_disk_that_is_full_is_told_in_a_line() -> None:
+    """What could not be written is a failure, and no traceback."""
+    with Path("/dev/full").open("wb") as out:
+        ended = subprocess.run(
+            [sys.executable, "-m", "collector", "draw", ROVER],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            check=False,
+        )
+
+    said = b"offrails: standard output: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+
+
 def test_a_reader_that_leaves_is_no_failure() -> None:
     """`offrails draw | head -1` ends with 0 and in silence."""
     read, write = os.pipe()

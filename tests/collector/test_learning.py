@@ -214,6 +214,23 @@ def test_what_cannot_be_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.count("offrails: ") == 3
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_outcome_that_no_run_has_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recorded: bool
+) -> None:
+    """All runs would have failed, and the reference be of nobody's making."""
+    file = tmp_path / "runs.jsonl"
+    if recorded:
+        file.write_text(spans("s", [("get_a", {"x": 1}, False)], {"reward": 1.0}))
+    else:
+        plain(file, *RUNS)
+    arguments = ["learn", str(file), "--id", "r", "--out", str(tmp_path / "r"), "--success"]
+
+    assert main([*arguments, "rewards=1"]) == 1
+    assert "--success: no run has the attribute 'rewards'" in capsys.readouterr().err
+    assert main([*arguments, "reward=7"]) == 0
+
+
 def test_bound_by_the_agent_it_was_learnt_from(tmp_path: Path) -> None:
     """A reference of one agent watches that agent's sessions, and nobody else's."""
     file = tmp_path / "spans.jsonl"

@@ -240,3 +240,34 @@ def test_a_trace_link_is_a_link(tmp_path: Path) -> None:
     """A link that a browser would run is refused."""
     with pytest.raises(SettingsError, match="expected a link"):
         load(None, {"OFFRAILS_TRACE_URL": "javascript:alert(1)"}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trace_url: 'https://x/{trace}'", ":1:1: trace_url: nothing is put in for {trace}: expected {trace_id}"),
+        (
+            "alerts:\n  session_url: /{sesion}",
+            ":2:3: alerts.session_url: nothing is put in for {sesion}: expected {session}",
+        ),
+        (
+            "alerts: {runbook_url: '/{name}'}",
+            ":1:10: alerts.runbook_url: nothing is put in for {name}: expected {alert}",
+        ),
+    ],
+)  # fmt: skip
+def test_a_link_names_what_is_put_in(written: Any, text: str, said: str) -> None:
+    """A name that stands for nothing would be in each page; braces of a query's JSON are none."""
+    assert said in problem(written(text))
+    file = written("""trace_url: '/explore?left={"query":"{trace_id}","a":{}}'""")
+    assert load(file, {}, {}).trace_url.endswith('{"query":"{trace_id}","a":{}}')
+
+
+def test_two_listeners_have_two_addresses(written: Any) -> None:
+    """Wherever they are set; ports that are free, and listeners that are off, are no clash."""
+    file = written("metrics: 127.0.0.1:4319")
+    assert problem(file) == f"{file}: metrics and admin are both 127.0.0.1:4319"
+    said = problem(None, {"OFFRAILS_GRPC": "unix:/a", "OFFRAILS_HTTP": "unix:/a"})
+    assert said == "the settings: receiver.grpc and receiver.http are both unix:/a"
+    free = dict.fromkeys(("OFFRAILS_GRPC", "OFFRAILS_HTTP"), "127.0.0.1:0")
+    load(None, free | {"OFFRAILS_METRICS": "off", "OFFRAILS_ADMIN": "off"}, {})

@@ -244,6 +244,8 @@ def test_an_address_that_cannot_be_bound(option: tuple[str, str], said: str) -> 
     ("given", "said"),
     [
         ("record:\n  folder: {file}/in", "2:3: record.folder: {file}/in: Not a directory"),
+        ("alerts:\n  jsonl: {file}/in", "2:3: alerts.jsonl: {file}/in: Not a directory"),
+        ("alerts:\n  jsonl: /", "2:3: alerts.jsonl: /: Is a directory"),
         (
             "receiver:\n  tls:\n    cert: {file}\n    key: {file}.no",
             "4:5: receiver.tls.key: {file}.no: No such file or directory",
