@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ __all__ = [
     "bare",
     "call_form",
     "callback_form",
-    "decorated",
     "event_parts",
     "keyword_form",
     "literal",
@@ -91,15 +91,17 @@ _decode: Final = msgspec.json.Decoder().decode
 _members: Final = brief.members
 _NO_ID: Final = (None,)
 
+_REPR: Final = re.compile(r"\{('[\w-]+': .+)?\}", re.DOTALL)
+"""A mapping of arguments as Python shows it."""
+
 LITERAL_MAX: Final = 64 * 1024
 """Longer literals of Python are not read: its parser takes long, and much memory."""
 
-_DECORATED: Final = frozenset({"args", "kwargs"})
 _REQUEST: Final = frozenset({"tool_name", "arguments"})
 """Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
 them: arguments that a model writes could have one of them."""
 
-_CALL_FORM: Final = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_CALL_FORM: Final = frozenset({"args", "kwargs"})
 
 
 def parsed(value: Any) -> Any:
@@ -187,28 +189,15 @@ def call_form(value: Any) -> Arguments:
 def maybe_call_form(value: Any) -> Arguments:
     """`call_form` where the text has exactly its keys, else the plain form."""
     found = mapping(value)
-    if isinstance(found, dict) and "args" in found and "kwargs" in found:
-        return call_form(found) if found.keys() <= _CALL_FORM else found
-    return found
+    return call_form(found) if isinstance(found, dict) and found.keys() == _CALL_FORM else found
 
 
 def keyword_form(value: Any) -> Arguments:
-    """`{"kwargs": {...}}`, or `{}` where the call has no arguments."""
+    """`{"kwargs": {...}}`, `call_form` where some are positional, or `{}` where there are none."""
     found = mapping(value)
-    if not isinstance(found, dict) or not found:
+    if not isinstance(found, dict) or not found or not found.keys() <= _CALL_FORM:
         return found
-    if "args" in found:
-        return call_form(found)
-    named = found.get("kwargs")
-    return named if isinstance(named, dict) and len(found) == 1 else found
-
-
-def decorated(value: Any) -> Arguments:
-    """What Traceloop's decorators write of a function: exactly `{"args": [], "kwargs": {...}}`."""
-    found = mapping(value)
-    if isinstance(found, dict) and found.keys() == _DECORATED:
-        return call_form(found)
-    return found
+    return call_form(found)
 
 
 def request_form(value: Any) -> Arguments:
@@ -273,7 +262,7 @@ def run_inputs(value: Any) -> Arguments:
     found = mapping(value)
     if isinstance(found, dict) and found.keys() == {"input"}:
         inner = found["input"]
-        if isinstance(inner, str) and inner.startswith("{") and inner.endswith("}"):
+        if isinstance(inner, str) and _REPR.fullmatch(inner):
             return Bare(inner)
     return found
 

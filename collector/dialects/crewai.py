@@ -1,6 +1,6 @@
 """CrewAI under OpenInference: `T.run`; `tool.parameters` is a schema."""
 
-from collector.dialects.arguments import maybe_call_form
+from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openinference import SWITCH, TOOL
 
@@ -13,7 +13,7 @@ CREWAI = Dialect(
     values=TOOL,
     tool=("tool.name",),
     span_name="(?P<tool>.+?)(?:\\.run)?",
-    arguments=(Source("input.value", maybe_call_form),),
+    arguments=(Source("input.value", mapping),),
     call_id=("tool_call.id", "tool.id"),
     control=frozenset({"Delegate work to coworker", "Ask question to coworker"}),
     switch=SWITCH,

@@ -4,7 +4,7 @@ Arguments are opt-in there: a JSON text, or a structured attribute since SDK 1.4
 of the convention: spans that have only a part of it.
 """
 
-from collector.dialects.arguments import decorated, event_parts, mapping
+from collector.dialects.arguments import event_parts, mapping, maybe_call_form
 from collector.dialects.base import NOT_A_TOOL, Dialect, Source
 
 __all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", "SWITCH"]
@@ -47,7 +47,7 @@ GEN_AI_IN_PART = Dialect(
         Source("tool_arguments", mapping),
         Source("tool_args", mapping),
         Source("gen_ai.tool.arguments", mapping),
-        Source("traceloop.entity.input", decorated),
+        Source("traceloop.entity.input", maybe_call_form),
         Source("input.value", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),

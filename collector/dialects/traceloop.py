@@ -1,6 +1,6 @@
 """Traceloop's SDK and any instrumentation of its family: `traceloop.span.kind` is `tool`."""
 
-from collector.dialects.arguments import decorated, mapping
+from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
 
 __all__ = ["TRACELOOP"]
@@ -12,7 +12,7 @@ TRACELOOP = Dialect(
     tool=("gen_ai.tool.name", "traceloop.entity.name"),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(
-        Source("traceloop.entity.input", decorated),
+        Source("traceloop.entity.input", maybe_call_form),
         Source("gen_ai.tool.call.arguments", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
