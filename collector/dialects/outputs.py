@@ -171,8 +171,9 @@ def outputs_of(place: dict[str, int]) -> Outputs | None:
     """Where requests, or answers to them, may be in spans with these keys; None where none can."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
     said = place.get("langfuse.observation.output")
-    if _LAMINAR in place:
-        listed, said = None, listed  # it writes a completion's choices there
+    if _LAMINAR in place:  # it writes a completion's choices there
+        said = place.get("gen_ai.output.messages")
+        listed = None
     flat = _flat(place)
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
