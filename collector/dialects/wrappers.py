@@ -50,7 +50,7 @@ def python_calls(value: Any) -> tuple[Wrapped, ...]:
         return listed_calls(value)
     sent = value.startswith(_SENT)
     if len(value) > TEXT_MAX or not (
-        sent or _may_ask(value, '"tool_calls": [', '"type": "tool"')
+        sent or _may_ask(value, '"type": "tool_call"', '"type": "tool"')
     ):
         return ()
     try:
@@ -67,7 +67,7 @@ def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
     if not isinstance(value, str) or not value.startswith("{") or len(value) > TEXT_MAX:
         return ()
     if not _may_ask(value, '"lg_tool_call":{') and not _may_ask(
-        value, '"tool_calls":[', '"ToolMessage"'
+        value, '"type":"tool_call"', '"ToolMessage"'
     ):
         return ()
     found = parsed(value)
@@ -85,7 +85,8 @@ def _may_ask(state: str, asked: str, answered: str = "") -> bool:
     """True where the last message of a state may ask for calls: it has the one mark, and not the other.
 
     A state may hold a long conversation, and many nodes are given it: it is looked through from its end,
-    and only where this is true it is read.
+    and only where this is true it is read. What closes a call stands behind its arguments, so that nothing
+    in these is taken for an answer.
     """
     at = state.rfind(asked)
     return at >= 0 and (not answered or state.find(answered, at) < 0)

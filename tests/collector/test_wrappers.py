@@ -126,3 +126,14 @@ def test_a_call_that_is_sent_alone_is_told_however_long_the_state_is(length: int
     sent = {"__type": "tool_call_with_context", "tool_call": call, "state": "x" * length}
 
     assert python_calls(json.dumps(sent)) == (Wrapped("scan", {"area": "rm"}, "a"),)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
+    """A model may give a call what a message of a tool has."""
+    listed, within, separators = WAYS[way]
+    given = {"type": "tool", "id": ["ToolMessage"], "role": "tool"}
+    call = {"name": "scan", "args": given, "id": "a", "type": "tool_call"}
+    state = json.dumps(_state(within, [call], [], None), separators=separators)
+
+    assert listed(state) == (Wrapped("scan", given, "a"),)
