@@ -32,8 +32,8 @@ COMPILED = {
     "monitor/automaton": "dfa paths position",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "compensation episodes judge judgement log outlook run scoring session"
-    " siblings stops table timing",
+    "monitor/session": "chains compensation episodes judge judgement log merges outlook run"
+    " scoring session siblings stops table timing",
     "monitor/spec": "constraints spec",
 }
 """Folder -> modules."""

@@ -85,6 +85,7 @@ class Families:
         yield family("sessions_without_calls", [((), monitor.without_calls)])
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])
+        yield family("orders_left_out", [((), monitor.orders_left_out)])
         yield family("steps_folded_young", [((), monitor.folded_young)])
         built = (__version__, platform.python_version())
         yield family("build_info", [(built, 1)])

@@ -44,6 +44,7 @@ class Court:
         self.out_of_order = 0
         """Calls that arrived after one that began later, under each spec."""
         self._skewed_before = 0
+        self._left_out_before = 0
         """Under specs that are not in use any more."""
         self._ledger = ledger
         self._names = names
@@ -58,11 +59,18 @@ class Court:
         judges = (*self.binder.judges.values(), self._unbound)
         return self._skewed_before + sum(judge.skewed for judge in judges)
 
+    @property
+    def orders_left_out(self) -> int:
+        """Times that overlapping calls were judged by some of the orders they may have had."""
+        judges = self.binder.judges.values()
+        return self._left_out_before + sum(judge.left_out for judge in judges)
+
     def use(self, binder: Binder) -> None:
         """Sessions that begin from now on are bound by another binder."""
         kept = set(map(id, binder.judges.values()))
-        gone = (judge for judge in self.binder.judges.values() if id(judge) not in kept)
+        gone = [judge for judge in self.binder.judges.values() if id(judge) not in kept]
         self._skewed_before += sum(judge.skewed for judge in gone)
+        self._left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
 
     # --- which specs -------------------------------------------------------------------------

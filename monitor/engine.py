@@ -552,6 +552,11 @@ class Monitor:
         return self._court.skewed
 
     @property
+    def orders_left_out(self) -> int:
+        """Times that overlapping calls were judged by some of the orders they may have had."""
+        return self._court.orders_left_out
+
+    @property
     def out_of_order(self) -> int:
         """Calls that arrived after one that began later, under each spec."""
         return self._court.out_of_order

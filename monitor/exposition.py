@@ -274,6 +274,11 @@ TABLE: Mapping[str, Described] = {
         (),
         "Calls that by their clocks began before the call they are a part of: hosts' clocks differ.",
     ),
+    "orders_left_out": Described(
+        "counter",
+        (),
+        "Times that overlapping calls were judged with more orders possible than are tried.",
+    ),
     "steps_folded_young": Described(
         "counter", (), "Steps folded before the window had passed, in a burst of one session."
     ),

@@ -35,6 +35,16 @@ class Machine(Protocol):
     def everywhere(self) -> tuple[int, ...]:
         """All states reachable from the initial one; () where they are too many to list."""
 
+    def heeds(self, symbol: int) -> int:
+        """Bit mask of the parts of a state that decide on `symbol`, or that it moves.
+
+        Parts know nothing of each other, so what shares none may change places. 0 for a read of
+        every state.
+        """
+
+    def likeness(self, symbol: int) -> tuple[int, ...]:
+        """Equal for symbols that do the same in every state."""
+
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
@@ -71,6 +81,13 @@ class Automaton:
 
     def name(self, state: int) -> str:
         return self.states[state]
+
+    def heeds(self, symbol: int) -> int:
+        # Nearly always the first states tell.
+        return int(any(self.step(state, symbol) != state for state in range(len(self.states))))
+
+    def likeness(self, symbol: int) -> tuple[int, ...]:
+        return self.table[symbol :: len(self.symbols)]
 
     def everywhere(self) -> tuple[int, ...]:
         seen = {self.initial}

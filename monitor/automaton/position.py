@@ -86,6 +86,8 @@ class Stepper:
         "_open_world",
         "_readings",
         "_size",
+        "heeds",
+        "kinds",
         "machine",
     )
 
@@ -105,6 +107,52 @@ class Stepper:
         self._open_world = open_world
         self._cache: tuple[dict[Position, Step], ...] = tuple({} for _ in readings)
         self._size = 0
+        self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
+        """By token a bit mask of the machine's parts (`Machine.heeds`); all where one is not sure.
+
+        0 for a token that is the same in every position, and leaves it as it is.
+        """
+        self.kinds = self._likened()
+        """By token the first one that does the same in every position."""
+
+    def _heeds(self, token: int) -> int:
+        readings = self._readings[token]
+        found = 0
+        for symbol in readings:
+            found |= self.machine.heeds(symbol)
+        sure = len(readings) == 1 and (self._certain[token] or not self._open_world)
+        return found if sure or not found else -1
+
+    def _likened(self) -> tuple[int, ...]:
+        alike: dict[tuple[int, ...], int] = {}
+        like = {
+            symbol: alike.setdefault(self.machine.likeness(symbol), symbol)
+            for symbol in {symbol for readings in self._readings for symbol in readings}
+        }
+        first: dict[tuple[tuple[int, ...], bool, bool], int] = {}
+        kinds: list[int] = []
+        for token, readings in enumerate(self._readings):
+            key = (
+                tuple(like[symbol] for symbol in readings),
+                self._effects[token],
+                self._certain[token],
+            )
+            kinds.append(first.setdefault(key, token))
+        return tuple(kinds)
+
+    def readings(self, token: int) -> tuple[int, ...]:
+        """The symbols a token may be."""
+        return self._readings[token]
+
+    def under(self, machine: Machine) -> Stepper:
+        """The stepper of the same tokens by another machine over the same symbols."""
+        return Stepper(
+            machine,
+            self._readings,
+            self._effects,
+            self._certain,
+            open_world=self._open_world,
+        )
 
     def start(self) -> Position:
         """Position of a session seen from its first call."""

@@ -15,6 +15,7 @@ from monitor.reference.watch import Watch
 from monitor.scores.paper import OTHER
 from monitor.scores.running import Goldens, HarmTally
 from monitor.session.bounds import bounds_of
+from monitor.session.chains import spans_of
 from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.siblings import Order, order
 from monitor.spec.constraints import SideBySide
@@ -52,8 +53,15 @@ HARMFUL: Final = 4
 CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
 
+_Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""All that the order of overlapping calls hangs on."""
+
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
 _CACHE_MAX: Final = 4_096
+_ORDERED_MAX: Final = 16_384
+"""So many calls have the groups whose orders are remembered, each counted with _GROUP more: that is
+half a megabyte at most."""
+_GROUP: Final = 16
 
 
 def code_of(reason: Reason) -> int:
@@ -76,11 +84,14 @@ class Judge:
 
     __slots__ = (
         "_allowed",
+        "_ordered",
+        "_orders",
         "_reasons",
         "_skipped",
         "anywhere",
         "bounds",
         "goldens",
+        "left_out",
         "machine",
         "numbers",
         "once",
@@ -133,11 +144,15 @@ class Judge:
         """True where a session has a judgement for each agent or turn."""
         self.skewed = 0
         """Calls that by their clocks began before the call they are a part of."""
+        self.left_out = 0
+        """Times that overlapping calls were judged by some of the orders they may have had."""
         self.scored = spec.kind == "task"
         """True where the paper's scores are defined."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
+        self._orders: dict[_Group, Order] = {}
+        self._ordered = 0
 
     def order(
         self,
@@ -145,9 +160,25 @@ class Judge:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
     ) -> Order:
-        """The order overlapping siblings are judged in (`monitor.session.siblings`)."""
-        strict = self.spec.concurrent == "strict"
-        return order(self.stepper, before, tokens, times, strict=strict)
+        """The order overlapping siblings are judged in (`monitor.session.siblings`).
+
+        Args:
+            before: the position before them.
+            tokens: of the calls, in start order.
+            times: (start, end) of each.
+        """
+        spans = spans_of(times)
+        key = (before, tokens, tuple(spans.ended), tuple(spans.by_end))
+        found = self._orders.get(key)
+        if found is None:
+            strict = self.spec.concurrent == "strict"
+            found = order(self.stepper, before, tokens, spans, strict=strict)
+            if self._ordered > _ORDERED_MAX:
+                self._orders.clear()
+                self._ordered = 0
+            self._orders[key] = found
+            self._ordered += len(tokens) + _GROUP
+        return found
 
     def tally(self) -> HarmTally:
         """The tally of a session under this spec, at its start."""

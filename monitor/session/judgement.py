@@ -27,7 +27,6 @@ from monitor.session.judge import (
 from monitor.session.log import Brief, Log, mark_of
 from monitor.session.run import Run
 from monitor.session.scoring import episode
-from monitor.session.siblings import SIBLINGS_MAX
 from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
 from monitor.spread import Exemplar
@@ -500,7 +499,7 @@ class Judgement:
         blind = self.blind_ns if self._joined else 0
         first, end, together, rows, start = stretch
         if together:
-            found = self._step_group(run, first, end)
+            found = self._step_group(run, first, end, news=news)
             steps += (s for s in found if not news or s.code != log.mark(s.place) & _CODE)
             if log.at(first) < blind:
                 run.position = judge.anywhere
@@ -514,11 +513,11 @@ class Judgement:
             if at < blind:
                 run.position = judge.anywhere
 
-    def _step_group(self, run: Run, first: int, end: int) -> list[Step]:
-        """Steps overlapping siblings in the order that `siblings` chooses, if they are few."""
+    def _step_group(self, run: Run, first: int, end: int, *, news: bool) -> list[Step]:
+        """Steps overlapping siblings in the order that `siblings` chooses."""
         judge, token_of = self.judge, self.log.token
         steps: list[Step] = []
-        if end - first > SIBLINGS_MAX or judge.watch is not None:
+        if judge.watch is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
             return steps
@@ -529,6 +528,7 @@ class Judgement:
             tuple(token_of(place) for place in judged),
             tuple(times[place - first] for place in judged),
         )
+        judge.left_out += news and not chosen.whole
         for place in range(first, end):
             if token_of(place) == CONTROL_TOKEN:
                 _step(run, judge, place, CONTROL_TOKEN, steps)

@@ -3,19 +3,34 @@
 Siblings whose times overlap have no order of their own. Any order that keeps "ended before it
 started" may have been the true one. A task takes the order with the fewest harms and goes on from
 every state such an order can end in; a strict policy takes the order with the most.
+
+Most orders need not be tried. Calls that are the same everywhere may stand anywhere, so may those
+that are alike among themselves, and calls that no constraint sees both of are ordered apart: orders
+of the parts can always be merged, since of two pairs of calls in which one ended before the other
+started, one's first had ended before the other's second started (Fishburn 1970, interval orders).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.automaton.position import Outcome, Position, Stepper, union
+from monitor.automaton.position import (
+    ANYWHERE,
+    STATES_MAX,
+    Outcome,
+    Position,
+    Stepper,
+    union,
+)
+from monitor.session.chains import Spans, chained
+from monitor.session.merges import FEW, Merges, Node, merge
+from monitor.spec.constraints import SideBySide
 
-__all__ = ["SIBLINGS_MAX", "Order", "order"]
+__all__ = ["CONSTRAINTS_MAX", "Order", "order"]
 
-SIBLINGS_MAX: Final = 6
-"""Of more overlapping calls than this the start order is taken: 720 orders are enough."""
+CONSTRAINTS_MAX: Final = 32
+"""So many constraints are looked at one by one, at most."""
 
 
 class Order(NamedTuple):
@@ -23,18 +38,15 @@ class Order(NamedTuple):
 
     places: tuple[int, ...]
     end: Position
-
-
-class _Path(NamedTuple):
-    harms: int
-    places: tuple[int, ...]
+    whole: bool
+    """False where there were too many orders to try them all."""
 
 
 def order(
     stepper: Stepper,
     position: Position,
     tokens: Sequence[int],
-    times: Sequence[tuple[int, int]],
+    spans: Spans,
     *,
     strict: bool,
 ) -> Order:
@@ -44,61 +56,187 @@ def order(
         stepper: of the spec.
         position: before the group.
         tokens: of the calls, in start order.
-        times: (start, end) of each call.
+        spans: what their times say.
         strict: the most harms instead of the fewest.
 
     Returns:
         The best order, of equals the one nearest to the start order; and its end. For the fewest
         harms the end is the union over all best orders.
     """
-    found = _paths(stepper, position, tokens, _after(times), strict=strict)
-    wanted = (max if strict else min)(path.harms for path in found.values())
-    best = {end: path for end, path in found.items() if path.harms == wanted}
-    places = min(path.places for path in best.values())
-    if strict:
-        return Order(places, next(end for end, path in best.items() if path.places == places))
-    return Order(places, union(best))
+    if not tokens:
+        return Order((), position, True)
+    found = _searched(stepper, position, tokens, spans, strict=strict)
+    if found.whole or not strict or _walk(stepper, position, tokens, found.places).harms:
+        return found
+    return _broken(stepper, position, tokens, spans) or found
 
 
-def _after(times: Sequence[tuple[int, int]]) -> list[int]:
-    """For each call the bit mask of those that ended before it started.
-
-    Only calls before it in start order can have; of two calls at one instant the first has.
-    """
-    return [
-        sum(1 << place for place, (_, end) in enumerate(times[:own]) if end <= start)
-        for own, (start, _) in enumerate(times)
-    ]
-
-
-def _paths(
+def _broken(
     stepper: Stepper,
     position: Position,
     tokens: Sequence[int],
-    after: Sequence[int],
+    spans: Spans,
+) -> Order | None:
+    """An order with a harm, where not all could be tried and those that were have none.
+
+    The first harm of any order is refused by one constraint, which has seen the calls before it
+    as if it were the only one. One constraint has few kinds of calls, so few orders.
+    """
+    machine = stepper.machine
+    if not isinstance(machine, SideBySide) or not isinstance(position, int):
+        return None
+    refusing, tried = _refusing(stepper, position, tokens), 0
+    for constraint, digit in enumerate(machine.digits(position)):
+        if not refusing >> constraint & 1 or tried == CONSTRAINTS_MAX:
+            continue
+        tried += 1
+        lone = stepper.under(machine.alone(constraint))
+        places = _searched(lone, digit, tokens, spans, strict=True).places
+        walked = _walk(stepper, position, tokens, places)
+        if walked.harms:
+            return Order(places, walked.end, False)
+    return None
+
+
+def _refusing(stepper: Stepper, position: Position, tokens: Sequence[int]) -> int:
+    """Bit mask of the parts of the machine that may refuse a call; all where it is not certain."""
+    machine = stepper.machine
+    if not isinstance(machine, SideBySide) or not isinstance(position, int):
+        return -1
+    if any(stepper.heeds[token] < 0 for token in tokens):
+        return -1
+    symbols = {symbol for token in set(tokens) for symbol in stepper.readings(token)}
+    return machine.refusing(position, symbols, len(tokens))
+
+
+class _Walk(NamedTuple):
+    harms: int
+    end: Position
+
+
+def _walk(
+    stepper: Stepper, position: Position, tokens: Sequence[int], places: Iterable[int]
+) -> _Walk:
+    """Where calls lead in an order, and how many of them are harmful."""
+    harms = 0
+    for place in places:
+        position, outcome = stepper.step(position, tokens[place])
+        harms += outcome is Outcome.HARMFUL
+    return _Walk(harms, position)
+
+
+def _searched(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
     *,
     strict: bool,
-) -> dict[Position, _Path]:
-    """A program over subsets: the best path to each end position."""
-    layer: dict[tuple[int, Position], _Path] = {(0, position): _Path(0, ())}
-    for _ in tokens:
-        following: dict[tuple[int, Position], _Path] = {}
-        for (done, before), path in layer.items():
-            for place, token in enumerate(tokens):
-                if done >> place & 1 or after[place] & ~done:
-                    continue
-                end, outcome = stepper.step(before, token)
-                harms = path.harms + (outcome is Outcome.HARMFUL)
-                step = _Path(harms, (*path.places, place))
-                key = (done | 1 << place, end)
-                known = following.get(key)
-                if known is None or _better(step, known, strict=strict):
-                    following[key] = step
-        layer = following
-    return {end: path for (_, end), path in layer.items()}
+) -> Order:
+    kinds = [stepper.kinds[token] for token in tokens]
+    # What refuses nothing has no say in the worst order; it has in where the best ones end.
+    heeded = _refusing(stepper, position, kinds) if strict and len(tokens) > FEW else -1
+    free: list[int] = []
+    ends: list[list[Position]] = []
+    found: list[Merges] = []
+    for places in _parts(stepper, position, kinds, heeded, free):
+        if _alike(places, kinds):
+            free += places
+            if not strict:
+                ends.append([_walk(stepper, position, tokens, places).end])
+        else:
+            found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
+    taken = _taken(spans, sorted(free), [each.first for each in found])
+    if strict:
+        end = _walk(stepper, position, tokens, taken).end
+    else:
+        end = _joined(position, [*ends, *(each.ends for each in found)])
+    return Order(taken, end, all(each.whole for each in found))
 
 
-def _better(one: _Path, other: _Path, *, strict: bool) -> bool:
-    if one.harms != other.harms:
-        return (one.harms > other.harms) == strict
-    return one.places < other.places
+def _parts(
+    stepper: Stepper,
+    position: Position,
+    kinds: Sequence[int],
+    heeded: int,
+    free: list[int],
+) -> list[list[int]]:
+    """Places of calls that no heeded part of the machine sees together; `free` takes the others.
+
+    Where it is not certain what one does, one hangs on the other.
+    """
+    single = isinstance(position, int)
+    found: list[tuple[int, list[int]]] = []
+    for place, kind in enumerate(kinds):
+        heeds = stepper.heeds[kind] & heeded
+        if not heeds:
+            free.append(place)
+            continue
+        if not single:
+            heeds = -1
+        places = [place]
+        apart: list[tuple[int, list[int]]] = []
+        for other in found:
+            if other[0] & heeds:
+                heeds |= other[0]
+                places += other[1]
+            else:
+                apart.append(other)
+        found = [*apart, (heeds, places)]
+    return [sorted(places) for _, places in found]
+
+
+def _alike(places: Sequence[int], kinds: Sequence[int]) -> bool:
+    return all(kinds[place] == kinds[places[0]] for place in places)
+
+
+def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, ...]:
+    """The merged order nearest to the start order.
+
+    Args:
+        spans: of all calls.
+        free: places of calls that may stand anywhere, in start order.
+        nodes: of the merges, where they begin.
+    """
+    count = len(spans.rank)
+    places: list[int] = []
+    taken = [False] * count
+    # So many have been taken of those that ended first, and so many that are free.
+    over = freed = 0
+    while len(places) < count:
+        best, at = count, -1
+        if freed < len(free) and spans.ended[free[freed]] <= over:
+            best = free[freed]
+        for number, node in enumerate(nodes):
+            for place, _ in node.ahead:
+                if place < best and spans.ended[place] <= over:
+                    best, at = place, number
+        if at < 0:
+            freed += 1
+        else:
+            nodes[at] = next(node for place, node in nodes[at].ahead if place == best)
+        places.append(best)
+        taken[best] = True
+        while over < count and taken[spans.by_end[over]]:
+            over += 1
+    return tuple(places)
+
+
+def _joined(position: Position, ends: Sequence[Sequence[Position]]) -> Position:
+    """Everywhere the session may be behind parts that know nothing of each other."""
+    if len(ends) == 1:
+        return union(ends[0])
+    # Parts are of one certain state, and each moves its own share of it.
+    found = [position]
+    for each in ends:
+        found = [_moved(before, position, end) for before in found for end in each]
+        if len(found) > STATES_MAX:
+            return ANYWHERE
+    return union(found)
+
+
+def _moved(before: Position, start: Position, end: Position) -> Position:
+    assert isinstance(before, int)
+    assert isinstance(start, int)
+    assert isinstance(end, int)
+    return before + end - start

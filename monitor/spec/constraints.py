@@ -8,7 +8,7 @@ call is harmful and changes nothing, so the constraint can still be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -454,6 +454,51 @@ class SideBySide:
     def everywhere(self) -> tuple[int, ...]:
         states = reachable(self, (self.initial,), EVERYWHERE_MAX)
         return () if states is None else tuple(sorted(states))
+
+    def heeds(self, symbol: int) -> int:
+        return sum(1 << part.constraint for part in self._parts[symbol])
+
+    def likeness(self, symbol: int) -> tuple[int, ...]:
+        # Symbols of one letter share its part.
+        return tuple(id(part) for part in self._parts[symbol])
+
+    def refusing(self, state: int, symbols: Collection[int], calls: int) -> int:
+        """Bit mask of the constraints that may refuse one of some calls, in whatever order.
+
+        Args:
+            state: before them.
+            symbols: that they may be.
+            calls: how many there are.
+        """
+        found = 0
+        digits = zip(self.constraints, self.digits(state), strict=True)
+        for index, (constraint, digit) in enumerate(digits):
+            letters = {constraint.letter(symbol) for symbol in symbols} - {UNDEFINED}
+            seen, todo = {digit}, [digit]
+            for _ in range(calls):
+                targets = {constraint.automaton.step(s, a) for s in todo for a in letters}
+                if UNDEFINED in targets:
+                    found |= 1 << index
+                    break
+                todo = sorted(targets - seen)
+                seen |= targets
+                if not todo:
+                    break
+        return found
+
+    def alone(self, constraint: int) -> SideBySide:
+        """One of the constraints as a machine of its own, over the same symbols."""
+        weight, lone = self._weights[constraint], dict[int, _Part]()
+        for part in (part for parts in self._parts for part in parts):
+            if part.constraint == constraint and id(part) not in lone:
+                moves = tuple(None if move is None else move // weight for move in part.moves)
+                lone[id(part)] = _Part(0, 1, part.radix, moves)
+        parts = tuple(
+            tuple(lone[id(part)] for part in parts if part.constraint == constraint)
+            for parts in self._parts
+        )
+        only = self.constraints[constraint]
+        return SideBySide(self.symbols, (only,), only.automaton.initial, (1,), parts)
 
     def digits(self, state: int) -> tuple[int, ...]:
         """Each constraint's own state."""

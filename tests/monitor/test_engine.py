@@ -642,13 +642,52 @@ def test_calls_of_different_parents_are_not_siblings() -> None:
     assert judge.find("s")[0]["harmful"] == 1
 
 
-def test_a_group_too_large_to_permute_keeps_its_start_order() -> None:
-    """Seven overlapping calls are judged as they started."""
+def test_many_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
+    """However many calls there are, those that are alike leave few orders to try."""
     judge = monitor(ROVER)
-    for number, tool in enumerate(("open", *["unlock"] * 6), start=1):
-        judge.observe(overlapping(number, tool), NOW)
+    for number, tool in enumerate(("open", *["unlock"] * 40), start=1):
+        judge.observe(call(number, tool, end_ns=START + 100 * SECOND), NOW)
 
-    assert judge.find("s")[0]["steps"][0]["kind"] == "harmful"
+    assert judge.find("s")[0]["steps"][0]["kind"] == "progress"
+    assert judge.orders_left_out == 0
+
+
+@pytest.mark.parametrize("made", [["approve"] * 6, ["approve", *["look"] * 80]])
+@pytest.mark.parametrize("seen", ["", ", {at_most: [look, 1000]}", ", {init: approve}"])
+def test_a_strict_policy_is_not_switched_off_by_many_calls(seen: str, made: list[str]) -> None:
+    """Nobody waited for the approval, whatever else was issued together with it."""
+    text = f"""
+id: approval
+kind: policy
+alphabet: {{approve: {{tool: approve}}, pay: {{tool: pay}}, look: {{tool: look}}}}
+constraints: [{{precedence: [approve, pay]}}{seen}]
+"""
+    judge = monitor(text)
+    for number, tool in enumerate([*made, "pay"], start=1):
+        judge.observe(call(number, tool, end_ns=START + 200 * SECOND), NOW)
+
+    assert judge.find("s")[0]["steps"][-1]["kind"] == "harmful"
+
+
+def test_orders_that_are_left_out_are_counted() -> None:
+    """Twenty calls that all differ have more orders than are tried; the counter never goes back."""
+    tools = [f"t{number}" for number in range(20)]
+    text = f"""
+id: twenty
+match: {{service.name: rover}}
+kind: task
+alphabet: {{{", ".join(f"{tool}: {{tool: {tool}}}" for tool in tools)}}}
+golden: [[{", ".join(tools)}]]
+"""
+    judge = monitor(text)
+    for number, tool in enumerate(reversed(tools), start=1):
+        judge.observe(call(number, tool, end_ns=START + 100 * SECOND), NOW)
+    left_out = judge.orders_left_out
+    harmful = judge.find("s")[0]["harmful"]
+    judge.use([])
+
+    assert 0 < left_out == judge.orders_left_out
+    assert harmful == 0
 
 
 # --- sampled traces --------------------------------------------------------------------------------

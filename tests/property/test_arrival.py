@@ -129,6 +129,51 @@ def test_any_order_of_arrival_ends_alike(
     assert judged(shuffled) == judged(sorted(arrived, key=lambda call: call.start_ns))
 
 
+@st.composite
+def parallel(draw: st.DrawFn) -> list[ToolCall]:
+    """Calls of one turn that a model issued at once, or nearly."""
+    tools = st.sampled_from(["look", "pick", "pay", "ship", "dig"])
+    times = st.tuples(st.integers(0, draw(st.sampled_from([0, 3, 12]))), st.integers(1, 9))
+    made = draw(st.lists(st.tuples(tools, times, st.booleans()), min_size=7, max_size=16))
+    return [
+        ToolCall(
+            session=SessionKey("", "one"),
+            agent="",
+            tool=tool,
+            arguments={"item": 1, "amount": 5} if named else None,
+            error=False,
+            start_ns=START + start * SECOND,
+            end_ns=START + (start + length) * SECOND,
+            trace_id=b"t" * 16,
+            span_id=(number + 1).to_bytes(8, "big"),
+            parent_span_id=b"",
+            call_id="",
+            evidence=Evidence.EXECUTED,
+            attributes=ATTRIBUTES,
+        )
+        for number, (tool, (start, length), named) in enumerate(made)
+    ]
+
+
+@settings(max_examples=15, deadline=None)
+@given(parallel(), st.randoms(use_true_random=False))
+def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
+    arrived: list[ToolCall], chance: random.Random
+) -> None:
+    """After each call the objects are those of the same calls, told in the order of their starts."""
+    chance.shuffle(arrived)
+    monitor = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
+    now = START + 60 * SECOND
+    for count, call in enumerate(arrived, start=1):
+        monitor.observe(call, now)
+        fresh = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
+        for each in sorted(arrived[:count], key=lambda call: call.start_ns):
+            fresh.observe(each, now)
+
+        assert list(monitor.judgements()) == list(fresh.judgements())
+    assert judged(arrived) == judged(sorted(arrived, key=lambda call: call.start_ns))
+
+
 @settings(max_examples=100, deadline=None)
 @given(calls())
 def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:

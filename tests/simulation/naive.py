@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import permutations
 from typing import Any, NamedTuple
 
 from collector.decode.span import Span
@@ -20,7 +19,9 @@ from monitor.spec.spec import Spec
 __all__ = ["Found", "judge"]
 
 Costs = dict[int, int]
-_TOGETHER_MAX = 6
+_End = tuple[tuple[int, int], ...]
+_Path = tuple[int, tuple[int, ...]]
+"""Harms, and the order as places."""
 
 
 class Found(NamedTuple):
@@ -186,42 +187,53 @@ def _groups(tokens: Sequence[tuple[_Call, int]]) -> list[_Group]:
 
 def _step_group(spec: Spec, costs: Costs, group: _Group) -> tuple[int, Costs]:
     """The fewest harms (for a strict policy the most) of any order the calls may have had."""
-    if len(group) > _TOGETHER_MAX:
-        return _run(spec, costs, group)
-    tried = [_run(spec, costs, list(order)) for order in _orders(group)]
+    tried = _tried(spec, costs, group)
+    harms = (max if spec.concurrent == "strict" else min)(path[0] for path in tried.values())
+    best = {end: places for end, (found, places) in tried.items() if found == harms}
     if spec.concurrent == "strict":
-        worst = max(harms for harms, _ in tried)
-        return next(each for each in tried if each[0] == worst)
-    least = min(harms for harms, _ in tried)
+        return harms, dict(next(end for end in best if best[end] == min(best.values())))
     ends: Costs = {}
-    for harms, end in tried:
-        if harms == least:
-            for state, cost in end.items():
-                ends[state] = min(cost, ends.get(state, cost))
-    return least, ends
+    for end in best:
+        for state, cost in end:
+            ends[state] = min(cost, ends.get(state, cost))
+    return harms, ends
 
 
-def _orders(group: _Group) -> Iterable[tuple[tuple[_Call, int], ...]]:
-    """Every order in which no call comes before one that had ended when it started."""
-    for places in permutations(range(len(group))):
-        broken = any(
-            later < earlier and group[later][0].end <= group[earlier][0].start
-            for at, earlier in enumerate(places)
-            for later in places[at + 1 :]
-        )
-        if not broken:
-            yield tuple(group[place] for place in places)
+def _tried(spec: Spec, costs: Costs, group: _Group) -> dict[_End, _Path]:
+    """Every order in which no call comes before one that had ended when it started.
+
+    Of those that have taken the same calls and led to the same costs, the best goes on, and of
+    equals the one nearest to the start order.
+    """
+    sign = -1 if spec.concurrent == "strict" else 1
+    after = [
+        {place for place, (other, _) in enumerate(group[:own]) if other.end <= call.start}
+        for own, (call, _) in enumerate(group)
+    ]
+    layer: dict[tuple[frozenset[int], _End], _Path] = {
+        (frozenset(), tuple(sorted(costs.items()))): (0, ())
+    }
+    for _ in group:
+        following: dict[tuple[frozenset[int], _End], _Path] = {}
+        for (done, before), (harms, places) in layer.items():
+            for place in set(range(len(group))) - done:
+                if after[place] <= done:
+                    harm, end = _run(spec, dict(before), group[place])
+                    path = (harms + harm, (*places, place))
+                    key = (done | {place}, tuple(sorted(end.items())))
+                    known = following.get(key, path)
+                    following[key] = min(
+                        path, known, key=lambda each: (sign * each[0], each[1])
+                    )
+        layer = following
+    return {end: path for (_, end), path in layer.items()}
 
 
-def _run(spec: Spec, costs: Costs, group: _Group) -> tuple[int, Costs]:
-    harms = 0
-    for _, token in group:
-        costs = _step(spec, costs, token)
-        least = min(costs.values())
-        harms += least > 0
-        costs = {state: cost - least for state, cost in costs.items()}
-        costs = {state: cost for state, cost in costs.items() if cost <= COST_MAX}
-    return harms, costs
+def _run(spec: Spec, costs: Costs, call: tuple[_Call, int]) -> tuple[int, Costs]:
+    costs = _step(spec, costs, call[1])
+    least = min(costs.values())
+    costs = {state: cost - least for state, cost in costs.items()}
+    return int(least > 0), {state: cost for state, cost in costs.items() if cost <= COST_MAX}
 
 
 def _step(spec: Spec, costs: Costs, token: int) -> Costs:
