@@ -159,9 +159,9 @@ def _say(fault: Fault) -> str:
         return f"the key {fault.path[-1]!r} is missing"
     if fault.kind == "unknown":
         key = fault.path[-1]
+        if key in _KEYS:
+            return f"unknown key {key!r} here; it belongs into {_KEYS[str(key)]}"
         close = closest(str(key), sorted(_KEYS))
-        if close == key:
-            return f"unknown key {key!r} here; it belongs into {_KEYS[close]}"
         return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
     return fault.said[:1].lower() + fault.said[1:]
 

@@ -239,6 +239,9 @@ def test_unknown_keys_get_a_suggestion() -> None:
     assert found.message == "unknown key 'goldn'; did you mean 'golden'?"
     assert found.key == "goldn"
 
+    [found] = refused(**{"": ["a"]})
+    assert found.message == "unknown key ''"
+
     [found] = refused(failed_calls="ordinary")
     assert found.message == "unknown key 'failed_calls' here; it belongs into `conventions`"
 
