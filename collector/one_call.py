@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
+from monitor.partial import Partial
 from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = [
@@ -385,7 +386,7 @@ class Call:
         gaps = gaps or outer.cut
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
-            arguments = next((p.arguments for p in pieces if p.arguments is not None), None)
+            arguments = _best(pieces)
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
@@ -448,6 +449,16 @@ def _is_retry(failed: Piece, other: Piece) -> bool:
         and other.start_ns >= failed.end_ns
         and other.span_id != failed.span_id
     )
+
+
+def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
+    """The arguments of the outermost piece that has all of them, else of one that has some."""
+    some = None
+    for piece in pieces:
+        if piece.arguments is not None and type(piece.arguments) is not Partial:
+            return piece.arguments
+        some = some or piece.arguments
+    return some
 
 
 def _is_given(call: Wrapped, bare: Any) -> bool:

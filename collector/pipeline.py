@@ -29,6 +29,7 @@ from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sess
 from collector.stats import Stats
 from collector.traces import NEVER, Claim, Node, Parts, Trace, Traces, Tree
 from monitor.engine import Monitor
+from monitor.partial import Partial
 from monitor.records import FROM_TRACE, Evidence, Named, SessionKey, ToolCall, Verdict
 
 __all__ = ["COVERAGE", "Pipeline"]
@@ -583,6 +584,8 @@ class Pipeline:
             self._stats.count("calls", new.evidence)
         if new.arguments is None:
             self._cover(call.outer.why or "arguments_missing")
+        elif type(new.arguments) is Partial:
+            self._cover("arguments_unreadable")
         if new.session_from == FROM_TRACE:
             self._cover("no_session_id")
         if trace.sampled:
@@ -598,7 +601,9 @@ class Pipeline:
         self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
     ) -> None:
         """More is known of a call than the monitor was told."""
-        if old.arguments is None and new.arguments is not None:
+        if (old.arguments is None and new.arguments is not None) or (
+            type(old.arguments) is Partial and type(new.arguments) is not Partial
+        ):
             self._cover("arguments_late")
         named = None if trace.split else trace.named
         verdicts += self.monitor.amend(old, new, now, named)

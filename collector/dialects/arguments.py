@@ -8,7 +8,6 @@ wire, and cannot be understood); `Bare` (a value whose argument's name is lost);
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -17,6 +16,7 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.dialects import brief
+from collector.dialects.members import lenient, partly
 
 __all__ = [
     "HIDDEN",
@@ -115,15 +115,30 @@ def parsed(value: Any) -> Any:
 
 
 def _parsed_leniently(text: str | bytes) -> Any:
-    # Python's own writer emits NaN and Infinity, which JSON proper refuses.
+    # Python's own writer emits NaN and Infinity, which JSON proper refuses; others read yet more.
     try:
-        return json.loads(text)
+        return lenient.decode(
+            text if isinstance(text, str) else text.decode("utf-8", "surrogatepass")
+        )
     except (ValueError, RecursionError):
         return UNREADABLE
 
 
 def mapping(value: Any) -> Arguments:
-    """The plain form: a mapping, or a JSON text of one; absent is None."""
+    """The plain form: a mapping, or a JSON text of one; absent is None.
+
+    Where only some members can be read it is a `Partial`.
+    """
+    found = _whole(value)
+    if found is UNREADABLE and type(value) is str:
+        inner = parsed(value)
+        known = partly(inner if type(inner) is str else value)
+        return UNREADABLE if known is None else known
+    return found
+
+
+def _whole(value: Any) -> Arguments:
+    """The same, where all of it can be read."""
     if type(value) is dict:
         return value
     if type(value) is str:
@@ -155,7 +170,7 @@ def unless_scrubbed(unwrap: Unwrap) -> Unwrap:
 
 def mapping_or_bare(value: Any) -> Arguments:
     """The plain form, or a text that is the one argument, whose name is not on the wire."""
-    found = mapping(value)
+    found = _whole(value)
     if found is UNREADABLE and type(value) is str and not value.startswith("{"):
         return Bare(value)
     return found

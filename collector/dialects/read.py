@@ -16,6 +16,7 @@ from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
 from collector.dialects.wrappers import Wrapped
+from monitor.partial import Partial
 
 __all__ = [
     "NAME_MAX",
@@ -132,10 +133,12 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
     return Reading(
         dialect.name,
         tool,
-        arguments if type(arguments) is dict else None,
+        arguments if isinstance(arguments, dict) else None,
         arguments if type(arguments) is Bare else None,
         _why_unread(span, fields, arguments)
         if arguments is None or arguments is UNREADABLE
+        else "arguments_unreadable"
+        if type(arguments) is Partial
         else "",
         call_id,
         _id(span, fields.request_id) if fields.request_id is not None else "",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from monitor.alphabet.pattern import Matcher, Pattern
+from monitor.partial import Partial
 from monitor.records import Reason
 
 __all__ = ["Alphabet", "FailedCalls", "SymbolPatterns", "Token", "build"]
@@ -58,6 +59,22 @@ class _Candidate:
             if value is _ABSENT or not matches(value):
                 return False
         return True
+
+    def may_take(self, arguments: Partial) -> bool:
+        """True unless what is known of the arguments refuses them."""
+        if self.closed:
+            return not arguments
+        for name, matches in self.checks:
+            if name in arguments.unread:
+                continue
+            value = arguments.get(name, _ABSENT)
+            if value is _ABSENT or not matches(value):
+                return False
+        return True
+
+    def rests_on(self, arguments: Partial) -> bool:
+        """True where what it asks for cannot be read."""
+        return any(name in arguments.unread for name, _ in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +123,18 @@ class Alphabet:
             return self._unknown_tool
         if arguments is None:
             return found.unknown
+        if type(arguments) is Partial:
+            return self._match_known(found, arguments)
         for candidate in found.candidates:
             if candidate.takes(arguments):
                 return candidate.symbol
+        return self._mismatch
+
+    def _match_known(self, found: _Tool, arguments: Partial) -> int:
+        """The same of arguments of which some cannot be read: unknown only where it hangs on these."""
+        for candidate in found.candidates:
+            if candidate.may_take(arguments):
+                return found.unknown if candidate.rests_on(arguments) else candidate.symbol
         return self._mismatch
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
+from monitor.partial import Partial
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM
@@ -235,7 +236,7 @@ class Watch:
         number = self._numbers.get(tool)
         if number is None:
             base = _UNKNOWN_WRITE if seems_to_write(tool) else _UNKNOWN
-        elif number in self._plain or arguments is None:
+        elif number in self._plain or arguments is None or type(arguments) is Partial:
             base = self._base + number * _PER_TOOL + _UNTOLD
         else:
             unseen = self._base + number * _PER_TOOL + _UNSEEN

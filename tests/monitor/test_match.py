@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from monitor.alphabet.match import Alphabet, FailedCalls, Token, build, specificity
 from monitor.alphabet.pattern import parse
+from monitor.partial import Partial
 from monitor.records import Reason
 
 CORE = Path(__file__).parents[2] / ".." / "shared" / "core"
@@ -251,3 +252,40 @@ def test_published_symbols_match_their_own_values() -> None:
             )
             checked += 1
     assert checked > 150
+
+
+_PATTERNS = st.sampled_from([1, "[unreadable]", {"min": 1}, {"regex": "."}, {"any": True}])
+_ANY: st.SearchStrategy[Any] = st.sampled_from([0, 1, 2, "", "a", None, [], "[unreadable]"])
+
+
+@settings(deadline=None)
+@given(
+    symbols=st.lists(
+        st.none() | st.dictionaries(st.sampled_from("xy"), _PATTERNS, max_size=2),
+        min_size=1,
+        max_size=3,
+    ),
+    known=st.dictionaries(st.sampled_from("xyz"), _ANY, max_size=2),
+    unread=st.sets(st.sampled_from("xyz"), min_size=1, max_size=2),
+    values=st.lists(_ANY, min_size=2, max_size=2),
+)
+def test_a_partly_known_call_is_what_it_is_whatever_the_rest_is(
+    symbols: list[Any], known: dict[str, Any], unread: set[str], values: list[Any]
+) -> None:
+    """What is said for certain holds for any values of what could not be read."""
+    made = alphabet(**{f"s{n}": ("pay", raw) for n, raw in enumerate(symbols)})
+    found = made.match("pay", Partial(known, unread), False)
+    whole = {**known, **dict(zip(sorted(unread), values, strict=False))}
+
+    assert found in (made.match("pay", None, False), made.match("pay", whole, False))
+
+
+def test_what_cannot_be_read_matters_where_a_pattern_names_it() -> None:
+    """Other arguments decide as ever, and an argument that is there is not none."""
+    made = alphabet(big=("pay", {"amount": {"min": 9}}), none=("pay", {}))
+    unknown = token(made, "pay", None)
+
+    assert name(made, "pay", Partial({"amount": 10}, {"x"})) == "big"
+    assert token(made, "pay", Partial({"amount": 1}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
+    assert token(made, "pay", Partial({}, {"amount"})) == unknown
+    assert token(made, "pay", Partial({}, {"x"})).reason is Reason.ARGUMENT_MISMATCH

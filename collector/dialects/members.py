@@ -1,0 +1,101 @@
+"""A JSON object read member by member, where something in it keeps it from being read as a whole.
+
+Nothing nests so deeply as to be an argument that somebody means; but a model can write it beside
+those that matter, and what calls the tool may read it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Any, Final
+
+from monitor.partial import Partial
+
+__all__ = ["lenient", "partly"]
+
+DIGITS_MAX: Final = 4_000
+"""Python reads no integers that are much longer."""
+
+
+def _integer(digits: str) -> int | float:
+    """A longer one is what JavaScript makes of it: no double is so large."""
+    if len(digits) <= DIGITS_MAX:
+        return int(digits)
+    return float("-inf") if digits[0] == "-" else float("inf")
+
+
+lenient: Final = json.JSONDecoder(parse_int=_integer, strict=False)
+"""Reads what some readers of JSON do, and others refuse: NaN, long integers, line breaks in texts."""
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*+")
+_FLAT: Final = r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+"?'
+_SHALLOW: Final = rf"{_FLAT}|[\[{{](?:{_FLAT})*+[\]}}]"
+_TOKEN: Final = re.compile(
+    rf"(?:{_FLAT}|[\[{{](?:{_SHALLOW})*+[\]}}])++|([\[{{]++)|([\]}}]++)", re.DOTALL
+)
+"""Of a value that nests: what is in balance and shallow as a whole, or brackets that open, or close."""
+
+TOKENS_MAX: Final = 20_000
+"""Of one text, which take about ten milliseconds; what needs more is not read."""
+MEMBER_TOKENS: Final = 5
+"""What a member costs of these."""
+
+
+def partly(text: str) -> dict[str, Any] | None:
+    """A JSON object, `Partial` where some cannot be read; None where it is none, or is broken."""
+    try:
+        return _object(text, _after(text, 0, "{"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(text: str, at: int) -> dict[str, Any]:
+    """The object whose first member is at a place, if it has one; else a ValueError."""
+    known: dict[str, Any] = {}
+    unread: set[str] = set()
+    left = TOKENS_MAX
+    while left > 0:
+        name, at = lenient.raw_decode(text, _after(text, at, '"') - 1)
+        at = _blank(text, _after(text, at, ":"))
+        unread.discard(name)
+        try:
+            known[name], at = lenient.raw_decode(text, at)
+        except RecursionError:
+            unread.add(name)
+            at, left = _end(text, at, left)
+        left -= MEMBER_TOKENS
+        at = _blank(text, at)
+        if text.startswith("}", at) and _blank(text, at + 1) == len(text):
+            return Partial(known, unread) if unread else known
+        at = _after(text, at, ",")
+    raise ValueError("too many members")
+
+
+def _blank(text: str, at: int) -> int:
+    """Where the blanks end that begin at a place."""
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _after(text: str, at: int, mark: str) -> int:
+    """The place behind a mark that blanks may precede; else a ValueError."""
+    at = _blank(text, at)
+    if not text.startswith(mark, at):
+        raise ValueError(mark)
+    return at + len(mark)
+
+
+def _end(text: str, at: int, left: int) -> tuple[int, int]:
+    """Where a nested value ends that begins at a place, and how many tokens are left; else a ValueError."""
+    depth = 0
+    for count, token in enumerate(islice(_TOKEN.finditer(text, at), left), 1):
+        kind = token.lastindex
+        if kind == 1:
+            depth += token.end() - token.start()
+        elif kind == 2:
+            depth -= token.end() - token.start()
+            if depth <= 0:
+                return token.end() + depth, left - count
+    raise ValueError("an end")

@@ -1,0 +1,235 @@
+"""Arguments of which something cannot be read: the rest is, and is judged by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.dialects.arguments import (
+    UNREADABLE,
+    Bare,
+    Carried,
+    Unwrap,
+    call_form,
+    callback_form,
+    keyword_form,
+    mapping,
+    mapping_or_bare,
+    maybe_call_form,
+    request_form,
+    wrapped_input,
+)
+from collector.dialects.members import TOKENS_MAX, partly
+from monitor import load_spec
+from monitor.partial import UNREAD, Partial
+
+DEEP = "[" * 5_000 + "]" * 5_000
+DEEPER = '[{"a\\"]": ["}", 1, ' * 4_000 + "]}]" * 4_000
+GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
+POLICY = """
+id: pol
+kind: policy
+match: {service.name: svc}
+alphabet:
+  big: {tool: pay, arguments: {amount: {min: 1000}}}
+constraints:
+  - {forbid: big}
+"""
+
+
+@pytest.mark.parametrize("deep", [DEEP, DEEPER])
+@pytest.mark.parametrize(
+    "form", ['{"x": @, "a": 1}', ' {"a" : 1 ,"x":@ } ', '{"x":1,"a":1,"x":@}']
+)
+def test_what_is_nested_too_deeply_is_unknown_alone(form: str, deep: str) -> None:
+    """Its name is known, and so are the other members; the last of a name counts."""
+    for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
+        found = mapping(text)
+
+        assert isinstance(found, Partial)
+        assert found == {"a": 1, "x": UNREAD}
+        assert found.unread == {"x"}
+
+
+def test_the_last_member_of_a_name_counts() -> None:
+    """Also where an earlier one cannot be read."""
+    found = mapping(f'{{"x": {DEEP}, "x": 2}}')
+    assert type(found) is dict
+    assert found == {"x": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        f"[{DEEP}]",
+        f'{{"x": {DEEP}',
+        f'{{"x": {DEEP},}}',
+        f'{{"x": {DEEP}}} 1',
+        f'{{"x" {DEEP}}}',
+        f"{{x: {DEEP}}}",
+        f'{{"x": {DEEP[:-1]}',
+        f'{{"x": {DEEP}, "y": }}',
+        '{"x": ' + "[" * 5_000 + '"',
+        '{"x": ' + "[" * 5_000 + '"\\',
+        "[" * 5_000,
+        '{"x": [' + "[[[[]]]]," * TOKENS_MAX + DEEP + '], "y": 1}',
+        "{" + "".join([f'"{n}": 1,' for n in range(TOKENS_MAX)]) + f'"x": {DEEP}}}',
+    ],
+    ids=lambda text: str(len(text)),
+)
+def test_what_is_no_object_is_not_read(text: str) -> None:
+    """Broken texts, those that were cut off, and those that would take long."""
+    assert partly(text) is None
+    assert mapping(text) in (None, UNREADABLE)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.sampled_from('[]{}"\\'),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(before=st.dictionaries(st.text(max_size=2), JSON), inside=JSON, after=JSON)
+def test_members_around_a_deep_one_are_what_they_are(
+    before: dict[str, Any], inside: Any, after: Any
+) -> None:
+    """Whatever is in it, and behind it."""
+    deep = "[" * 3_000 + json.dumps(inside) + "]" * 3_000
+    text = json.dumps(before)[:-1] + ", " * bool(before)
+    found = partly(f'{text}"deep": {deep}, "after": {json.dumps(after)}}}')
+
+    assert found == {**before, "deep": UNREAD, "after": after}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9" * 5_000, float("inf")),
+        ("-" + "9" * 5_000, float("-inf")),
+        ("9" * 4_000, int("9" * 4_000)),
+        ('"a\nb\tc"', "a\nb\tc"),
+    ],
+)
+def test_what_only_some_readers_refuse_is_read(text: str, value: Any) -> None:
+    """Integers of any length, and line breaks in texts."""
+    assert mapping(f'{{"x": {text}, "a": 1}}') == {"x": value, "a": 1}
+
+
+@pytest.mark.parametrize(
+    ("unwrap", "around"),
+    [
+        (maybe_call_form, '{"args": [], "kwargs": @}'),
+        (call_form, '{"args": [], "kwargs": @}'),
+        (call_form, '{"args": @, "kwargs": {}}'),
+        (keyword_form, '{"kwargs": @}'),
+        (request_form, '{"tool_name": "pay", "arguments": @}'),
+        (
+            callback_form,
+            '{"input_str": "", "tags": [], "metadata": {}, "inputs": @, "kwargs": {}}',
+        ),
+        (wrapped_input, '{"input": @}'),
+        (mapping_or_bare, '{"x": @}'),
+    ],
+)
+def test_what_is_around_arguments_does_not_stand_for_them(unwrap: Unwrap, around: str) -> None:
+    """Where all of them cannot be read, none of them is known."""
+    found = unwrap(around.replace("@", DEEP))
+    found = found.arguments if isinstance(found, Carried) else found
+
+    assert found is UNREADABLE or isinstance(found, Bare)
+
+
+@pytest.mark.parametrize(
+    ("text", "harmful"),
+    [
+        (f'{{"x": {DEEP}, "amount": 5000}}', 1),
+        ('{"amount": 5000, "x": ' + "9" * 5_000 + "}", 1),
+        ('{"amount": ' + "9" * 5_000 + "}", 1),
+        ('{"amount": 5000, "x": "a\nb"}', 1),
+        (f'{{"x": {DEEP}, "amount": 5}}', 0),
+        (f'{{"x": 1, "amount": {DEEP}}}', 0),
+    ],
+)
+def test_harm_is_seen_beside_what_cannot_be_read(
+    wire: Any, bench: Any, tmp_path: Path, text: str, harmful: int
+) -> None:
+    """A model cannot hide an argument behind another one."""
+    policy = tmp_path / "pol.yaml"
+    policy.write_text(POLICY)
+    found = bench([load_spec(policy)]).send(
+        wire.span("execute_tool pay", {**GEN, "gen_ai.tool.call.arguments": text})
+    )
+    assert sum(each["harmful"] or 0 for each in found.monitor.judgements()) == harmful
+    assert found.covered("arguments_unreadable") == ("[[[" in text)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_another_span_of_the_call_has_what_could_not_be_read(
+    wire: Any, bench: Any, tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """In either order of arrival, and what was counted is taken back."""
+    policy = tmp_path / "pol.yaml"
+    policy.write_text(POLICY)
+    spans = [
+        wire.span(
+            "execute_tool pay",
+            {**GEN, "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.arguments": told},
+            id=str(number),
+            parent="0" if number else "",
+            start=number,
+            end=9 - number,
+        )
+        for number, told in enumerate((f'{{"amount": {DEEP}, "x": 1}}', '{"amount": 5000}'))
+    ]
+    found = bench([load_spec(policy)]).send(*(spans[each] for each in order))
+
+    assert [each["harmful"] for each in found.monitor.judgements()] == [1]
+    assert [step["arguments"] for step in found.steps()] == [{"amount": 5000}]
+    assert found.covered("arguments_unreadable") == found.covered("arguments_late")
+
+
+def test_what_a_model_asks_for_is_known_but_for_what_cannot_be_read(
+    wire: Any, bench: Any, tmp_path: Path
+) -> None:
+    """Its requests stand for the calls of tools that have no spans."""
+    policy = tmp_path / "pol.yaml"
+    policy.write_text(POLICY)
+    part = {
+        "type": "tool_call",
+        "id": "c1",
+        "name": "pay",
+        "arguments": f'{{"x": {DEEP}, "amount": 5000}}',
+    }
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part]}]),
+    }
+    asked = wire.span("chat m", attributes, id="m1")
+    answer = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(
+            [
+                {"role": "assistant", "parts": [part]},
+                {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1"}]},
+            ]
+        ),
+    }
+    found = bench([load_spec(policy)], requested="always").send(
+        asked, wire.span("chat m", answer, id="m2", start=2)
+    )
+    assert [each["harmful"] for each in found.monitor.judgements()] == [1]
