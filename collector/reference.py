@@ -30,8 +30,9 @@ def settings() -> str:
     head = (
         "# Settings\n\n"
         "A YAML file (`offrails serve --config FILE`, or `OFFRAILS_CONFIG`), overridden by\n"
-        "`OFFRAILS_*` variables, overridden by options. Unknown keys are refused. Lists are comma\n"
-        "separated in a variable, paths as in `PATH`.\n\n"
+        "`OFFRAILS_*` variables, overridden by options. Unknown keys are refused, and\n"
+        "so are unknown variables that are like one of these, or of a section of these; others are told\n"
+        "in the log. Lists are comma separated in a variable, paths as in `PATH`.\n\n"
         "| key | variable | default | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from collector import garbage, logs
 from collector.app import App, redaction_of
 from collector.receivers.files import UnusableError
-from collector.settings import OFF, Settings
+from collector.settings import OFF, Settings, unknown
 from monitor.spec.spec import Spec
 
 __all__ = ["serve"]
@@ -29,6 +30,8 @@ def serve(settings: Settings, specs: Sequence[Spec]) -> int:
     logs.set_up(settings.log_level, redaction)
     for finding in (finding for spec in specs for finding in spec.findings):
         logs.log.warning("spec_finding", **finding.as_json())
+    for name in unknown(os.environ):
+        logs.log.warning("unknown_variable", variable=name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(settings, specs))
 

@@ -18,10 +18,11 @@ from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
+from monitor.spec.closest import closest
 from monitor.spec.document import Document, parse
 from monitor.spec.shape import BEFORE, Fault, leaves, shaped
 
-__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load", "place"]
+__all__ = ["ENVIRONMENT", "Settings", "SettingsError", "load", "place", "unknown"]
 
 OFF = "off"
 PREFIX = "OFFRAILS_"
@@ -475,6 +476,22 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
 """Variable -> the setting it sets. The two listeners also have the short names of the options."""
 
 
+_CONFIG = f"{PREFIX}CONFIG"
+"""Names the file itself."""
+
+_SECTIONS = tuple(
+    sorted({f"{PREFIX}{path[0]}_".upper() for path in ENVIRONMENT.values() if path[1:]})
+)
+"""How variables of settings begin that are not alone."""
+
+_SERVICE = re.compile(
+    r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
+)
+"""How variables end that Kubernetes sets for services, which may be named as we are."""
+
+_ALIKE = 0.75
+"""From 0 to 1: how alike a variable must be to one that is meant."""
+
 _OPTIONS: Mapping[tuple[str, ...], str] = {("record", "folder"): "--record"}
 """Options that are not named like the last part of what they set."""
 
@@ -500,9 +517,39 @@ def load(
     for path, value in options.items():
         _put(data, path, value)
     settings, faults = shaped(Settings, data, lenient=True)
-    if settings is None:
-        raise SettingsError(_told(faults, document, file, _origin(environ, options)))
+    told = (
+        [_told(faults, document, file, _origin(environ, options))] if settings is None else []
+    )
+    told += _misspelt(environ)
+    if settings is None or told:
+        raise SettingsError("\n".join(told))
     return settings
+
+
+def unknown(environ: Mapping[str, str]) -> list[str]:
+    """Variables that are named as ours are, and set nothing; not those that Kubernetes sets."""
+    return sorted(
+        name
+        for name, value in environ.items()
+        if name.startswith(PREFIX)
+        and value
+        and name not in ENVIRONMENT
+        and name != _CONFIG
+        and not _SERVICE.search(name)
+    )
+
+
+def _misspelt(environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with variables that are meant for us; others' may begin as ours do, too."""
+    known = [name.removeprefix(PREFIX) for name in (*ENVIRONMENT, _CONFIG)]
+    told = []
+    for name in unknown(environ):
+        meant = closest(name.removeprefix(PREFIX), known, _ALIKE)
+        if meant:
+            told.append(f"{name}: unknown variable; did you mean {PREFIX}{meant}?")
+        elif name.startswith(_SECTIONS):
+            told.append(f"{name}: unknown variable")
+    return told
 
 
 def place(

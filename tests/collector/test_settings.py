@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from collector.masking import as_yaml
-from collector.settings import ENVIRONMENT, Settings, SettingsError, load
+from collector.settings import ENVIRONMENT, Settings, SettingsError, load, unknown
 from monitor.spec.shape import leaves
 
 
@@ -226,6 +226,55 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_every_setting_says_what_it_is() -> None:
     """Descriptions are what a reference of the settings is made of."""
     assert {leaf.path for leaf in leaves(Settings) if not leaf.description} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("RECIEVER_GRPC", "OFFRAILS_RECIEVER_GRPC: unknown variable; did you mean OFFRAILS_RECEIVER_GRPC?"),
+        ("GRCP", "OFFRAILS_GRCP: unknown variable; did you mean OFFRAILS_GRPC?"),
+        ("CONFIGS", "OFFRAILS_CONFIGS: unknown variable; did you mean OFFRAILS_CONFIG?"),
+        ("SPEC", "OFFRAILS_SPEC: unknown variable; did you mean OFFRAILS_SPECS?"),
+        ("RECEIVER_COLOUR", "OFFRAILS_RECEIVER_COLOUR: unknown variable"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_variable_is_refused(name: str, told: str) -> None:
+    """What sets nothing is not passed over, beside other faults too."""
+    assert problem(environ={f"OFFRAILS_{name}": "x"}) == told
+    both = problem(environ={f"OFFRAILS_{name}": "x", "OFFRAILS_HISTORY": "some"})
+    assert "OFFRAILS_HISTORY: history" in both
+    assert told in both
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PORT",
+        "PORT_4317_TCP",
+        "PORT_4317_TCP_ADDR",
+        "SERVICE_HOST",
+        "SERVICE_PORT_OTLP_GRPC",
+        "METRICS_PORT",
+        "RECEIVER_SERVICE_HOST",
+        "RECEIVER_PORT_9464_TCP_PROTO",
+    ],
+)
+def test_variables_of_kubernetes_are_not_ours(name: str) -> None:
+    """It names them after services, which may be named as we are."""
+    load(None, {f"OFFRAILS_{name}": "tcp://10.0.0.1:4317"}, {})
+    assert unknown({f"OFFRAILS_{name}": "x"}) == []
+
+
+def test_variables_of_others_that_begin_as_ours_are_told() -> None:
+    """They do not keep us from starting; empty ones are as good as unset."""
+    environ = {
+        "OFFRAILS_FAVOURITE": "x",
+        "OFFRAILS_EMPTY": "",
+        "PATH": "x",
+        "OFFRAILS_SPECS": "x",
+    }
+    load(None, {**environ, "OFFRAILS_CONFIG": "x"}, {})
+    assert unknown(environ) == ["OFFRAILS_FAVOURITE"]
 
 
 def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
