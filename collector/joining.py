@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from collector.one_call import PIECES_MAX, Call, Piece, differ, overlaps, same_call
+from collector.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.stats import Stats
-from collector.traces import DEPTH_MAX, Alike, Node, Tree
 from monitor.records import Evidence, ToolCall, Verdict
 
 __all__ = ["LIKE_MAX", "Joiner"]

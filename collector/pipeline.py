@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from collector.claims import Claim
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
 from collector.dialects.answers import answer_of
@@ -26,8 +27,9 @@ from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.served import Served
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
+from collector.span_tree import Node, Parts, Tree
 from collector.stats import Stats
-from collector.traces import NEVER, Claim, Node, Parts, Trace, Traces, Tree
+from collector.traces import NEVER, Trace, Traces
 from monitor.engine import Monitor
 from monitor.partial import Partial
 from monitor.records import FROM_TRACE, Evidence, Named, SessionKey, ToolCall, Verdict

@@ -18,7 +18,8 @@ from collector.decode.span import Span
 from collector.dialects.outputs import OVERSIZED, Outputs, Requested, goes_on, requested
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
-from collector.traces import Trace, Tree
+from collector.span_tree import Tree
+from collector.traces import Trace
 from monitor.records import Evidence
 
 __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
+from collector.claims import Claim
 from collector.decode.span import Resource, Span
 from collector.dialects.arguments import HIDDEN
 from collector.dialects.plan import Plan
-from collector.traces import Claim, Node, Parts, Trace, Tree
+from collector.span_tree import Node, Parts, Tree
+from collector.traces import Trace
 from monitor.records import SessionKey, built
 
 if TYPE_CHECKING:

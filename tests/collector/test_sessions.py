@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from collector.claims import Claim
 from collector.dialects.choose import SESSION_KEYS
-from collector.traces import Claim, Trace, Traces
+from collector.traces import Trace, Traces
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs
 from tests.collector.conftest import hex_id

@@ -9,18 +9,8 @@ from itertools import islice, pairwise
 
 import pytest
 
-from collector.traces import (
-    ASKED_A_SPAN,
-    ASKED_MAX,
-    AT_ONCE,
-    DEPTH_MAX,
-    FEW,
-    SOON,
-    Node,
-    Trace,
-    Traces,
-    Tree,
-)
+from collector.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
+from collector.traces import AT_ONCE, SOON, Trace, Traces
 
 
 def _node(tree: Tree, span_id: bytes) -> Node:
@@ -267,7 +257,7 @@ def test_a_trace_of_many_spans_finds_each() -> None:
 _DEEP = """
 import gc
 
-from collector.traces import TREE_MAX, Tree
+from collector.span_tree import TREE_MAX, Tree
 from monitor import Limits, Monitor
 from monitor.records import Evidence, SessionKey, ToolCall
 

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.claims import Claim, Told
 from collector.dialects import span_name
 from collector.dialects.arguments import Bare, Carried, callback_form
 from collector.dialects.base import Dialect
@@ -16,7 +17,6 @@ from collector.dialects.choose import DIALECTS
 from collector.dialects.names import AGENT_SPANS
 from collector.dialects.span_name import SpanName
 from collector.dialects.wrappers import WRAPPERS
-from collector.traces import Claim, Told
 from monitor.records import SessionKey
 
 PATTERNS = sorted(
