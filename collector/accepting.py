@@ -6,7 +6,6 @@ API), or the whole verdict as JSON (a line of the stream of verdicts or of the f
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -14,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import urlopen
 
+from collector.asking import NoAnswerError, ask
 from collector.table import printable
 from monitor.spec.acceptance import NoSuchPlace, is_needless, place_of
 from monitor.spec.constraints import SideBySide
@@ -26,7 +24,6 @@ from monitor.spec.spec import Acceptance, Spec
 
 __all__ = ["Named", "NotAccepted", "accept", "by_service", "harmful_calls", "named"]
 
-TIMEOUT_SECONDS: Final = 10
 _SPAN: Final = re.compile(r"[0-9a-f]{16}")
 _STEP: Final = re.compile(r"(.+)#([0-9]+)", re.DOTALL)
 
@@ -105,16 +102,16 @@ def by_service(url: str, verdict: str) -> list[Mapping[str, Any]]:
         NotAccepted: it cannot be reached, or does not know the session.
     """
     session, _, _ = named(verdict)
-    base = (url if "://" in url else f"http://{url}").rstrip("/") + "/api/v1/sessions"
-    wanted = base if session is None else f"{base}/{quote(session, safe='')}"
+    path = "/api/v1/sessions"
+    if session is not None:
+        path += "/" + quote(session, safe="")
     try:
-        with urlopen(wanted, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the user's own URL
-            found: list[Mapping[str, Any]] = json.load(answer)["sessions"]
-    except HTTPError as problem:
-        said = "knows no such session" if problem.code == 404 else f"answers {problem.code}"
-        raise NotAccepted(f"{url} {said}") from None
-    except (URLError, OSError, ValueError, KeyError) as problem:
-        raise NotAccepted(f"{wanted}: {problem}") from None
+        found: list[Mapping[str, Any]] = ask(url, path)["sessions"]
+    except NoAnswerError as problem:
+        said = f"{url} knows no such session" if problem.status == 404 else problem
+        raise NotAccepted(str(said)) from None
+    except KeyError as problem:
+        raise NotAccepted(f"{url}: its answer has no {problem}") from None
     return found
 
 

@@ -185,7 +185,7 @@ def _add_init(group: Any) -> None:
         dest="sources",
         nargs="+",
         default=["127.0.0.1:4319"],
-        metavar="URL|FILE",
+        metavar="URL|FILE|DIR",
         help="a running service's admin address (127.0.0.1:4319), or recorded spans",
     )
     init.add_argument(

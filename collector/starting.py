@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from collector.asking import NoAnswerError, ask
 from monitor.spec.write import name as plain
 
 __all__ = ["Agent", "NothingSeen", "agents", "choose", "fetch", "starter"]
 
-TIMEOUT_SECONDS = 10
 SEQUENCES_MAX = 5
 """Different runs written down as golden; more are the author's to choose from."""
 
@@ -44,21 +41,14 @@ def fetch(url: str) -> list[Agent]:
     Raises:
         NothingSeen: it cannot be reached, or answers something else.
     """
-    base = url if "://" in url else f"http://{url}"
-    seen = _get(base.rstrip("/") + "/api/v1/seen")["agents"]
-    sessions = _get(base.rstrip("/") + "/api/v1/sessions")["sessions"]
-    return agents(seen, sessions)
-
-
-def _get(url: str) -> dict[str, Any]:
     try:
-        with urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the user's own URL
-            found = json.load(answer)
-    except (URLError, OSError, ValueError) as problem:
-        raise NothingSeen(f"{url}: {problem}") from None
-    if not isinstance(found, dict):
-        raise NothingSeen(f"{url}: expected an object")
-    return found
+        seen = ask(url, "/api/v1/seen")["agents"]
+        sessions = ask(url, "/api/v1/sessions")["sessions"]
+    except NoAnswerError as problem:
+        raise NothingSeen(str(problem)) from None
+    except KeyError as problem:
+        raise NothingSeen(f"{url}: its answer has no {problem}") from None
+    return agents(seen, sessions)
 
 
 def agents(

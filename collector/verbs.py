@@ -261,7 +261,8 @@ def run_init(options: argparse.Namespace) -> int:
 
     files = [Path(source) for source in options.sources]
     try:
-        if all(file.exists() for file in files):
+        if any(file.exists() or _is_file(file) for file in files):
+            files = _recordings(files)
             agents = observe(files, Progress(files))
         else:
             agents = [agent for url in options.sources for agent in fetch(url)]
@@ -392,8 +393,9 @@ def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any
             raise NotAccepted(f"the verdict is no JSON: {problem}") from None
     if options.runs is None:
         return harmful_calls(by_service(options.url, text), text, options.spec)
+    runs = _recordings(options.runs)
     judged = replay(
-        options.runs, specs, Settings(), together=False, progress=Progress(options.runs),
+        runs, specs, Settings(), together=False, progress=Progress(runs),
         unnamed=_only_task(specs),
     )  # fmt: skip
     return harmful_calls(judged, text, options.spec)
@@ -414,6 +416,8 @@ def run_draw(options: argparse.Namespace) -> int:
         _quit(f"{options.file}: no spec")
     if options.out is not None:
         return _picture(options, spec)
+    if options.runs or options.session:
+        _quit("--runs and --session go with --out: sessions are drawn in a picture")
     if spec.learnt is not None:
         from monitor.reference import diagram
 
@@ -466,10 +470,18 @@ def run_tail(options: argparse.Namespace) -> int:
     return OK
 
 
+def _is_file(path: Path) -> bool:
+    """True for what is no address, by its looks."""
+    return path.suffix in (".json", ".jsonl", ".gz", ".zst") or path.is_absolute()
+
+
 def _recordings(paths: Sequence[Path]) -> list[Path]:
     """Files, and the recordings of folders."""
     from collector.replay import BadInput, files_of
 
+    for path in paths:
+        if not path.exists():
+            _quit(f"{path}: no such file or folder")
     try:
         return files_of(paths)
     except BadInput as problem:

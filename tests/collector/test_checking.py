@@ -134,8 +134,9 @@ def test_runs_without_a_spec_are_said(
 
 
 def test_a_missing_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence, and exit code 1."""
+    """A sentence, and exit code 2."""
     spec = tmp_path / "shop.yaml"
     spec.write_text(SPEC.replace("AMOUNT", "max: 9").replace("GOLDEN", "[login]"))
-    assert main(["check", str(spec), "--runs", str(tmp_path / "none.jsonl")]) == 1
-    assert "No such file" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", str(spec), "--runs", str(tmp_path / "none.jsonl")])
+    assert "none.jsonl: no such file or folder" in capsys.readouterr().err

@@ -50,6 +50,9 @@ def test_runs_are_drawn_in(
     assert "name up to 6 by --session" in capsys.readouterr().err
     assert main([*given, "--session", "r1"]) == 1
     assert "--session goes with --runs" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["draw", str(file), "--runs", str(runs)])
+    assert "--runs and --session go with --out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["mermaid", "dot"])

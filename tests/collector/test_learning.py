@@ -202,13 +202,14 @@ def test_update(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No runs, a missing file, a bad outcome: told in one line, with exit code 1."""
+    """No runs, a bad outcome: told in one line, with exit code 1; a missing file with 2."""
     empty = tmp_path / "empty"
     empty.write_text("")
     out = str(tmp_path / "r.yaml")
 
     assert main(["learn", str(empty), "--id", "r", "--out", out]) == 1
-    assert main(["learn", str(tmp_path / "none"), "--id", "r", "--out", out]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["learn", str(tmp_path / "none"), "--id", "r", "--out", out])
     runs = str(plain(tmp_path / "x", *RUNS))
     assert main(["learn", runs, "--id", "r", "--out", out, "--success", "reward"]) == 1
     assert capsys.readouterr().err.count("offrails: ") == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,55 @@ def test_several_agents_must_be_chosen_from() -> None:
     assert choose([agent(), agent(service="other")], "other").service == "other"
 
 
+def test_what_is_no_file_and_no_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not there is not asked as a host; who does not answer is named, and why."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["init", "--from", "spans.jsonl"])
+    with pytest.raises(SystemExit, match="2"):
+        main(["init", "--from", str(tmp_path / "none")])
+    assert main(["init", "--from", "127.0.0.1:1"]) == 1
+    assert main(["init", "--from", "ftp://127.0.0.1"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "offrails: spans.jsonl: no such file or folder",
+        f"offrails: {tmp_path / 'none'}: no such file or folder",
+        "offrails: 127.0.0.1:1: Connection refused",
+        "offrails: ftp://127.0.0.1: expected HOST:PORT or http://HOST:PORT",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\n[]", "expected an object at /api/v1/seen"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "its answer has no 'agents'"),
+        (b"HTTP/1.0 503 No\r\n\r\n", "status 503 for /api/v1/seen"),
+        (b"\x00\x00\x12\x04\r\n\r\n", "\\x00"),
+    ],
+)
+def test_somebody_elses_service(
+    capsys: pytest.CaptureFixture[str], answer: bytes, told: str
+) -> None:
+    """What does not answer as ours do is told in a line, with nothing of it that a terminal obeys."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert main(["init", "--from", f"127.0.0.1:{server.getsockname()[1]}"]) == 1
+        thread.join()
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert "\0" not in said
+
+
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason="no captures beside the checkout")
 def test_a_recorded_run_is_accepted_by_its_starter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -72,6 +123,12 @@ def test_a_recorded_run_is_accepted_by_its_starter(
     out = tmp_path / "start.yaml"
 
     assert main(["init", "--from", run, "--out", str(out)]) == 0
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / "run.jsonl").write_bytes(Path(run).read_bytes())
+    capsys.readouterr()
+    assert main(["init", "--from", str(folder)]) == 0
+    assert capsys.readouterr().out == out.read_text()
     assert main(["check", str(out)]) == 0
     capsys.readouterr()
     assert main(["replay", run, "--specs", str(out), "--table"]) == 0
