@@ -110,10 +110,9 @@ def _text(text: str, redact: Sequence[Any]) -> str:
     if plain == text or text.lstrip()[:1] not in ("{", "["):
         return plain
     try:
-        whole = json.loads(text)
+        shaped = json.dumps(_leaves(json.loads(text), redact), ensure_ascii=False)
     except (ValueError, RecursionError):
         return plain
-    shaped = json.dumps(_leaves(whole, redact), ensure_ascii=False)
     # An expression may span keys and values; then what it hides counts for more than the form.
     return shaped if _without(shaped, redact) == shaped else plain
 

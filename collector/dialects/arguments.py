@@ -16,7 +16,7 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.dialects import brief
-from collector.dialects.members import lenient, partly
+from collector.dialects.members import NESTED_MAX, is_deep, lenient, partly
 
 __all__ = [
     "HIDDEN",
@@ -105,13 +105,19 @@ _CALL_FORM: Final = frozenset({"args", "kwargs"})
 
 
 def parsed(value: Any) -> Any:
-    """A JSON text as its value; anything else as it is; UNREADABLE where the JSON is broken."""
+    """A JSON text as its value; anything else as it is.
+
+    UNREADABLE where the JSON is broken, or nests too deeply.
+    """
     if type(value) is not str and type(value) is not bytes:
         return value
     try:
-        return _decode(value)
+        found = _decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return _parsed_leniently(value)
+        found = _parsed_leniently(value)
+    if len(value) > 2 * NESTED_MAX and is_deep(found, value):
+        return UNREADABLE
+    return found
 
 
 def _parsed_leniently(text: str | bytes) -> Any:
@@ -268,6 +274,8 @@ def _decoded_callback(text: str) -> Carried | None:
     if told.input_str is None:
         return None
     inputs = told.inputs
+    if is_deep(inputs, text):
+        return None  # and what can be read of it is
     call_id = told.kwargs.tool_call_id if told.kwargs is not None else None
     return Carried(inputs if type(inputs) is dict else Bare(told.input_str), call_id or "")
 

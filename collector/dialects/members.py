@@ -13,7 +13,12 @@ from typing import Any, Final
 
 from monitor.partial import Partial
 
-__all__ = ["lenient", "partly"]
+__all__ = ["NESTED_MAX", "is_deep", "lenient", "partly"]
+
+NESTED_MAX: Final = 100
+"""Levels of a text that is read, as protobuf has it of messages. What is read will be compared, shown and
+written, each by functions that call themselves for a level; how many Python allows is another number in
+each version, and in each place."""
 
 DIGITS_MAX: Final = 4_000
 """Python reads no integers that are much longer."""
@@ -43,6 +48,33 @@ MEMBER_TOKENS: Final = 5
 """What a member costs of these."""
 
 
+def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
+    """Whether a value has more levels than may be; of a short text, or one with few brackets, none has.
+
+    Args:
+        value: as JSON is read.
+        text: what it was read from.
+        most: levels.
+    """
+    if len(text) <= 2 * most or _brackets(text) <= most:
+        return False
+    inner = [value]
+    for _ in range(most + 1):
+        inner = [each for each in inner if type(each) is dict or type(each) is list]
+        if not inner:
+            return False
+        inner = [
+            part for each in inner for part in (each.values() if type(each) is dict else each)
+        ]
+    return True
+
+
+def _brackets(text: str | bytes) -> int:
+    if isinstance(text, str):
+        return text.count("[") + text.count("{")
+    return text.count(b"[") + text.count(b"{")
+
+
 def partly(text: str) -> dict[str, Any] | None:
     """A JSON object, `Partial` where some cannot be read; None where it is none, or is broken."""
     try:
@@ -60,11 +92,15 @@ def _object(text: str, at: int) -> dict[str, Any]:
         name, at = lenient.raw_decode(text, _after(text, at, '"') - 1)
         at = _blank(text, _after(text, at, ":"))
         unread.discard(name)
+        begin = at
         try:
-            known[name], at = lenient.raw_decode(text, at)
+            known[name], at = lenient.raw_decode(text, begin)
         except RecursionError:
             unread.add(name)
-            at, left = _end(text, at, left)
+            at, left = _end(text, begin, left)
+        else:
+            if is_deep(known[name], text[begin:at], NESTED_MAX - 1):
+                unread.add(name)
         left -= MEMBER_TOKENS
         at = _blank(text, at)
         if text.startswith("}", at) and _blank(text, at + 1) == len(text):

@@ -16,6 +16,7 @@ import msgspec
 
 from collector.dialects import brief
 from collector.dialects.arguments import parsed
+from collector.dialects.members import is_deep
 
 __all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
 
@@ -54,9 +55,10 @@ def python_calls(value: Any) -> tuple[Wrapped, ...]:
     ):
         return ()
     try:
-        return _wrapped([brief.in_context(value)] if sent else brief.last_asked(value))
+        asked = [brief.in_context(value)] if sent else brief.last_asked(value)
     except (msgspec.DecodeError, RecursionError):
         return ()
+    return () if is_deep(asked, value) else _wrapped(asked)
 
 
 def javascript_calls(value: Any) -> tuple[Wrapped, ...]:

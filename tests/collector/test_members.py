@@ -24,11 +24,13 @@ from collector.dialects.arguments import (
     request_form,
     wrapped_input,
 )
-from collector.dialects.members import TOKENS_MAX, partly
+from collector.dialects.members import NESTED_MAX, TOKENS_MAX, is_deep, partly
 from monitor import load_spec
 from monitor.partial import UNREAD, Partial
 
 DEEP = "[" * 5_000 + "]" * 5_000
+DEEPEST = "[" * 100_000 + "]" * 100_000
+"""No Python reads it."""
 DEEPER = '[{"a\\"]": ["}", 1, ' * 4_000 + "]}]" * 4_000
 GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
 POLICY = """
@@ -56,6 +58,28 @@ def test_what_is_nested_too_deeply_is_unknown_alone(form: str, deep: str) -> Non
         assert found.unread == {"x"}
 
 
+def _nested(levels: int, open_: str = "[", close: str = "]") -> str:
+    return open_ * levels + "1" + close * levels
+
+
+@pytest.mark.parametrize("ends", [("[", "]"), ('{"a":', "}")])
+def test_how_deep_a_text_may_be_is_the_same_everywhere(ends: tuple[str, str]) -> None:
+    """Whatever Python is used, and however much is called when it is read: the object is a level."""
+    whole = mapping(f'{{"a": 1, "x": {_nested(NESTED_MAX - 1, *ends)}}}')
+    assert type(whole) is dict
+    assert whole["a"] == 1
+
+    cut = mapping(f'{{"a": 1, "x": {_nested(NESTED_MAX, *ends)}}}')
+    assert isinstance(cut, Partial)
+    assert cut == {"a": 1, "x": UNREAD}
+
+
+def _levels(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_levels, value.values()), default=0)
+    return 1 + max(map(_levels, value), default=0) if isinstance(value, list) else 0
+
+
 def test_the_last_member_of_a_name_counts() -> None:
     """Also where an earlier one cannot be read."""
     found = mapping(f'{{"x": {DEEP}, "x": 2}}')
@@ -79,7 +103,7 @@ def test_the_last_member_of_a_name_counts() -> None:
         '{"x": ' + "[" * 5_000 + '"',
         '{"x": ' + "[" * 5_000 + '"\\',
         "[" * 5_000,
-        '{"x": [' + "[[[[]]]]," * TOKENS_MAX + DEEP + '], "y": 1}',
+        '{"x": [' + "[[[[]]]]," * TOKENS_MAX + DEEPEST + '], "y": 1}',
         "{" + "".join([f'"{n}": 1,' for n in range(TOKENS_MAX)]) + f'"x": {DEEP}}}',
     ],
     ids=lambda text: str(len(text)),
@@ -101,6 +125,14 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+@given(value=JSON, most=st.integers(0, 5))
+def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
+    """Brackets in texts are none, and blanks change nothing."""
+    text = json.dumps(value)
+    assert is_deep(value, text + 99 * " ", most) == (_levels(value) > most)
+    assert is_deep(value, text.encode() + 99 * b" ", most) == (_levels(value) > most)
 
 
 @settings(deadline=None, max_examples=200)

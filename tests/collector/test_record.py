@@ -160,6 +160,16 @@ def test_redacted_json_stays_json(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("levels", [100, 700, 5_000])
+def test_a_text_that_nests_deeply_is_recorded_and_redacted(tmp_path: Path, levels: int) -> None:
+    """Also where it nests too deeply to be looked at as JSON."""
+    said = request('{"a":' * levels + '"mia@x.org"' + "}" * levels)
+    redacted(said, r"[\w.]+@[\w.]+", folder=tmp_path)
+
+    (span,) = otlp_json.decode(json.dumps(read(tmp_path)[0]).encode()).spans
+    assert span.attributes()["said"].strip('{"a: }') == "[redacted]"
+
+
 def test_hiding_comes_before_form(tmp_path: Path) -> None:
     """An expression that spans a key and its value hides both, although the JSON is broken."""
     said = request('{"password": "hunter2", "a": 1}')

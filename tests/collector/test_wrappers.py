@@ -137,3 +137,17 @@ def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
     state = json.dumps(_state(within, [call], [], None), separators=separators)
 
     assert listed(state) == (Wrapped("scan", given, "a"),)
+
+
+@pytest.mark.parametrize("levels", [150, 900, 5_000])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_nests_too_deeply_is_not_told(way: str, levels: int) -> None:
+    """However deep this Python reads: the tool's own span says what it was given."""
+    listed, within, separators = WAYS[way]
+    call = {"name": "scan", "args": {"area": "@"}, "id": "a", "type": "tool_call"}
+    state = json.dumps(_state(within, [call], [], None), separators=separators)
+    deep = state.replace('"@"', "[" * levels + "]" * levels)
+    sent = f'{{"__type": "tool_call_with_context", "tool_call": {json.dumps(call)}}}'
+
+    assert listed(deep) == ()
+    assert python_calls(sent.replace('"@"', "[" * levels + "]" * levels)) == ()

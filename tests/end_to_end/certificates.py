@@ -10,7 +10,16 @@ from typing import NamedTuple
 __all__ = ["Pair", "authority", "have_openssl", "issue"]
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-NAMES = "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
+SIGNS = "keyUsage=critical,keyCertSign,cRLSign"
+"""Without it Python 3.13 trusts no authority."""
+EXTENSIONS = """\
+subjectAltName=DNS:localhost,IP:127.0.0.1
+basicConstraints=critical,CA:FALSE
+keyUsage=critical,digitalSignature
+extendedKeyUsage=serverAuth,clientAuth
+subjectKeyIdentifier=hash
+authorityKeyIdentifier=keyid
+"""
 
 
 class Pair(NamedTuple):
@@ -35,6 +44,7 @@ def authority(folder: Path, name: str = "authority") -> Pair:
     pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
     _openssl(
         *("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}"),
+        *("-addext", SIGNS),
         *("-keyout", str(pair.key), "-out", str(pair.cert)),
     )
     return pair
@@ -43,14 +53,14 @@ def authority(folder: Path, name: str = "authority") -> Pair:
 def issue(signer: Pair, folder: Path, name: str) -> Pair:
     """A certificate for localhost, for servers and clients."""
     pair = Pair(folder / f"{name}.pem", folder / f"{name}.key")
-    request, names = folder / f"{name}.csr", folder / f"{name}.ext"
-    names.write_text(NAMES)
+    request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
+    extensions.write_text(EXTENSIONS)
     _openssl(
         *("req", *NEW_KEY, "-subj", "/CN=localhost"),
         *("-keyout", str(pair.key), "-out", str(request)),
     )
     _openssl(
-        *("x509", "-req", "-in", str(request), "-days", "2", "-extfile", str(names)),
+        *("x509", "-req", "-in", str(request), "-days", "2", "-extfile", str(extensions)),
         *("-CA", str(signer.cert), "-CAkey", str(signer.key), "-CAcreateserial"),
         *("-out", str(pair.cert)),
     )
