@@ -544,8 +544,12 @@ def _agents(
         if span.scopes and not scope.startswith(span.scopes):
             continue
         guards = _guards(span.values, place)
-        if len(guards) == len(span.values):
+        if len(guards) < len(span.values):
+            continue
+        if span.span_name:
             found.append((guards, AgentAt(None, name=span_name(span.span_name))))
+        elif span.key in place:
+            found.append((guards, AgentAt(place[span.key])))
     return found
 
 

@@ -42,7 +42,10 @@ CLAUDE_CODE = Dialect(
 
 CLAUDE_OPENINFERENCE = Dialect(
     name="claude_openinference",
-    scopes=("openinference.instrumentation.claude_agent_sdk",),
+    scopes=(
+        "openinference.instrumentation.claude_agent_sdk",
+        "@arizeai/openinference-instrumentation-claude-agent-sdk",
+    ),
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),

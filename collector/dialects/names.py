@@ -79,9 +79,10 @@ METADATA_SCOPES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class AgentSpan:
-    """Spans whose own name names an agent, by the group `agent`."""
+    """Spans that name an agent: by their own name, the group `agent`, or by an attribute, where one is said."""
 
-    span_name: str
+    span_name: str = ""
+    key: str = ""
     scopes: tuple[str, ...] = ()
     values: dict[str, frozenset[str]] = field(default_factory=dict)
 
@@ -109,9 +110,14 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values=_AGENT,
     ),
     AgentSpan(
-        "(?!Agent workflow$)(?P<agent>.+)",
+        key="graph.node.id",  # the workflow around all agents is of their kind, and has none
         scopes=("@arizeai/openinference-instrumentation-openai-agents",),
         values=_AGENT,
+    ),
+    AgentSpan(
+        key="entity.name",
+        scopes=("@voltagent/",),
+        values={"entity.type": frozenset({"agent"})},
     ),
     AgentSpan(
         "(?P<agent>.+?)(?:\\.agent)?",

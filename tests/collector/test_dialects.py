@@ -499,6 +499,7 @@ ROWS = {
         events=(EXCEPTION,),
         error=True,
     ),
+    "google-adk-js-raised": Row("execute_tool move", "gcp.vertex.agent", {}, None, error=True),
     "google-adk-openinference": Row(
         "execute_tool move",
         OI + "google_adk",
@@ -993,6 +994,10 @@ CONTROL = {
     "beeai": (OI + "beeai", {**OI_TOOL, "tool.name": "final_answer"}),
     "claude-code": (CLAUDE_CODE, {"span.type": "tool", "tool_name": "Agent"}),
     "claude-openinference": (OI + "claude_agent_sdk", {**OI_TOOL, "tool.name": "Task"}),
+    "claude-openinference-js": (
+        OI_JS + "claude-agent-sdk",
+        {**OI_TOOL, "tool.name": "Agent"},
+    ),
     "claude-logfire": (
         "logfire.claude_agent_sdk",
         {**GEN, "gen_ai.tool.name": "StructuredOutput"},
@@ -1169,14 +1174,31 @@ def test_a_state_that_is_cut_off_tells_nothing(wire: Any, bench: Any, end: str) 
     assert found.steps()[0]["arguments"] is None
 
 
-def test_an_agent_in_javascript_is_named_by_its_span(wire: Any, bench: Any) -> None:
-    """The workflow around it is none."""
+@pytest.mark.parametrize("workflow", ["Agent workflow", "farm work"])
+def test_an_agent_in_javascript_is_named_by_its_node(
+    wire: Any, bench: Any, workflow: str
+) -> None:
+    """The workflow around it is none, whatever its program calls it."""
     kind = {"openinference.span.kind": "AGENT"}
+    node = {**kind, "graph.node.id": "farm_rover"}
     scope = OI_JS + "openai-agents"
     found = bench().send(
-        wire.span("Agent workflow", kind, id="root", scope=scope),
-        wire.span("farm_rover", kind, id="agent", parent="root", scope=scope),
+        wire.span(workflow, kind, id="root", scope=scope),
+        wire.span("farm_rover", node, id="agent", parent="root", scope=scope),
         wire.span("move", OI_TOOL, id="tool", parent="agent", scope=scope),
+    )
+    assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
+
+
+def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> None:
+    """What else has a name there, as a workflow, is no agent."""
+    scope, call = "@voltagent/core", {"tool.name": "move", "tool.call.id": "call_1"}
+    agent = {"entity.type": "agent", "entity.name": "farm_rover"}
+    flow = {"entity.type": "workflow", "entity.name": "farm work"}
+    found = bench().send(
+        wire.span("farm work", flow, id="root", scope=scope),
+        wire.span("farm_rover", agent, id="agent", parent="root", scope=scope),
+        wire.span("tool.execution:move", call, id="tool", parent="agent", scope=scope),
     )
     assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
 
