@@ -35,6 +35,7 @@ __all__ = [
     "mapping_or_bare",
     "mapping_or_none",
     "maybe_call_form",
+    "message_content",
     "parsed",
     "request_form",
     "run_inputs",
@@ -308,6 +309,20 @@ def wrapped_input(value: Any) -> Arguments:
     if not isinstance(found, dict) or not found:
         return found
     return mapping(found["input"]) if found.keys() == {"input"} else UNREADABLE
+
+
+def message_content(value: Any) -> Arguments:
+    """`[{"role": "tool", "content": "{...}"}]`: the arguments as the one message to the tool."""
+    messages = parsed(value)
+    if messages is None:
+        return None
+    if (
+        not isinstance(messages, list)
+        or len(messages) != 1
+        or not isinstance(messages[0], dict)
+    ):
+        return UNREADABLE
+    return mapping(messages[0].get("content"))
 
 
 def event_parts(value: Any) -> Arguments:

@@ -80,7 +80,9 @@ from collector.dialects.smolagents import SMOLAGENTS
 from collector.dialects.span_name import span_name
 from collector.dialects.spring_ai import SPRING_AI
 from collector.dialects.strands import STRANDS
+from collector.dialects.tanstack import TANSTACK_AI
 from collector.dialects.traceloop import TRACELOOP
+from collector.dialects.trpc_agent import TRPC_AGENT
 from collector.dialects.vercel_ai import VERCEL_AI
 from collector.dialects.voltagent import VOLTAGENT
 from collector.dialects.wrappers import WRAPPERS
@@ -130,10 +132,12 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     CLAUDE_LOGFIRE,
     LANGCHAIN_OPENLIT,
     QUARKUS_LANGCHAIN4J,
+    TRPC_AGENT,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
     VERCEL_AI,
+    TANSTACK_AI,
     GENKIT,
     HAYSTACK,
     CLAUDE_LANGSMITH,

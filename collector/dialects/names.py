@@ -166,6 +166,7 @@ CONVENTIONS: Final[tuple[str, ...]] = (
     "mlflow.",
     "openinference.",
     "spring.ai.",
+    "tanstack.ai.",
     "traceloop.",
 )
 """How keys begin that only spans of agents have: one that has none speaks no dialect."""

@@ -457,6 +457,26 @@ ROWS = {
         },
         error=True,
     ),
+    "tanstack-ai": Row(
+        "execute_tool move",
+        "my.app",
+        {
+            "gen_ai.tool.name": "move",
+            "gen_ai.tool.call.id": "call_1",
+            "gen_ai.input.messages": json.dumps([{"role": "tool", "content": AS_JSON}]),
+            "gen_ai.output.messages": json.dumps([{"role": "tool", "content": '{"error": 1}'}]),
+            "tanstack.ai.tool.outcome": "success",
+        },
+        call_id="call_1",
+    ),
+    "tanstack-ai-failed": Row(
+        "execute_tool move",
+        "my.app",
+        {"gen_ai.tool.name": "move", "tanstack.ai.tool.outcome": "error"},
+        None,
+        error=True,
+    ),
+    "trpc-agent": Row("execute_tool move", "trpc.agent.go", {**GEN, **ARGS}),
     "langchain-js": Row(
         "move",
         OI_JS + "langchain",
@@ -1009,6 +1029,11 @@ CONTROL = {
     "dspy": (OI + "dspy", {**OI_TOOL, "tool.name": "finish"}),
     "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
     "voltagent": ("@voltagent/core", {"tool.name": "delegate_task", "tool.call.id": "c"}),
+    "trpc-agent-merged": (
+        "trpc.agent.go",
+        {**GEN, "gen_ai.tool.name": "(merged tools)", "gen_ai.tool.call.arguments": "N/A"},
+    ),
+    "trpc-agent-unknown": ("trpc.agent.go", {**GEN, "gen_ai.tool.name": "<not found>"}),
     "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),
     "langgraph": (OI + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
 }
@@ -1038,6 +1063,18 @@ def test_unreadable_arguments_are_none_and_counted(wire: Any, bench: Any, value:
     """What cannot be understood is never guessed."""
     span = wire.span("execute_tool move", {**GEN, "gen_ai.tool.call.arguments": value})
     found = bench().send(span)
+
+    assert found.steps()[0]["arguments"] is None
+    assert found.covered("arguments_unreadable") == 1
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", '[{"role": "tool"}, {}]', '["{}"]', "no json"])
+def test_arguments_in_messages_to_the_tool_are_of_one_message(
+    wire: Any, bench: Any, value: str
+) -> None:
+    """Which of several it would be is not ours to say."""
+    told = {"tanstack.ai.tool.outcome": "success", "gen_ai.input.messages": value}
+    found = bench().send(wire.span("move", {"gen_ai.tool.name": "move", **told}))
 
     assert found.steps()[0]["arguments"] is None
     assert found.covered("arguments_unreadable") == 1
