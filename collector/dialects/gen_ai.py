@@ -11,6 +11,9 @@ __all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", 
 
 SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"
 
+NAMELESS = ("@openlit/instrumentation-langchain",)
+"""What names a tool's class instead of the tool: what its models' spans ask for is judged, which has the name."""
+
 EVENTS = (
     Source("content", event="gen_ai.tool.message"),
     Source(
@@ -29,6 +32,7 @@ _FAILED = {
 GEN_AI = Dialect(
     name="gen_ai",
     when=("gen_ai.tool.name", "gen_ai.operation.name"),
+    not_scopes=NAMELESS,
     values={"gen_ai.operation.name": frozenset({"execute_tool"})},
     tool=("gen_ai.tool.name",),
     arguments=ARGUMENTS,
@@ -40,6 +44,7 @@ GEN_AI = Dialect(
 GEN_AI_IN_PART = Dialect(
     name="gen_ai",
     when=("gen_ai.tool.name",),
+    not_scopes=NAMELESS,
     not_values={"gen_ai.operation.name": NOT_A_TOOL},
     tool=("gen_ai.tool.name",),
     arguments=(
@@ -59,6 +64,7 @@ GEN_AI_BY_NAME = Dialect(
     name="gen_ai",
     when=("gen_ai.operation.name",),
     unless=("gen_ai.tool.name",),
+    not_scopes=NAMELESS,
     values={"gen_ai.operation.name": frozenset({"execute_tool"})},
     span_name="execute_tool (?P<tool>.+)",
     arguments=ARGUMENTS,

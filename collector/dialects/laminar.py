@@ -1,4 +1,7 @@
-"""Laminar: functions that are marked as tools, `@observe(span_type="TOOL")`."""
+"""Laminar: functions that are marked as tools, `@observe(span_type="TOOL")`.
+
+In JavaScript an exception event alone says that one raised.
+"""
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
@@ -11,5 +14,6 @@ LAMINAR = Dialect(
     values={"lmnr.span.type": frozenset({"TOOL"})},
     span_name="(?P<tool>.+)",
     arguments=(Source("lmnr.span.input", mapping),),
+    failed_by_exception=True,
     switch="@observe(ignore_input=False)",
 )

@@ -770,6 +770,13 @@ ROWS = {
         "lmnr.tracer",
         {"lmnr.span.type": "TOOL", "lmnr.span.input": AS_JSON, "lmnr.span.output": '"at 3,4"'},
     ),
+    "laminar-js-raised": Row(
+        "move",
+        "lmnr.tracer",
+        {"lmnr.span.type": "TOOL", "lmnr.span.input": AS_JSON},
+        error=True,
+        events=(EXCEPTION,),
+    ),
     "langchain-openlit": Row(
         "execute_tool move",
         "openlit.instrumentation.langchain",
@@ -923,6 +930,11 @@ LOOK_ALIKES = {
         "BaseWorkflowAgent.call_tool",
         OI + "llama_index",
         {"openinference.span.kind": "CHAIN", "input.value": "ToolCall(...)"},
+    ),
+    "langchain-js-openlit": (
+        "execute_tool DynamicTool",
+        "@openlit/instrumentation-langchain",
+        {**GEN_ID, "gen_ai.tool.name": "DynamicTool"},
     ),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
     "mlflow-agent": ("move", "mlflow", {"mlflow.spanType": '"AGENT"'}),

@@ -43,6 +43,18 @@ def paid(found: Any) -> list[Any]:
     return [step["arguments"]["amount"] for step in found.steps() if step["tool"] == "pay"]
 
 
+def test_spans_that_name_a_class_leave_the_requests_to_be_judged(wire: Any, bench: Any) -> None:
+    """Which tool it was, only the model's spans tell."""
+    named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "DynamicTool"}
+    scope = "@openlit/instrumentation-langchain"
+    found = bench().send(
+        model(wire, [("1", "pay", {"amount": 5})], start=1, end=2),
+        wire.span("execute_tool DynamicTool", named, scope=scope, start=3),
+        model(wire, [], ("1",), start=4, end=5),
+    )
+    assert (found.tools(), paid(found)) == (["pay"], [5])
+
+
 def test_tools_of_mcp_say_nothing_of_the_agents_others(wire: Any, bench: Any) -> None:
     """A tool with a span hides no request of one that has none, in this conversation or the next."""
     found = bench().send(
