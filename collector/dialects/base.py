@@ -92,6 +92,8 @@ class Dialect:
     """Key -> the beginning of a value that says that the call failed."""
     failed_without: tuple[str, ...] = ()
     """Keys that a span has once it ended, unless the call failed."""
+    failed_without_but_in: frozenset[str] = frozenset()
+    """Languages of SDKs of which that is not true."""
     failed_by_exception: bool = False
     """An exception event says that the call failed, whatever the status."""
     control: frozenset[str] = frozenset()

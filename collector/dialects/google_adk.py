@@ -1,9 +1,10 @@
 """Google ADK: its own spans, old and new, and OpenInference's over them.
 
 A tool that raises leaves a span without attributes in version 1.14, and in JavaScript not even a status: the name
-is all there is. A turn of parallel calls adds a span for the merged response, which is no call; OpenInference takes
-over the scope of every span, and says nothing of its own on that one. A tool that asks for a
-confirmation first is run anew once it has it: only its result tells.
+is all there is. In Python that is also what is left of a long running tool that has not answered yet. A turn of
+parallel calls adds a span for the merged response, which is no call; OpenInference takes over the scope of every
+span, and says nothing of its own on that one. A tool that asks for a confirmation first is run anew once it has
+it: only its result tells.
 """
 
 from collector.dialects.arguments import mapping
@@ -47,6 +48,7 @@ GOOGLE_ADK_BARE = Dialect(
     failed_result=_RESULTS,
     says_failed=of_adk,
     failed_without=("gen_ai.tool.name",),
+    failed_without_but_in=frozenset({"python"}),
     control=_CONTROL,
     switch=GOOGLE_ADK.switch,
 )

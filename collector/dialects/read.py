@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects import brief
 from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
-from collector.dialects.base import NAME_MAX
+from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
@@ -31,6 +31,7 @@ __all__ = [
 
 STATUS_ERROR: Final = 2
 
+_SDK: Final = "telemetry.sdk.language"
 _SPECIAL: Final = '"<'
 _NO_ID: Final = "<not specified>"
 """What Google's ADK writes where it knows of no id."""
@@ -196,7 +197,7 @@ def _is_marked(span: Span, fields: Fields) -> bool:
 
 def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
     """Signs of failure beside the status."""
-    if fields.undone and span.end_ns and not plan.pending:
+    if fields.undone and span.end_ns and not plan.pending and _says_all(span, fields.dialect):
         return True
     if any(fits(span, guard) for guard in fields.failed):
         return True
@@ -208,6 +209,15 @@ def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
     return fields.dialect.failed_by_exception and any(
         name == "exception" for name, _, _ in span.span_events()
     )
+
+
+def _says_all(span: Span, dialect: Dialect) -> bool:
+    """True where a span that ended has all that its dialect's have then, unless the call failed."""
+    languages = dialect.failed_without_but_in
+    if not languages:
+        return True
+    language = span.resource.attributes.get(_SDK)
+    return not (isinstance(language, str) and language in languages)
 
 
 def _begins(span: Span, at: int, mark: str) -> bool:

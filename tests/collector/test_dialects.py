@@ -519,7 +519,6 @@ ROWS = {
         events=(EXCEPTION,),
         error=True,
     ),
-    "google-adk-js-raised": Row("execute_tool move", "gcp.vertex.agent", {}, None, error=True),
     "google-adk-openinference": Row(
         "execute_tool move",
         OI + "google_adk",
@@ -1237,6 +1236,19 @@ def test_an_agent_in_javascript_is_named_by_its_node(
         wire.span("move", OI_TOOL, id="tool", parent="agent", scope=scope),
     )
     assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
+
+
+@pytest.mark.parametrize(
+    ("language", "error"), [("python", False), ("nodejs", True), (1, True)]
+)
+def test_a_span_of_adk_that_has_a_name_alone_failed_but_in_python(
+    wire: Any, bench: Any, language: Any, error: bool
+) -> None:
+    """There it is also what is left of a long running tool that has not answered yet."""
+    resource = {"service.name": "svc", "telemetry.sdk.language": language}
+    span = wire.span("execute_tool move", scope="gcp.vertex.agent", resource=resource)
+
+    assert [step["error"] for step in bench().send(span).steps()] == [error]
 
 
 def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> None:
