@@ -492,11 +492,14 @@ def _outward(piece: Piece) -> tuple[int, int, bytes]:
 
 def same_call(outer: Piece, inner: Piece) -> bool:
     """True where a piece below another, with no other call between them, is the same call."""
-    if outer.tool != inner.tool and not (
+    if outer.call_id and inner.call_id:
+        if outer.call_id != inner.call_id:
+            return False
+        if inner.source == SERVER:
+            return True
+    return outer.tool == inner.tool or (
         inner.source == SERVER and is_served(outer.tool, inner.tool)
-    ):
-        return False
-    return not (outer.call_id and inner.call_id and outer.call_id != inner.call_id)
+    )
 
 
 def is_served(asked: str, served: str) -> bool:

@@ -36,7 +36,7 @@ AGNO_TRACELOOP = replace(
     name="agno_traceloop",
     scopes=("opentelemetry.instrumentation.agno",),
     arguments=(Source("traceloop.entity.input", mapping),),
-    failed_marks={"traceloop.entity.output": "status='failure'"},
+    failed_marks={"traceloop.entity.output": ("status='failure'",)},
     control=_CONTROL,
 )
 

@@ -39,6 +39,7 @@ __all__ = [
     "parsed",
     "request_form",
     "run_inputs",
+    "scheduled",
     "unless_scrubbed",
     "wrapped_input",
 ]
@@ -289,6 +290,12 @@ def run_inputs(value: Any) -> Arguments:
         if isinstance(inner, str) and _REPR.fullmatch(inner):
             return Bare(inner)
     return found
+
+
+def scheduled(value: Any) -> Arguments:
+    """What Gemini CLI's scheduler was given: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
+    found = _whole(value)
+    return mapping(found.get("args")) if isinstance(found, dict) else found
 
 
 def literal(value: Any) -> Arguments:

@@ -88,8 +88,8 @@ class Dialect:
     """Keys of JSON results that may say that the call failed."""
     says_failed: Says | None = None
     """Reads one of them: see `results`."""
-    failed_marks: dict[str, str] = field(default_factory=dict)
-    """Key -> the beginning of a value that says that the call failed."""
+    failed_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Key -> beginnings of values that say that the call failed."""
     failed_without: tuple[str, ...] = ()
     """Keys that a span has once it ended, unless the call failed."""
     failed_without_but_in: frozenset[str] = frozenset()

@@ -23,8 +23,10 @@ from collector.dialects.claude import (
     CLAUDE_LOGFIRE,
     CLAUDE_OPENINFERENCE,
 )
+from collector.dialects.codex import CODEX, CODEX_MCP
 from collector.dialects.crewai import CREWAI
 from collector.dialects.dspy import DSPY
+from collector.dialects.gemini_cli import GEMINI_CLI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
 from collector.dialects.genkit import GENKIT
 from collector.dialects.google_adk import (
@@ -67,6 +69,7 @@ from collector.dialects.openai_agents import (
     OPENAI_AGENTS_OPENINFERENCE,
     OPENAI_AGENTS_TRACELOOP,
 )
+from collector.dialects.opencode import OPENCODE
 from collector.dialects.openinference import (
     OPENINFERENCE,
     OPENINFERENCE_BY_NAME,
@@ -133,12 +136,16 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     LANGCHAIN_OPENLIT,
     QUARKUS_LANGCHAIN4J,
     TRPC_AGENT,
+    GEMINI_CLI,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
     VERCEL_AI,
     TANSTACK_AI,
     GENKIT,
+    CODEX,
+    CODEX_MCP,
+    OPENCODE,
     HAYSTACK,
     CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,
@@ -253,7 +260,7 @@ class _Open:
         for guards, _ in (*self.calls, *self.agents, *self.wrappers):
             for guard in guards:
                 places.add(guard.at)
-        for guards in self.fails:
+        for guards, _ in self.fails:
             for guard in guards:
                 places.add(guard.at)
         if self.outputs is not None:
@@ -280,8 +287,15 @@ class _Open:
             error=self.error,
             foreign=self.foreign,
             entry=self.entry,
-            fails=any(_fit(span, guards) for guards in self.fails),
+            fails=any(not event and _fit(span, guards) for guards, event in self.fails),
+            failing=self._failing(span),
         )
+
+    def _failing(self, span: Span) -> dict[str, str] | None:
+        for guards, event in self.fails:
+            if event and _fit(span, guards):
+                return event
+        return None
 
 
 class _Variant:
@@ -570,13 +584,15 @@ def _wrappers(scope: str, place: dict[str, int]) -> list[tuple[Guards, WrapperAt
     return found
 
 
-def _failed_parts(scope: str, place: dict[str, int]) -> tuple[Guards, ...]:
+def _failed_parts(
+    scope: str, place: dict[str, int]
+) -> tuple[tuple[Guards, dict[str, str]], ...]:
     found = []
     for part in FAILED_PARTS:
-        if scope.startswith(part.scopes):
+        if not part.scopes or scope.startswith(part.scopes):
             guards = _guards(part.values, place)
             if len(guards) == len(part.values):
-                found.append(guards)
+                found.append((guards, part.event))
     return tuple(found)
 
 

@@ -133,7 +133,10 @@ class Part:
     """Spans below a call's own, by what they say of it."""
 
     scopes: tuple[str, ...]
+    """Beginnings of scope names; () is any."""
     values: dict[str, frozenset[str]]
+    event: dict[str, str] = field(default_factory=dict)
+    """Attributes that an event of theirs must have, if any are given."""
 
 
 _CLAUDE_CODE: Final = ("com.anthropic.claude_code",)
@@ -146,6 +149,11 @@ FAILED_PARTS: Final[tuple[Part, ...]] = (
     Part(
         _CLAUDE_CODE,
         {"span.type": frozenset({"tool.blocked_on_user"}), "decision": frozenset({"reject"})},
+    ),
+    Part(
+        (),
+        {"target": frozenset({"codex_core::tools::router"})},
+        {"event.name": "codex.tool_result", "success": "false"},
     ),
 )
 """Spans that say that the call of the span above them failed, or that somebody refused it."""

@@ -67,7 +67,7 @@ class Fields:
         request_id: int | None,
         failed: tuple[Guard, ...],
         results: tuple[int, ...],
-        failed_marks: tuple[tuple[int, str], ...],
+        failed_marks: tuple[tuple[int, tuple[str, ...]], ...],
         marks: tuple[tuple[int, str], ...],
         *,
         undone: bool,
@@ -129,6 +129,7 @@ class Plan:
         "entry",
         "error",
         "extras",
+        "failing",
         "fails",
         "foreign",
         "outputs",
@@ -156,6 +157,7 @@ class Plan:
         error: int | None,
         foreign: bool,
         fails: bool,
+        failing: dict[str, str] | None,
         entry: bool,
     ) -> None:
         self.calls = calls
@@ -180,6 +182,8 @@ class Plan:
         """True where a session is told under a name that anything may have, a tool's argument too."""
         self.fails = fails
         """True for a span below a call's that says that the call failed."""
+        self.failing = failing
+        """What an event of such a span has where it says so."""
         self.silent = not (
             calls
             or session
@@ -190,5 +194,6 @@ class Plan:
             or stop
             or pending
             or fails
+            or failing
         )
         """True where such a span can tell nothing but who its parent is."""

@@ -23,6 +23,7 @@ __all__ = [
     "TOO_LONG",
     "Reading",
     "agent_of",
+    "has_event",
     "read",
     "text",
     "unpended",
@@ -220,7 +221,14 @@ def _says_all(span: Span, dialect: Dialect) -> bool:
     return not (isinstance(language, str) and language in languages)
 
 
-def _begins(span: Span, at: int, mark: str) -> bool:
+def has_event(span: Span, wanted: dict[str, str]) -> bool:
+    """True where one of the span's events has these attributes."""
+    if not span.events:
+        return False
+    return any(wanted.items() <= attributes.items() for _, attributes, _ in span.span_events())
+
+
+def _begins(span: Span, at: int, mark: tuple[str, ...]) -> bool:
     value = span.attribute(at)
     return isinstance(value, str) and value.startswith(mark)
 

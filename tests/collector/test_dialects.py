@@ -42,6 +42,16 @@ CLAUDE_LANGSMITH = {
 EXCEPTION = ("exception", {"exception.type": "Exception", "exception.message": "stuck"})
 
 
+GEMINI = {
+    "gen_ai.operation.name": "tool_call",
+    "gen_ai.tool.name": "move",
+    "gen_ai.tool.call_id": "call_1",
+    "gen_ai.agent.name": "gemini-cli",
+}
+GEMINI_ASKED = json.dumps({"callId": "call_1", "name": "move", "args": MOVE, "display": {}})
+CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
+
+
 class Row(NamedTuple):
     """A span as an instrumentation writes it, and what it says."""
 
@@ -681,6 +691,67 @@ ROWS = {
         None,
         call_id="c",
     ),
+    "gemini-cli": Row(
+        "tool_call",
+        "gemini-cli",
+        {
+            **GEMINI,
+            "gen_ai.input.messages": GEMINI_ASKED,
+            "gen_ai.output.messages": '{"status":"success","response":{"status":"error"}}',
+        },
+        call_id="call_1",
+        status=1,
+    ),
+    "gemini-cli-off": Row("tool_call", "gemini-cli", GEMINI, None, call_id="call_1", status=1),
+    "gemini-cli-cut-off": Row(
+        "tool_call",
+        "gemini-cli",
+        {
+            **GEMINI,
+            "gen_ai.input.messages": GEMINI_ASKED[:40] + "...[TRUNCATED: original length 99]",
+            "gen_ai.output.messages": '{"status":"error","request":{"ar...[TRUNCATED: original',
+        },
+        None,
+        call_id="call_1",
+        error=True,
+        status=1,
+    ),
+    "gemini-cli-cancelled": Row(
+        "tool_call",
+        "gemini-cli",
+        {
+            **GEMINI,
+            "gen_ai.input.messages": GEMINI_ASKED,
+            "gen_ai.output.messages": '{"status":"cancelled","request":{}}',
+        },
+        call_id="call_1",
+        error=True,
+        status=1,
+    ),
+    "codex": Row("move", "codex_exec", {**CODEX, "aborted": False}, None, call_id="call_1"),
+    "codex-aborted": Row(
+        "move", "codex-tui", {**CODEX, "aborted": True}, None, call_id="call_1", error=True
+    ),
+    "codex-mcp": Row(
+        "mcp.tools.call",
+        "codex_exec",
+        {
+            "rpc.method": "tools/call",
+            "mcp.server.name": "farm",
+            "tool.name": "move",
+            "tool.call_id": "call_1",
+        },
+        None,
+        call_id="call_1",
+        kind=3,
+    ),
+    "opencode": Row(
+        "Tool.execute",
+        "opencode",
+        {"tool.name": "move", "tool.call_id": "call_1", "message.id": "msg_1"},
+        None,
+        call_id="call_1",
+    ),
     "traceloop-sdk": Row(
         "move.tool",
         "traceloop.tracer",
@@ -960,6 +1031,20 @@ LOOK_ALIKES = {
         CLAUDE_CODE,
         {"span.type": "tool.execution", "gen_ai.tool.call.id": "toolu_1", "success": True},
     ),
+    "gemini-cli-schedule": (
+        "schedule_tool_calls",
+        "gemini-cli",
+        {
+            "gen_ai.operation.name": "schedule_tool_calls",
+            "gen_ai.input.messages": f"[{GEMINI_ASKED}]",
+        },
+    ),
+    "codex-part": (
+        "unified_exec.exec_command",
+        "codex_exec",
+        {"call_id": "call_1", "tool_name": "move", "outcome": "exited"},
+    ),
+    "opencode-part": ("ReadTool.execute", "opencode", {"tool.name": "read"}),
     "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
     "plain-function": ("move", "my.app", {"code.function": "move"}),
 }
@@ -1036,6 +1121,13 @@ CONTROL = {
     "claude-langsmith": (
         "langsmith",
         {**CLAUDE_LANGSMITH, **GEN, "gen_ai.tool.name": "TodoWrite"},
+    ),
+    "gemini-cli": ("gemini-cli", {**GEMINI, "gen_ai.tool.name": "invoke_agent"}),
+    "codex": ("codex_exec", {**CODEX, "tool_name": "multi_agent_v1spawn_agent"}),
+    "codex-plan": ("codex_exec", {**CODEX, "tool_name": "update_plan"}),
+    "opencode": (
+        "opencode",
+        {"tool.name": "task", "tool.call_id": "call_1", "message.id": "msg_1"},
     ),
     "dspy": (OI + "dspy", {**OI_TOOL, "tool.name": "finish"}),
     "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
