@@ -14,6 +14,7 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
+from collector.dialects.openhands import OPENHANDS, UNNAMED
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
@@ -320,6 +321,8 @@ class Call:
         self._made = None
         inner = self._inner or ()
         outermost = [piece for key, piece in self.pieces.items() if key not in inner]
+        if any(_is_unnamed(piece) for piece in outermost):
+            outermost = [piece for piece in self.pieces.values() if not _is_unnamed(piece)]
         self.outer = min(outermost or self.pieces.values(), key=_outward)
 
     @property
@@ -498,8 +501,13 @@ def same_call(outer: Piece, inner: Piece) -> bool:
         if inner.source == SERVER:
             return True
     return outer.tool == inner.tool or (
-        inner.source == SERVER and is_served(outer.tool, inner.tool)
+        inner.source == SERVER and (is_served(outer.tool, inner.tool) or _is_unnamed(outer))
     )
+
+
+def _is_unnamed(piece: Piece) -> bool:
+    """True for a call of some server's tool."""
+    return piece.tool == UNNAMED and piece.source == OPENHANDS.name
 
 
 def is_served(asked: str, served: str) -> bool:

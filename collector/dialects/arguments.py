@@ -25,6 +25,7 @@ __all__ = [
     "Bare",
     "Carried",
     "Unwrap",
+    "action",
     "bare",
     "call_form",
     "callback_form",
@@ -102,6 +103,8 @@ LITERAL_MAX: Final = 64 * 1024
 _REQUEST: Final = frozenset({"tool_name", "arguments"})
 """Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
 them: arguments that a model writes could have one of them."""
+
+_ACTION: Final = frozenset({"action", "tool_input"})
 
 _CALL_FORM: Final = frozenset({"args", "kwargs"})
 
@@ -296,6 +299,19 @@ def scheduled(value: Any) -> Arguments:
     """What Gemini CLI's scheduler was given: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
     found = _whole(value)
     return mapping(found.get("args")) if isinstance(found, dict) else found
+
+
+def action(value: Any) -> Arguments:
+    """What an OpenHands' tool was given, or would have been: `{"action": {..., "kind": <its class>}}`."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found.keys() <= _ACTION or len(found) != 1:
+        return found
+    (given,) = found.values()
+    if not isinstance(given, dict) or "kind" not in given:
+        return UNREADABLE
+    if given["kind"] == "MCPToolAction":
+        return mapping(given.get("data"))
+    return {key: each for key, each in given.items() if key != "kind"}
 
 
 def literal(value: Any) -> Arguments:

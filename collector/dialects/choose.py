@@ -70,6 +70,7 @@ from collector.dialects.openai_agents import (
     OPENAI_AGENTS_TRACELOOP,
 )
 from collector.dialects.opencode import OPENCODE
+from collector.dialects.openhands import OPENHANDS
 from collector.dialects.openinference import (
     OPENINFERENCE,
     OPENINFERENCE_BY_NAME,
@@ -146,6 +147,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     CODEX,
     CODEX_MCP,
     OPENCODE,
+    OPENHANDS,
     HAYSTACK,
     CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,

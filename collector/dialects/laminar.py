@@ -5,12 +5,14 @@ In JavaScript an exception event alone says that one raised.
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.openhands import CALL_ID
 
 __all__ = ["LAMINAR"]
 
 LAMINAR = Dialect(
     name="laminar",
     when=("lmnr.span.type",),
+    unless=(CALL_ID,),
     values={"lmnr.span.type": frozenset({"TOOL"})},
     span_name="(?P<tool>.+)",
     arguments=(Source("lmnr.span.input", mapping),),

@@ -22,6 +22,7 @@ __all__ = [
     "of_langfuse",
     "of_llama_index",
     "of_mcp",
+    "of_openhands",
 ]
 
 Says = Callable[[Any, str], bool]
@@ -36,6 +37,8 @@ _DEPTH: Final = 3
 _ERROR: Final = 'error"'
 """All have it, and few others: results are long."""
 _IS_ERROR: Final = '"is_error"'
+_OBSERVED: Final = frozenset({"content", "kind"})
+_ID: Final = '"tool_call_id"'
 _MCP: Final = frozenset({"result", "is_error"})
 _REFUSED: Final = frozenset(
     {
@@ -71,6 +74,16 @@ def of_adk(value: Any, _call_id: str) -> bool:
         return False
     error = answer.get("error")
     return isinstance(error, str) and error in _REFUSED
+
+
+def of_openhands(value: Any, call_id: str) -> bool:
+    """An observation, or the message that a model was given where there is none: nothing was run."""
+    found = _object(value, _ID) or _object(value, _IS_ERROR)
+    if found is None:
+        return False
+    if found.get("is_error") is True:
+        return found.keys() >= _OBSERVED
+    return found.get("role") == "tool" and found.get("tool_call_id") == call_id
 
 
 def of_langchain(value: Any, _call_id: str) -> bool:

@@ -49,6 +49,10 @@ GEMINI = {
     "gen_ai.agent.name": "gemini-cli",
 }
 GEMINI_ASKED = json.dumps({"callId": "call_1", "name": "move", "args": MOVE, "display": {}})
+OPENHANDS = {
+    "lmnr.span.type": "TOOL",
+    "lmnr.association.properties.metadata.tool_call_id": "call_1",
+}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -745,6 +749,42 @@ ROWS = {
         call_id="call_1",
         kind=3,
     ),
+    "openhands": Row(
+        "MoveAction",
+        "lmnr.tracer",
+        {
+            **OPENHANDS,
+            "lmnr.span.input": json.dumps({"action": {**MOVE, "kind": "MoveAction"}}),
+            "lmnr.span.output": '{"content":[],"is_error":false,"kind":"MoveObservation"}',
+        },
+        tool="MoveAction",
+        call_id="call_1",
+    ),
+    "openhands-off": Row(
+        "MoveAction", "lmnr.tracer", OPENHANDS, None, tool="MoveAction", call_id="call_1"
+    ),
+    "openhands-refused": Row(
+        "MoveAction",
+        "lmnr.tracer",
+        {
+            **OPENHANDS,
+            "lmnr.span.input": json.dumps({"tool_input": {**MOVE, "kind": "MoveAction"}}),
+            "lmnr.span.output": '{"role":"tool","content":[],"tool_call_id":"call_1"}',
+        },
+        tool="MoveAction",
+        call_id="call_1",
+        error=True,
+    ),
+    "openhands-mcp": Row(
+        "MCPToolAction",
+        "lmnr.tracer",
+        {
+            **OPENHANDS,
+            "lmnr.span.input": json.dumps({"action": {"data": MOVE, "kind": "MCPToolAction"}}),
+        },
+        tool="MCPToolAction",
+        call_id="call_1",
+    ),
     "opencode": Row(
         "Tool.execute",
         "opencode",
@@ -1044,6 +1084,7 @@ LOOK_ALIKES = {
         "codex_exec",
         {"call_id": "call_1", "tool_name": "move", "outcome": "exited"},
     ),
+    "openhands-part": ("MCPToolExecutor.call_tool", "lmnr.tracer", OPENHANDS),
     "opencode-part": ("ReadTool.execute", "opencode", {"tool.name": "read"}),
     "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
     "plain-function": ("move", "my.app", {"code.function": "move"}),

@@ -15,6 +15,7 @@ from collector.dialects.results import (
     of_langfuse,
     of_llama_index,
     of_mcp,
+    of_openhands,
 )
 
 CALL = "call_1"
@@ -29,6 +30,7 @@ REFUSED = {"error": "This tool call requires confirmation, please approve or rej
 OUTPUT = {"tool_name": "move", "raw_output": "stuck", "is_error": True}
 EVENT = {"tool_name": "move", "tool_id": CALL, "tool_output": OUTPUT}
 ANSWER = {"result": "stuck", "is_error": True}
+OBSERVED = {"content": [{"text": "stuck"}], "is_error": True, "kind": "MoveObservation"}
 AROUND = {"type": "tool", "data": FAILED}
 
 ROWS: list[tuple[Says, Any, bool]] = [
@@ -51,6 +53,13 @@ ROWS: list[tuple[Says, Any, bool]] = [
     (of_adk, {"error": ["This tool call is rejected."]}, False),
     (of_adk, REFUSED | {"result": 1}, False),
     (of_adk, [REFUSED], False),
+    (of_openhands, OBSERVED, True),
+    (of_openhands, OBSERVED | {"is_error": False}, False),
+    (of_openhands, {"content": [{"text": '{"is_error": true}'}], "is_error": False}, False),
+    (of_openhands, {"role": "tool", "content": [], "tool_call_id": CALL}, True),
+    (of_openhands, {"role": "tool", "content": [], "tool_call_id": "call_2"}, False),
+    (of_openhands, {"content": [{"role": "tool", "tool_call_id": CALL}]}, False),
+    (of_openhands, [OBSERVED], False),
     (of_langchain, AROUND, True),
     (of_langchain, {"output": {"lc": 1, "kwargs": FAILED}}, True),
     (of_langchain, AROUND | {"is_error": False}, True),
@@ -68,7 +77,7 @@ ROWS: list[tuple[Says, Any, bool]] = [
     (of_langfuse, _message(status="error", tool_call_id="call_2"), False),
     (of_langfuse, AROUND, False),
 ]
-ALL: list[Says] = [of_adk, of_langchain, of_langfuse, of_llama_index, of_mcp]
+ALL: list[Says] = [of_adk, of_langchain, of_langfuse, of_llama_index, of_mcp, of_openhands]
 
 
 @pytest.mark.parametrize(("says", "result", "failed"), ROWS)
