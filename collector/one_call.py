@@ -14,7 +14,6 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.openhands import OPENHANDS, UNNAMED
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
@@ -35,6 +34,9 @@ __all__ = [
 
 SERVER: Final = "mcp"
 """The dialect of MCP's own spans."""
+_ACTIONS: Final = "openhands"
+_UNNAMED: Final = "MCPToolAction"
+"""The dialect that names the tools of all servers alike, and how."""
 PREFIX: Final = "mcp__"
 _BETWEEN: Final = "__"
 """What stands before a server's name, and between it and its tool's, where agents join the two."""
@@ -507,7 +509,7 @@ def same_call(outer: Piece, inner: Piece) -> bool:
 
 def _is_unnamed(piece: Piece) -> bool:
     """True for a call of some server's tool."""
-    return piece.tool == UNNAMED and piece.source == OPENHANDS.name
+    return piece.tool == _UNNAMED and piece.source == _ACTIONS
 
 
 def is_served(asked: str, served: str) -> bool:

@@ -24,6 +24,7 @@ from collector.dialects.claude import (
     CLAUDE_OPENINFERENCE,
 )
 from collector.dialects.codex import CODEX, CODEX_MCP
+from collector.dialects.copilot import COPILOT
 from collector.dialects.crewai import CREWAI
 from collector.dialects.dspy import DSPY
 from collector.dialects.gemini_cli import GEMINI_CLI
@@ -60,6 +61,7 @@ from collector.dialects.names import (
     CONVENTIONS,
     FAILED_PARTS,
     METADATA_SCOPES,
+    ROOT_AGENT,
     SESSION_KEYS,
     STOPS,
 )
@@ -80,6 +82,7 @@ from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, WrapperAt
 from collector.dialects.pydantic_ai import PYDANTIC_AI
 from collector.dialects.quarkus import QUARKUS_LANGCHAIN4J
+from collector.dialects.qwen_code import QWEN_CODE
 from collector.dialects.smolagents import SMOLAGENTS
 from collector.dialects.span_name import span_name
 from collector.dialects.spring_ai import SPRING_AI
@@ -138,6 +141,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     QUARKUS_LANGCHAIN4J,
     TRPC_AGENT,
     GEMINI_CLI,
+    QWEN_CODE,
+    COPILOT,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
@@ -570,6 +575,9 @@ def _agents(
             found.append((guards, AgentAt(None, name=span_name(span.span_name))))
         elif span.key in place:
             found.append((guards, AgentAt(place[span.key])))
+    guards = _guards(ROOT_AGENT, place)
+    if guards:
+        found.append((guards, AgentAt(None)))
     return found
 
 

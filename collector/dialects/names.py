@@ -12,6 +12,7 @@ __all__ = [
     "FAILED_PARTS",
     "METADATA_SCOPES",
     "NO_AGENT",
+    "ROOT_AGENT",
     "SESSION_KEYS",
     "STOPS",
     "AgentSpan",
@@ -126,6 +127,10 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
     AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
 )
+
+
+ROOT_AGENT: Final = {"gen_ai.operation.name": frozenset({"invoke_agent"})}
+"""Agents' spans: one that names nobody and has no span above it is its service's agent, whoever is below."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,9 @@ from collector.dialects.arguments import action
 from collector.dialects.base import Dialect, Source
 from collector.dialects.results import of_openhands
 
-__all__ = ["CALL_ID", "OPENHANDS", "UNNAMED"]
+__all__ = ["CALL_ID", "OPENHANDS"]
 
 CALL_ID = "lmnr.association.properties.metadata.tool_call_id"
-
-UNNAMED = "MCPToolAction"
-"""What calls of all servers' tools are named."""
 
 OPENHANDS = Dialect(
     name="openhands",

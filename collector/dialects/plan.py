@@ -91,7 +91,7 @@ class Fields:
 
 
 class AgentAt:
-    """Where a span names an agent: an attribute, JSON metadata, or the span's name."""
+    """Where a span names an agent: an attribute, JSON metadata, or the span's name; or by none, its service."""
 
     __slots__ = ("agent", "as_written", "at", "metadata", "name")
 

@@ -262,7 +262,7 @@ def _agent_at(span: Span, place: AgentAt) -> str:
     if place.name is not None:
         return _agent(place.name.find(span.name) or "")
     if place.at is None:
-        return ""
+        return "" if span.parent_span_id else _service(span)
     if place.metadata:
         name = _metadata_agent(span, place.at)
         if name != place.agent:
@@ -276,6 +276,12 @@ def _agent_at(span: Span, place: AgentAt) -> str:
     if agent and type(raw) is bytes and len(raw) <= MARK_MAX:
         place.as_written, place.agent = raw, agent
     return agent
+
+
+def _service(span: Span) -> str:
+    """The service that sent a span; "" where it has no name."""
+    name = span.resource.attributes.get("service.name")
+    return _agent(name) if isinstance(name, str) else ""
 
 
 def _agent(name: str) -> str:

@@ -1165,6 +1165,8 @@ CONTROL = {
     ),
     "gemini-cli": ("gemini-cli", {**GEMINI, "gen_ai.tool.name": "invoke_agent"}),
     "codex": ("codex_exec", {**CODEX, "tool_name": "multi_agent_v1spawn_agent"}),
+    "copilot": ("github.copilot", {**GEN, "gen_ai.tool.name": "task"}),
+    "qwen-code": ("qwen-code", {**GEN, "gen_ai.tool.name": "todo_write"}),
     "codex-plan": ("codex_exec", {**CODEX, "tool_name": "update_plan"}),
     "opencode": (
         "opencode",
@@ -1494,6 +1496,25 @@ def test_each_span_names_its_own_agent() -> None:
     spans = otlp_proto.decode(message.SerializeToString()).spans
     found = [agent_of(span, plans.of(span)) for span in spans]
     assert found == [name if name != "OpenAI Agent" else "" for name in names]
+
+
+@pytest.mark.parametrize(("parent", "agent"), [("", "svc"), ("http", "helper")])
+def test_a_root_agent_without_a_name_is_its_services(
+    wire: Any, bench: Any, parent: str, agent: str
+) -> None:
+    """A session is no sub-agent's, unless the agent's own span has others above it."""
+    op = "gen_ai.operation.name"
+    root = wire.span("invoke_agent", {op: "invoke_agent"}, id="root", parent=parent, end=9)
+    helper = {op: "invoke_agent", "gen_ai.agent.name": "helper"}
+    spans = [
+        wire.tool("move", id="inner", parent="helper", start=3, end=4),
+        wire.span("invoke_agent helper", helper, id="helper", parent="task", start=2, end=5),
+        wire.tool("task", id="task", parent="root", start=1, end=6),
+        root,
+    ]
+    for order in permutations(spans):
+        (found,) = bench().send(*order).monitor.judgements()
+        assert found["agent"] == agent
 
 
 def _told(plan: Plan) -> tuple[Any, ...]:
