@@ -599,7 +599,7 @@ def _failed_parts(
 ) -> tuple[tuple[Guards, dict[str, str]], ...]:
     found = []
     for part in FAILED_PARTS:
-        if not part.scopes or scope.startswith(part.scopes):
+        if scope.startswith(part.scopes):
             guards = _guards(part.values, place)
             if len(guards) == len(part.values):
                 found.append((guards, part.event))

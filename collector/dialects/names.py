@@ -138,7 +138,6 @@ class Part:
     """Spans below a call's own, by what they say of it."""
 
     scopes: tuple[str, ...]
-    """Beginnings of scope names; () is any."""
     values: dict[str, frozenset[str]]
     event: dict[str, str] = field(default_factory=dict)
     """Attributes that an event of theirs must have, if any are given."""
@@ -156,7 +155,7 @@ FAILED_PARTS: Final[tuple[Part, ...]] = (
         {"span.type": frozenset({"tool.blocked_on_user"}), "decision": frozenset({"reject"})},
     ),
     Part(
-        (),
+        ("codex", "Codex"),
         {"target": frozenset({"codex_core::tools::router"})},
         {"event.name": "codex.tool_result", "success": "false"},
     ),
