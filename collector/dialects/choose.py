@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from collector.decode.span import Span
+from collector.dialects.agentops import AGENTOPS
 from collector.dialects.agno import AGNO, AGNO_OPENLIT, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
@@ -154,6 +155,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     OPENCODE,
     OPENHANDS,
     HAYSTACK,
+    AGENTOPS,
     CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,
     # Conventions.

@@ -74,6 +74,7 @@ NO_AGENT: Final = frozenset({"", "OpenAI Agent"})
 METADATA_SCOPES: Final[tuple[str, ...]] = (
     "openinference.instrumentation.langchain",
     "@arizeai/openinference-instrumentation-langchain",
+    "mlflow.",
 )
 """Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
 
@@ -126,6 +127,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
     ),
     AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
     AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
+    AgentSpan("(?P<agent>[^.]+)", values={"mlflow.spanType": frozenset({'"AGENT"'})}),
 )
 
 
@@ -163,6 +165,7 @@ FAILED_PARTS: Final[tuple[Part, ...]] = (
 """Spans that say that the call of the span above them failed, or that somebody refused it."""
 
 CONVENTIONS: Final[tuple[str, ...]] = (
+    "agentops.",
     "ai.",
     "gcp.vertex.agent.",
     "gen_ai.",

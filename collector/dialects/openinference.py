@@ -4,6 +4,7 @@
 tool was given. A few instrumentations write the arguments to both; they have files of their own.
 """
 
+from collector.dialects.agentops import AGENTOPS_CLIENTS
 from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
 
@@ -54,6 +55,7 @@ TOOL_NAME_ALONE = Dialect(
     name="openinference",
     when=("tool.name",),
     unless=("openinference.span.kind",),
+    not_scopes=(AGENTOPS_CLIENTS,),
     some=("input.value", "tool.parameters", "tool.arguments", "tool_call.id"),
     tool=("tool.name",),
     arguments=(*_ARGUMENTS, Source("tool.arguments", mapping)),

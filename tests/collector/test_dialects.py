@@ -359,6 +359,36 @@ ROWS = {
         "mlflow.tracing.provider",
         {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": AS_JSON},
     ),
+    "agentops-decorator": Row(
+        "move.tool",
+        "agentops",
+        {
+            "agentops.span.kind": "tool",
+            "operation.name": "move",
+            "agentops.tool.input": json.dumps({"args": [], "kwargs": MOVE}),
+        },
+    ),
+    "agentops-langchain": Row(
+        "tool.tool",
+        "agentops",
+        {
+            "agentops.span.kind": "tool",
+            "agentops.operation.name": "tool",
+            "langchain.tool.name": "move",
+            "langchain.tool.input": str(MOVE),
+        },
+    ),
+    "agentops-openai-agents": Row(
+        "move",
+        "openai-agents",
+        {
+            "agentops.span.kind": "tool",
+            "tool.name": "move",
+            "tool.parameters": AS_JSON,
+            "tool.status": "succeeded",
+        },
+        kind=3,
+    ),
     "langwatch": Row(
         "move",
         "langwatch",
@@ -1045,6 +1075,11 @@ LOOK_ALIKES = {
         "execute_tool DynamicTool",
         "@openlit/instrumentation-langchain",
         {**GEN_ID, "gen_ai.tool.name": "DynamicTool"},
+    ),
+    "agentops-client": (
+        "tool_call.move",
+        "agentops.instrumentation.providers.openai.wrappers.chat",
+        {"tool.name": "move", "tool.parameters": AS_JSON, "tool.call.id": "call_1"},
     ),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
     "mlflow-agent": ("move", "mlflow", {"mlflow.spanType": '"AGENT"'}),

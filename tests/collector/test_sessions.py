@@ -306,6 +306,12 @@ AGENTS = {
     "adk": ("invoke_agent rover", "gcp.vertex.agent", {"a": 1}),
     "vercel": ("ai.generateText", "ai", {"ai.telemetry.functionId": "rover"}),
     "langfuse": ("rover", "langfuse-sdk", {"langfuse.observation.type": "agent"}),
+    "mlflow": ("rover", "mlflow.tracing.provider", {"mlflow.spanType": '"AGENT"'}),
+    "mlflow-langchain": (
+        "tools",
+        "mlflow.tracing.provider",
+        {"mlflow.spanType": '"CHAIN"', "metadata": '{"lc_agent_name": "rover"}'},
+    ),
 }
 
 
@@ -317,6 +323,21 @@ def test_an_agent_is_named_where_its_framework_does(wire: Any, bench: Any, name:
     found = bench().send(wire.tool("move", parent="a", start=1), agent)
     (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
     assert judgement["agent"] == "rover"
+
+
+def test_a_method_of_mlflow_names_nobody(wire: Any, bench: Any) -> None:
+    """Of agents whose names MLflow does not know, the span is named after what was called."""
+    method = wire.span(
+        "AgentRunner.run",
+        {"mlflow.spanType": '"AGENT"'},
+        id="a",
+        scope="mlflow.tracing.provider",
+        start=0,
+        end=3,
+    )
+    found = bench().send(wire.tool("move", parent="a", start=1), method)
+    (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
+    assert judgement["agent"] != "AgentRunner.run"
 
 
 def test_a_constant_name_names_nobody(wire: Any, bench: Any) -> None:
