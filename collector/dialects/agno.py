@@ -1,7 +1,8 @@
-"""Agno under three instrumentations.
+"""Agno under four instrumentations.
 
 Under OpenInference `tool.parameters` holds the arguments themselves. Traceloop says OK of a tool that
-failed: only its result tells, as Python would write it. OpenLIT follows the GenAI conventions.
+failed: only its result tells, as Python would write it. OpenLIT's and
+OpenTelemetry's follow the GenAI conventions.
 """
 
 from dataclasses import replace
@@ -12,7 +13,7 @@ from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.traceloop import TRACELOOP
 
-__all__ = ["AGNO", "AGNO_OPENLIT", "AGNO_TRACELOOP"]
+__all__ = ["AGNO", "AGNO_GENAI", "AGNO_OPENLIT", "AGNO_TRACELOOP"]
 
 _CONTROL = frozenset(
     {"delegate_task_to_member", "delegate_task_to_members", "transfer_task_to_member"}
@@ -42,4 +43,11 @@ AGNO_TRACELOOP = replace(
 
 AGNO_OPENLIT = replace(
     GEN_AI, name="agno_openlit", scopes=("openlit.instrumentation.agno",), control=_CONTROL
+)
+
+AGNO_GENAI = replace(
+    GEN_AI,
+    name="agno_genai",
+    scopes=("opentelemetry.instrumentation.genai.agno",),
+    control=_CONTROL,
 )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.agentops import AGENTOPS
-from collector.dialects.agno import AGNO, AGNO_OPENLIT, AGNO_TRACELOOP
+from collector.dialects.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
@@ -39,6 +39,7 @@ from collector.dialects.google_adk import (
 from collector.dialects.haystack import HAYSTACK
 from collector.dialects.laminar import LAMINAR
 from collector.dialects.langchain import (
+    LANGCHAIN_GENAI,
     LANGCHAIN_LANGSMITH,
     LANGCHAIN_OPENINFERENCE,
     LANGCHAIN_OPENLIT,
@@ -46,7 +47,7 @@ from collector.dialects.langchain import (
 )
 from collector.dialects.langfuse import LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
-from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_TRACELOOP
+from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_GENAI, LLAMA_INDEX_TRACELOOP
 from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
 from collector.dialects.mastra import MASTRA
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
@@ -133,12 +134,15 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     AGNO,
     AGNO_OPENLIT,
     AGNO_TRACELOOP,
+    AGNO_GENAI,
     LLAMA_INDEX,
     LLAMA_INDEX_TRACELOOP,
+    LLAMA_INDEX_GENAI,
     CLAUDE_CODE,
     CLAUDE_OPENINFERENCE,
     CLAUDE_LOGFIRE,
     LANGCHAIN_OPENLIT,
+    LANGCHAIN_GENAI,
     QUARKUS_LANGCHAIN4J,
     TRPC_AGENT,
     GEMINI_CLI,

@@ -1,10 +1,11 @@
-"""LangChain and LangGraph, under four instrumentations.
+"""LangChain and LangGraph, under six instrumentations.
 
 OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
 nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
 It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
 Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
-raised: only the exception event tells. OpenLIT writes arguments as Python would.
+raised: only the exception event tells. OpenLIT writes arguments as Python would. OpenTelemetry's and Azure's
+follow the GenAI conventions.
 """
 
 from dataclasses import replace
@@ -23,6 +24,7 @@ from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.results import of_langchain
 
 __all__ = [
+    "LANGCHAIN_GENAI",
     "LANGCHAIN_LANGSMITH",
     "LANGCHAIN_OPENINFERENCE",
     "LANGCHAIN_OPENLIT",
@@ -84,6 +86,13 @@ LANGCHAIN_LANGSMITH = Dialect(
     failed_by_exception=True,
     control_prefixes=_CONTROL,
     switch="LANGSMITH_HIDE_INPUTS=false",
+)
+
+LANGCHAIN_GENAI = replace(
+    GEN_AI,
+    name="langchain_genai",
+    scopes=("opentelemetry.instrumentation.genai.langchain", "AzureAIOpenTelemetryTracer"),
+    control_prefixes=_CONTROL,
 )
 
 LANGCHAIN_OPENLIT = replace(

@@ -1,14 +1,18 @@
-"""LlamaIndex: spans are named after methods, under two instrumentations.
+"""LlamaIndex under three instrumentations; in two of them spans are named after methods.
 
 OpenInference has the arguments in `kwargs`. Traceloop says nothing of a failure but in the result.
+OpenTelemetry's follows the GenAI conventions.
 """
+
+from dataclasses import replace
 
 from collector.dialects.arguments import keyword_form, mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.results import of_llama_index
 
-__all__ = ["LLAMA_INDEX", "LLAMA_INDEX_TRACELOOP"]
+__all__ = ["LLAMA_INDEX", "LLAMA_INDEX_GENAI", "LLAMA_INDEX_TRACELOOP"]
 
 _CONTROL = frozenset({"handoff"})
 
@@ -36,4 +40,11 @@ LLAMA_INDEX_TRACELOOP = Dialect(
     says_failed=of_llama_index,
     control=_CONTROL,
     switch="TRACELOOP_TRACE_CONTENT=true",
+)
+
+LLAMA_INDEX_GENAI = replace(
+    GEN_AI,
+    name="llama_index_genai",
+    scopes=("opentelemetry.instrumentation.genai.llama_index",),
+    control=_CONTROL,
 )

@@ -1174,6 +1174,22 @@ CONTROL = {
         {"traceloop.span.kind": "task", "tool.name": "handoff"},
     ),
     "llama-index": (OI + "llama_index", {**OI_TOOL, "tool.name": "handoff"}),
+    "llama-index-genai": (
+        "opentelemetry.instrumentation.genai.llama_index",
+        {**GEN, "gen_ai.tool.name": "handoff"},
+    ),
+    "agno-genai": (
+        "opentelemetry.instrumentation.genai.agno",
+        {**GEN, "gen_ai.tool.name": "delegate_task_to_member"},
+    ),
+    "langgraph-genai": (
+        "opentelemetry.instrumentation.genai.langchain",
+        {**GEN, "gen_ai.tool.name": "transfer_to_billing"},
+    ),
+    "langgraph-azure": (
+        "AzureAIOpenTelemetryTracer",
+        {**GEN, "gen_ai.tool.name": "transfer_to_billing"},
+    ),
     "openai-agents-js": (
         OI_JS + "openai-agents",
         {**OI_TOOL, "tool.name": "handoff_to_billing"},
