@@ -26,7 +26,7 @@ from collector.dialects.claude import (
 )
 from collector.dialects.codex import CODEX, CODEX_MCP
 from collector.dialects.copilot import COPILOT
-from collector.dialects.crewai import CREWAI
+from collector.dialects.crewai import CREWAI, CREWAI_SPLUNK
 from collector.dialects.dspy import DSPY
 from collector.dialects.gemini_cli import GEMINI_CLI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
@@ -129,6 +129,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     GOOGLE_ADK_OPENINFERENCE,
     GOOGLE_ADK,
     CREWAI,
+    CREWAI_SPLUNK,
     AUTOGEN,
     AUTOGEN_OPENINFERENCE,
     AGNO,

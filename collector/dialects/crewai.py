@@ -1,10 +1,32 @@
-"""CrewAI under OpenInference: `T.run`; `tool.parameters` is a schema."""
+"""CrewAI under two instrumentations.
 
-from collector.dialects.arguments import mapping
+OpenInference's spans are named `T.run`; `tool.parameters` is a schema. Splunk's follow the GenAI conventions, but
+for the arguments: what CrewAI's own method was given, as Python writes it, with a context that CrewAI adds. Its
+ids are addresses in memory, which come again.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from collector.dialects.arguments import UNREADABLE, Arguments, literal, mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
 
-__all__ = ["CREWAI"]
+__all__ = ["CREWAI", "CREWAI_SPLUNK"]
+
+_CONTROL = frozenset({"Delegate work to coworker", "Ask question to coworker"})
+_ADDED = "security_context"
+
+
+def _given(value: Any) -> Arguments:
+    """`{"input": {...}}`, without what CrewAI adds."""
+    found = literal(value)
+    given = found.get("input") if isinstance(found, dict) else None
+    if not isinstance(given, dict):
+        return found if found is None else UNREADABLE
+    return {key: each for key, each in given.items() if key != _ADDED}
+
 
 CREWAI = Dialect(
     name="crewai_openinference",
@@ -15,6 +37,17 @@ CREWAI = Dialect(
     span_name="(?P<tool>.+?)(?:\\.run)?",
     arguments=(Source("input.value", mapping),),
     call_id=("tool_call.id", "tool.id"),
-    control=frozenset({"Delegate work to coworker", "Ask question to coworker"}),
+    control=_CONTROL,
     switch=SWITCH,
+)
+
+CREWAI_SPLUNK = replace(
+    GEN_AI,
+    name="crewai_splunk",
+    scopes=("opentelemetry.util.genai.",),
+    when=(*GEN_AI.when, "gen_ai.system"),
+    values={**GEN_AI.values, "gen_ai.system": frozenset({"crewai"})},
+    arguments=(Source("gen_ai.tool.call.arguments", _given),),
+    call_id=(),
+    control=_CONTROL,
 )

@@ -583,6 +583,23 @@ ROWS = {
         OI + "crewai",
         {**OI_TOOL, "input.value": AS_JSON, "tool.parameters": SCHEMA},
     ),
+    "crewai-splunk": Row(
+        "execute_tool move",
+        "opentelemetry.util.genai.handler",
+        {
+            **GEN_ID,
+            "gen_ai.system": "crewai",
+            "gen_ai.tool.call.arguments": str(
+                {"input": {**MOVE, "security_context": {"a": {}}}}
+            ),
+        },
+    ),
+    "crewai-splunk-cut-off": Row(
+        "execute_tool move",
+        "opentelemetry.util.genai.handler",
+        {**GEN_ID, "gen_ai.system": "crewai", "gen_ai.tool.call.arguments": "{'input': {'x'"},
+        None,
+    ),
     "autogen-native": Row(
         "execute_tool move",
         "autogen-core",
