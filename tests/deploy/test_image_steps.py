@@ -58,12 +58,15 @@ def _first_stage() -> str:
 
 def _installed(python: str, source: Path, home: Path) -> None:
     """The stage's RUN lines, with another place for /opt."""
-    for line in re.findall(r"^RUN (.+)$", _first_stage(), re.MULTILINE):
-        words = [
-            word.replace("/opt/offrails", str(home / "offrails")) for word in shlex.split(line)
-        ]
-        command = [python if word == "python" else word for word in words]
-        done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    steps = _first_stage().replace("\\\n", "").replace("/opt/offrails", str(home / "offrails"))
+    for line in re.findall(r"^RUN (.+)$", steps, re.MULTILINE):
+        done = subprocess.run(
+            ["sh", "-c", re.sub("^python ", f"{shlex.quote(python)} ", line)],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, (line, done.stderr[-2000:])
     shutil.copytree(ROOT / "dfa_specs", home / "specs")
 
