@@ -500,8 +500,8 @@ def same_call(outer: Piece, inner: Piece) -> bool:
     if outer.call_id and inner.call_id:
         if outer.call_id != inner.call_id:
             return False
-        if inner.source == SERVER:
-            return True
+        if inner.source == SERVER and outer.tool.startswith(PREFIX):
+            return True  # models may give an id twice: a tool of no server is another call
     return outer.tool == inner.tool or (
         inner.source == SERVER and (is_served(outer.tool, inner.tool) or _is_unnamed(outer))
     )

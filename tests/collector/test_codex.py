@@ -77,3 +77,14 @@ def test_a_tool_below_another_is_a_call_of_its_own(wire: Any, bench: Any) -> Non
         wire.span("tools/call ove", server, scope="mcp-python-sdk", id="s", parent="call"),
     )
     assert sorted(found.tools()) == ["mcp__farmmove", "ove"]
+
+
+def test_an_id_that_comes_again_hides_no_call(wire: Any, bench: Any) -> None:
+    """Models write ids, and a part of the agent may have one that writes the same: what hands to it is no server's."""
+    server = {"mcp.method.name": "tools/call", "gen_ai.tool.call.id": "call_1"}
+    spans = [
+        wire.tool("delegate", call_id="call_1", id="outer", start=1, end=9),
+        wire.span("tools/call pay", server, id="inner", parent="outer", start=2, end=3),
+    ]
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["delegate", "pay"]
