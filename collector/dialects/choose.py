@@ -149,6 +149,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     GEMINI_CLI,
     QWEN_CODE,
     COPILOT,
+    OPENCODE,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
@@ -157,7 +158,6 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     GENKIT,
     CODEX,
     CODEX_MCP,
-    OPENCODE,
     OPENHANDS,
     HAYSTACK,
     AGENTOPS,

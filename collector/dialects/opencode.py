@@ -9,6 +9,7 @@ __all__ = ["OPENCODE"]
 
 OPENCODE = Dialect(
     name="opencode",
+    scopes=("opencode",),
     when=("tool.name", "tool.call_id", "message.id"),
     tool=("tool.name",),
     call_id=("tool.call_id",),

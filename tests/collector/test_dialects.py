@@ -1282,6 +1282,27 @@ def test_unreadable_arguments_are_none_and_counted(wire: Any, bench: Any, value:
     assert found.covered("arguments_unreadable") == 1
 
 
+OPENCODES = {"tool.name": "move", "tool.call_id": "call_1", "message.id": "msg_1"}
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ({"openinference.span.kind": "TOOL", "input.value": AS_JSON}, [MOVE]),
+        ({"input.value": AS_JSON}, [MOVE]),
+        ({**GEN, **ARGS}, [MOVE]),
+        ({"openinference.span.kind": "LLM"}, []),
+        ({"gen_ai.operation.name": "chat"}, []),
+    ],
+)
+def test_keys_that_anybody_may_write_hide_no_convention(
+    wire: Any, bench: Any, says: dict[str, Any], told: list[Any]
+) -> None:
+    """OpenCode's own keys are such: elsewhere they are what somebody has added."""
+    found = bench().send(wire.span("move", {**OPENCODES, **says}, scope="my.app"))
+    assert [step["arguments"] for step in found.steps()] == told
+
+
 @pytest.mark.parametrize("value", ["[]", "{}", '[{"role": "tool"}, {}]', '["{}"]', "no json"])
 def test_arguments_in_messages_to_the_tool_are_of_one_message(
     wire: Any, bench: Any, value: str
