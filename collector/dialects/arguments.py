@@ -16,7 +16,8 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.dialects import brief
-from collector.dialects.members import NESTED_MAX, is_deep, lenient, partly
+from collector.dialects.members import NESTED_MAX, cut, is_deep, lenient, partly, shallow
+from monitor.partial import Partial
 
 __all__ = [
     "HIDDEN",
@@ -37,6 +38,7 @@ __all__ = [
     "mapping_or_none",
     "maybe_call_form",
     "message_content",
+    "outlined",
     "parsed",
     "request_form",
     "run_inputs",
@@ -116,13 +118,29 @@ def parsed(value: Any) -> Any:
     """
     if type(value) is not str and type(value) is not bytes:
         return value
-    try:
-        found = _decode(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        found = _parsed_leniently(value)
+    found = _read(value)
     if len(value) > 2 * NESTED_MAX and is_deep(found, value):
         return UNREADABLE
     return found
+
+
+def outlined(value: Any) -> Any:
+    """The same for a text that holds arguments: those that nest too deeply hide nothing else in it.
+
+    Which they are tells `mapping`, which is to be given them.
+    """
+    found = parsed(value)
+    if found is UNREADABLE and type(value) is str:
+        text = cut(value)
+        return UNREADABLE if text is None else _read(text)
+    return found
+
+
+def _read(text: str | bytes) -> Any:
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _parsed_leniently(text)
 
 
 def _parsed_leniently(text: str | bytes) -> Any:
@@ -140,12 +158,23 @@ def mapping(value: Any) -> Arguments:
 
     Where only some members can be read it is a `Partial`.
     """
+    if type(value) is dict:
+        return shallow(value)
     found = _whole(value)
     if found is UNREADABLE and type(value) is str:
         inner = parsed(value)
         known = partly(inner if type(inner) is str else value)
         return UNREADABLE if known is None else known
     return found
+
+
+def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `mapping` has made of a value, where arguments are a member of it: that is read, however deep they are."""
+    if type(found) is not Partial or type(value) is not str:
+        return found
+    inner = parsed(value)
+    told = outlined(inner if type(inner) is str else value)
+    return told if type(told) is dict else found
 
 
 def _whole(value: Any) -> Arguments:
@@ -202,20 +231,24 @@ def bare(value: Any) -> Arguments:
 def call_form(value: Any) -> Arguments:
     """`{"args": [], "kwargs": {...}}`; positional arguments have lost their names."""
     found = mapping(value)
-    if not isinstance(found, dict):
-        return found
+    return _called(_opened(value, found)) if isinstance(found, dict) else found
+
+
+def _called(found: Mapping[str, Any]) -> Arguments:
     positional, named = found.get("args"), found.get("kwargs")
     if positional:
         return Bare(positional[0] if isinstance(positional, list) else positional)
     if named is None:
         return {} if "kwargs" in found or "args" in found else UNREADABLE
-    return named if isinstance(named, dict) else UNREADABLE
+    return mapping(named) if isinstance(named, dict) else UNREADABLE
 
 
 def maybe_call_form(value: Any) -> Arguments:
     """`call_form` where the text has exactly its keys, else the plain form."""
     found = mapping(value)
-    return call_form(found) if isinstance(found, dict) and found.keys() == _CALL_FORM else found
+    if isinstance(found, dict) and found.keys() == _CALL_FORM:
+        return _called(_opened(value, found))
+    return found
 
 
 def keyword_form(value: Any) -> Arguments:
@@ -223,14 +256,14 @@ def keyword_form(value: Any) -> Arguments:
     found = mapping(value)
     if not isinstance(found, dict) or not found or not found.keys() <= _CALL_FORM:
         return found
-    return call_form(found)
+    return _called(_opened(value, found))
 
 
 def request_form(value: Any) -> Arguments:
     """The request that an MCP server gets: exactly `{"tool_name": ..., "arguments": {...}}`."""
     found = mapping(value)
     if isinstance(found, dict) and found.keys() == _REQUEST:
-        return mapping(found["arguments"])
+        return mapping(_opened(value, found)["arguments"])
     return found
 
 
@@ -242,14 +275,14 @@ def callback_form(value: Any) -> Arguments:
             return carried
     found = mapping(value)
     if isinstance(found, dict) and "input_str" in found:
-        return _callback(found)
+        return _callback(_opened(value, found))
     return found
 
 
 def _callback(found: Mapping[str, Any]) -> Arguments:
     """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` the arguments themselves."""
     inputs, more = found.get("inputs"), found.get("kwargs")
-    arguments = inputs if isinstance(inputs, dict) else Bare(found["input_str"])
+    arguments = shallow(inputs) if isinstance(inputs, dict) else Bare(found["input_str"])
     call_id = more.get("tool_call_id") if isinstance(more, dict) else None
     return Carried(arguments, call_id if isinstance(call_id, str) else "")
 
@@ -297,8 +330,8 @@ def run_inputs(value: Any) -> Arguments:
 
 def scheduled(value: Any) -> Arguments:
     """What Gemini CLI's scheduler was given: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
-    found = _whole(value)
-    return mapping(found.get("args")) if isinstance(found, dict) else found
+    found = mapping(value)
+    return mapping(_opened(value, found).get("args")) if isinstance(found, dict) else found
 
 
 def action(value: Any) -> Arguments:
@@ -306,12 +339,12 @@ def action(value: Any) -> Arguments:
     found = mapping(value)
     if not isinstance(found, dict) or not found.keys() <= _ACTION or len(found) != 1:
         return found
-    (given,) = found.values()
+    (given,) = _opened(value, found).values()
     if not isinstance(given, dict) or "kind" not in given:
         return UNREADABLE
     if given["kind"] == "MCPToolAction":
         return mapping(given.get("data"))
-    return {key: each for key, each in given.items() if key != "kind"}
+    return mapping({key: each for key, each in given.items() if key != "kind"})
 
 
 def literal(value: Any) -> Arguments:
@@ -331,7 +364,9 @@ def wrapped_input(value: Any) -> Arguments:
     found = mapping(value)
     if not isinstance(found, dict) or not found:
         return found
-    return mapping(found["input"]) if found.keys() == {"input"} else UNREADABLE
+    if found.keys() != {"input"}:
+        return UNREADABLE
+    return mapping(_opened(value, found)["input"])
 
 
 def message_content(value: Any) -> Arguments:
@@ -350,7 +385,7 @@ def message_content(value: Any) -> Arguments:
 
 def event_parts(value: Any) -> Arguments:
     """Messages in an event: the arguments of their one `tool_call` part."""
-    messages = parsed(value)
+    messages = outlined(value)
     if messages is UNREADABLE or not isinstance(messages, list):
         return UNREADABLE
     calls = [

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from monitor.partial import Partial
 
-__all__ = ["NESTED_MAX", "is_deep", "lenient", "partly"]
+__all__ = ["NESTED_MAX", "cut", "is_deep", "lenient", "partly", "shallow"]
 
 NESTED_MAX: Final = 100
 """Levels of a text that is read, as protobuf has it of messages. What is read will be compared, shown and
@@ -47,6 +47,12 @@ TOKENS_MAX: Final = 20_000
 MEMBER_TOKENS: Final = 5
 """What a member costs of these."""
 
+AROUND_MAX: Final = 16
+"""Levels that what holds arguments has around them."""
+CUT_MAX: Final = 10 * TOKENS_MAX
+"""Brackets side by side, and what is between them, of one text that is cut."""
+_BRACKETS: Final = re.compile(rf"(?:{_FLAT})++|([\[{{]++)|([\]}}]++)", re.DOTALL)
+
 
 def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
     """Whether a value has more levels than may be; of a short text, or one with few brackets, none has.
@@ -56,8 +62,11 @@ def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
         text: what it was read from.
         most: levels.
     """
-    if len(text) <= 2 * most or _brackets(text) <= most:
-        return False
+    return len(text) > 2 * most and _brackets(text) > most and _nests(value, most)
+
+
+def _nests(value: Any, most: int) -> bool:
+    """Whether a value has more levels than may be."""
     inner = [value]
     for _ in range(most + 1):
         inner = [each for each in inner if type(each) is dict or type(each) is list]
@@ -67,6 +76,43 @@ def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
             part for each in inner for part in (each.values() if type(each) is dict else each)
         ]
     return True
+
+
+def shallow(known: dict[str, Any]) -> dict[str, Any]:
+    """An object's members, of which those are unread that nest too deeply: then it is `Partial`."""
+    unread = {
+        name
+        for name, each in known.items()
+        if (type(each) is dict or type(each) is list) and _nests(each, NESTED_MAX - 1)
+    }
+    return Partial(known, unread) if unread else known
+
+
+def cut(text: str) -> str | None:
+    """A text of JSON without what nests too deeply to be told, even within what holds it; None where it has no end.
+
+    What is left of arguments that were cut nests too deeply itself, so that they are seen to be unread.
+    """
+    most = NESTED_MAX + AROUND_MAX
+    parts: list[str] = []
+    depth, done, since = 0, 0, -1
+    for token in islice(_BRACKETS.finditer(text), CUT_MAX):
+        kind, begin = token.lastindex, token.start()
+        if kind == 1:
+            deeper = depth + token.end() - begin
+            if since < 0 and deeper > most:
+                since = begin + most - depth
+            depth = deeper
+        elif kind == 2:
+            higher = depth - (token.end() - begin)
+            if since >= 0 and higher <= most:
+                parts += (text[done:since], "0")
+                done, since = begin + depth - most, -1
+            depth = higher
+    if depth != 0:
+        return None
+    parts.append(text[done:])
+    return "".join(parts)
 
 
 def _brackets(text: str | bytes) -> int:

@@ -14,7 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects import brief
-from collector.dialects.arguments import UNREADABLE, mapping, parsed
+from collector.dialects.arguments import UNREADABLE, mapping, outlined, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
 
 __all__ = [
@@ -337,7 +337,7 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
             return _decoded(_messages(value))
         except (msgspec.DecodeError, RecursionError):
             pass  # it is written otherwise, and may be read all the same
-    messages = parsed(value)
+    messages = outlined(value)
     if not isinstance(messages, list):
         return []
     return [
@@ -359,7 +359,7 @@ def _decoded(messages: list[brief.Message]) -> list[Requested | None]:
 
 
 def _items(value: Any) -> list[Requested | None]:
-    calls = parsed(value)
+    calls = outlined(value)
     if not isinstance(calls, list):
         return []
     return [
@@ -378,7 +378,7 @@ def _answered(value: Any) -> list[Requested | None]:
     """
     if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
         return []
-    told = parsed(value)
+    told = outlined(value)
     found: list[Requested | None] = []
     for item in told if isinstance(told, list) else [told]:
         if not isinstance(item, dict):

@@ -15,16 +15,27 @@ from collector.dialects.arguments import (
     Bare,
     Carried,
     Unwrap,
+    action,
     call_form,
     callback_form,
+    event_parts,
     keyword_form,
     mapping,
     mapping_or_bare,
     maybe_call_form,
     request_form,
+    scheduled,
     wrapped_input,
 )
-from collector.dialects.members import NESTED_MAX, TOKENS_MAX, is_deep, partly
+from collector.dialects.members import (
+    AROUND_MAX,
+    CUT_MAX,
+    NESTED_MAX,
+    TOKENS_MAX,
+    cut,
+    is_deep,
+    partly,
+)
 from monitor import load_spec
 from monitor.partial import UNREAD, Partial
 
@@ -184,6 +195,68 @@ def test_what_is_around_arguments_does_not_stand_for_them(unwrap: Unwrap, around
     found = found.arguments if isinstance(found, Carried) else found
 
     assert found is UNREADABLE or isinstance(found, Bare)
+
+
+HELD: list[tuple[Unwrap, str]] = [
+    (maybe_call_form, '{"args": [], "kwargs": @}'),
+    (call_form, '{"args": [], "kwargs": @}'),
+    (keyword_form, '{"kwargs": @}'),
+    (request_form, '{"tool_name": "pay", "arguments": @}'),
+    (callback_form, '{"input_str": "", "tags": [], "inputs": @, "kwargs": {}}'),
+    (wrapped_input, '{"input": @}'),
+    (scheduled, '{"callId": "c", "name": "pay", "args": @, "display": {}}'),
+    (action, '{"action": {"kind": "MCPToolAction", "data": @}}'),
+    (event_parts, '[{"parts": [{"type": "tool_call", "name": "pay", "arguments": @}]}]'),
+]
+
+
+@pytest.mark.parametrize("levels", [NESTED_MAX, NESTED_MAX + AROUND_MAX, 100_000])
+@pytest.mark.parametrize(("unwrap", "around"), HELD)
+def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
+    unwrap: Unwrap, around: str, levels: int
+) -> None:
+    """A model cannot hide an argument behind another one there, either."""
+    text = around.replace("@", f'{{"a": 1, "x": {_nested(levels)}, "b": "]"}}')
+    for told in (text, json.dumps(text)) if unwrap is not event_parts else (text,):
+        found = unwrap(told)
+        found = found.arguments if isinstance(found, Carried) else found
+
+        assert isinstance(found, Partial)
+        assert found == {"a": 1, "x": UNREAD, "b": "]"}
+
+
+def test_an_action_beside_a_deep_argument_is_read() -> None:
+    """Without what says which it is."""
+    found = action(f'{{"action": {{"kind": "PayAction", "a": 1, "x": {DEEP}}}}}')
+
+    assert isinstance(found, Partial)
+    assert found == {"a": 1, "x": UNREAD}
+
+
+@given(value=JSON, levels=st.integers(0, 2 * NESTED_MAX))
+def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -> None:
+    """And what is behind it stays."""
+    text = f'{{"x": {"[" * levels + json.dumps(value) + "]" * levels}, "after": {json.dumps(value)}}}'
+    found = json.loads(cut(text) or "")
+
+    assert found["after"] == value
+    most = NESTED_MAX + AROUND_MAX
+    assert _levels(found) == min(most, 1 + max(levels + _levels(value), _levels(value)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": ' + "[" * 5_000,
+        '{"x": ' + DEEP + ', "a": "' + '\\"' * 200_000,
+        '{"x": ' + "[],[" * CUT_MAX + DEEP + "}",
+    ],
+    ids=lambda text: str(len(text)),
+)
+def test_what_has_no_end_is_not_cut(text: str) -> None:
+    """And what would take long; nothing takes longer than its length."""
+    assert cut(text) is None
+    assert call_form(text) is UNREADABLE
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,28 @@ Asked = tuple[str, str, dict[str, Any]]
 ASKED_MAX = 256
 """Requests of one span that are judged."""
 
+OUTPUTS = {
+    "genai": (
+        "gen_ai.output.messages",
+        '{"type": "tool_call", "id": "%s", "name": "%s", "arguments": %s}',
+        '[{"role": "assistant", "parts": [%s]}]',
+        {"gen_ai.operation.name": "chat"},
+    ),
+    "vercel": (
+        "ai.response.toolCalls",
+        '{"toolCallId": "%s", "toolName": "%s", "input": %s}',
+        "[%s]",
+        {"ai.operationId": "ai.generateText.doGenerate"},
+    ),
+    "langfuse": (
+        "langfuse.observation.output",
+        '{"id": "%s", "name": "%s", "args": %s}',
+        '{"role": "assistant", "tool_calls": [%s]}',
+        {"langfuse.observation.type": "generation"},
+    ),
+}
+"""Key, form of a request, what is around all, and what says that it is a model's."""
+
 
 def model(wire: Wire, asked: list[Asked], answered: tuple[str, ...] = (), **more: Any) -> Span:
     """A model's span, as OpenInference writes it."""
@@ -41,6 +63,28 @@ def mcp(wire: Wire, tool: str, **more: Any) -> Span:
 def paid(found: Any) -> list[Any]:
     """The amounts of the payments."""
     return [step["arguments"]["amount"] for step in found.steps() if step["tool"] == "pay"]
+
+
+@pytest.mark.parametrize("levels", [100, 5_000])
+@pytest.mark.parametrize("form", ["genai", "vercel", "langfuse"])
+def test_a_deep_argument_hides_no_other_request(
+    wire: Any, bench: Any, form: str, levels: int
+) -> None:
+    """What the model writes for one call does not make those beside it unreadable."""
+    given = [
+        ("1", "pay", '{"amount": 5}'),
+        ("2", "log", f'{{"x": {"[" * levels + "]" * levels}}}'),
+    ]
+    key, one, around, kind = OUTPUTS[form]
+    said = ",".join([one % call for call in given])
+    answers = [{"role": "tool", "tool_call_id": each, "content": "ok"} for each, _, _ in given]
+    found = bench().send(
+        wire.span("llm", {**kind, key: around % said}, start=1, end=2),
+        wire.span(
+            "llm", {**kind, "input.value": json.dumps(answers), key: "[]"}, start=4, end=5
+        ),
+    )
+    assert (found.tools(), paid(found)) == (["pay", "log"], [5])
 
 
 def test_spans_that_name_a_class_leave_the_requests_to_be_judged(wire: Any, bench: Any) -> None:
