@@ -102,6 +102,9 @@ _REPR: Final = re.compile(r"\{('[\w-]+': .+)?\}", re.DOTALL)
 LITERAL_MAX: Final = 64 * 1024
 """Longer literals of Python are not read: its parser takes long, and much memory."""
 
+_KEYS: Final = frozenset({int, str})
+"""Types of keys that JSON has, too: each as a text."""
+
 _REQUEST: Final = frozenset({"tool_name", "arguments"})
 """Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
 them: arguments that a model writes could have one of them."""
@@ -347,16 +350,43 @@ def action(value: Any) -> Arguments:
     return mapping({key: each for key, each in given.items() if key != "kind"})
 
 
-def literal(value: Any) -> Arguments:
-    """A dictionary as Python writes it; one of JSON is read, too."""
+def literal(value: Any, within: str = "") -> Arguments:
+    """A dictionary as Python writes it, or the one that is a member of it; one of JSON is read, too."""
     found = mapping(value)
+    if isinstance(found, dict):
+        if not within:
+            return found
+        inner = _opened(value, found).get(within)
+        return mapping(inner) if isinstance(inner, dict) else UNREADABLE
     if found is not UNREADABLE or type(value) is not str or len(value) > LITERAL_MAX:
         return found
     try:
         told = ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return UNREADABLE
-    return told if type(told) is dict and all(type(key) is str for key in told) else UNREADABLE
+    if within and type(told) is dict:
+        told = told.get(within)
+    if type(told) is not dict or any(type(key) is not str for key in told):
+        return UNREADABLE
+    known: dict[str, Any] = {}
+    unread: set[str] = set()
+    for key, each in told.items():
+        try:
+            known[key] = _as_json(each, NESTED_MAX - 1)
+        except ValueError:
+            unread.add(key)
+    return Partial(known, unread) if unread else known
+
+
+def _as_json(value: Any, most: int) -> Any:
+    """A literal as JSON has it; a ValueError where that has none, or where it nests too deeply."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if most > 0 and isinstance(value, list | tuple):
+        return [_as_json(each, most - 1) for each in value]
+    if most > 0 and isinstance(value, dict) and all(type(key) in _KEYS for key in value):
+        return {str(key): _as_json(each, most - 1) for key, each in value.items()}
+    raise ValueError("no JSON")
 
 
 def wrapped_input(value: Any) -> Arguments:

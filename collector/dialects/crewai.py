@@ -8,10 +8,11 @@ ids are addresses in memory, which come again.
 from dataclasses import replace
 from typing import Any
 
-from collector.dialects.arguments import UNREADABLE, Arguments, literal, mapping
+from collector.dialects.arguments import Arguments, literal, mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
+from monitor.partial import Partial
 
 __all__ = ["CREWAI", "CREWAI_SPLUNK"]
 
@@ -21,11 +22,11 @@ _ADDED = "security_context"
 
 def _given(value: Any) -> Arguments:
     """`{"input": {...}}`, without what CrewAI adds."""
-    found = literal(value)
-    given = found.get("input") if isinstance(found, dict) else None
-    if not isinstance(given, dict):
-        return found if found is None else UNREADABLE
-    return {key: each for key, each in given.items() if key != _ADDED}
+    found = literal(value, "input")
+    if not isinstance(found, dict) or _ADDED not in found:
+        return found
+    given = {key: each for key, each in found.items() if key != _ADDED}
+    return Partial(given, {*found.unread} - {_ADDED}) if type(found) is Partial else given
 
 
 CREWAI = Dialect(

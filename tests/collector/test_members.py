@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.asgi import as_json
 from collector.dialects.arguments import (
     UNREADABLE,
     Bare,
@@ -38,6 +39,7 @@ from collector.dialects.members import (
 )
 from monitor import load_spec
 from monitor.partial import UNREAD, Partial
+from monitor.reference.calls import digest
 
 DEEP = "[" * 5_000 + "]" * 5_000
 DEEPEST = "[" * 100_000 + "]" * 100_000
@@ -231,6 +233,42 @@ def test_an_action_beside_a_deep_argument_is_read() -> None:
 
     assert isinstance(found, Partial)
     assert found == {"a": 1, "x": UNREAD}
+
+
+LITERALS = {
+    "set": ("{1, 2}", UNREAD),
+    "bytes": ("b'a'", UNREAD),
+    "key": ("{(1, 2): 3}", UNREAD),
+    "keys": ("{None: 3, 'a': 1}", UNREAD),
+    "within": ("[{'a': ...}]", UNREAD),
+    "deep": (_nested(NESTED_MAX), UNREAD),
+    "not too deep": ("[" * 99 + "]" * 99, json.loads("[" * 99 + "]" * 99)),
+    "number": ("{1: 'a'}", {"1": "a"}),
+    "tuple": ("(1, 'a')", [1, "a"]),
+}
+
+
+@pytest.mark.parametrize(("written", "read"), LITERALS.values(), ids=LITERALS)
+@pytest.mark.parametrize("holder", ["langchain", "crewai"])
+def test_a_literal_of_python_is_read_as_json_would_be(
+    wire: Any, bench: Any, holder: str, written: str, read: Any
+) -> None:
+    """What JSON cannot say could be neither shown nor compared: it is unknown, and alone."""
+    text = f"{{'amount': 5, 'x': {written}}}"
+    scope = {
+        "langchain": "openlit.instrumentation.langchain",
+        "crewai": "opentelemetry.util.genai.handler",
+    }[holder]
+    if holder == "crewai":
+        text = f"{{'input': {text[:-1]}, 'security_context': {{}}}}}}"
+    told = {**GEN, "gen_ai.system": holder, "gen_ai.tool.call.arguments": text}
+    found = bench().send(wire.span("execute_tool pay", told, scope=scope))
+
+    (step,) = found.steps()
+    assert step["arguments"] == {"amount": 5, "x": read}
+    assert as_json(step)
+    assert digest(step["arguments"])
+    assert found.covered("arguments_unreadable") == (read == UNREAD)
 
 
 @given(value=JSON, levels=st.integers(0, 2 * NESTED_MAX))
