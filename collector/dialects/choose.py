@@ -37,7 +37,7 @@ from collector.dialects.google_adk import (
     GOOGLE_ADK_OPENINFERENCE,
 )
 from collector.dialects.haystack import HAYSTACK
-from collector.dialects.laminar import LAMINAR
+from collector.dialects.laminar import LAMINAR, LAMINAR_RAISED
 from collector.dialects.langchain import (
     LANGCHAIN_GENAI,
     LANGCHAIN_LANGSMITH,
@@ -168,6 +168,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     OPENINFERENCE,
     TRACELOOP,
     LANGFUSE,
+    LAMINAR_RAISED,
     LAMINAR,
     LANGWATCH,
     MLFLOW,

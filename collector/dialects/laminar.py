@@ -1,13 +1,15 @@
 """Laminar: functions that are marked as tools, `@observe(span_type="TOOL")`.
 
-In JavaScript an exception event alone says that one raised.
+In JavaScript an exception event alone says that one raised: one that has caught it has an output, too.
 """
+
+from dataclasses import replace
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.openhands import CALL_ID
 
-__all__ = ["LAMINAR"]
+__all__ = ["LAMINAR", "LAMINAR_RAISED"]
 
 LAMINAR = Dialect(
     name="laminar",
@@ -16,6 +18,9 @@ LAMINAR = Dialect(
     values={"lmnr.span.type": frozenset({"TOOL"})},
     span_name="(?P<tool>.+)",
     arguments=(Source("lmnr.span.input", mapping),),
-    failed_by_exception=True,
     switch="@observe(ignore_input=False)",
+)
+
+LAMINAR_RAISED = replace(
+    LAMINAR, unless=(CALL_ID, "lmnr.span.output"), failed_by_exception=True
 )

@@ -934,6 +934,12 @@ ROWS = {
         error=True,
         events=(EXCEPTION,),
     ),
+    "laminar-caught": Row(
+        "move",
+        "lmnr.tracer",
+        {"lmnr.span.type": "TOOL", "lmnr.span.input": AS_JSON, "lmnr.span.output": '"at 3,4"'},
+        events=(EXCEPTION,),
+    ),
     "langchain-openlit": Row(
         "execute_tool move",
         "openlit.instrumentation.langchain",
