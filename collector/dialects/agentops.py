@@ -1,7 +1,8 @@
 """AgentOps: its decorators, its listener of LangChain and its listener of the OpenAI Agents SDK.
 
 Its clients of models write a span for each call that a model asks for, one more where two of them are
-wrapped at once. Nobody has executed these: they are no calls.
+wrapped at once. Nobody has executed these: they are no calls. It says OK of a tool of the OpenAI Agents SDK that
+raised: only the exception event tells.
 """
 
 from typing import Final
@@ -25,4 +26,5 @@ AGENTOPS = Dialect(
         Source("langchain.tool.input", literal),
         Source("agentops.tool.input", call_form),
     ),
+    failed_by_exception=True,
 )

@@ -389,6 +389,20 @@ ROWS = {
         },
         kind=3,
     ),
+    "agentops-openai-agents-raised": Row(
+        "move",
+        "openai-agents",
+        {
+            "agentops.span.kind": "tool",
+            "tool.name": "move",
+            "tool.parameters": AS_JSON,
+            "tool.status": "succeeded",
+        },
+        kind=3,
+        status=1,
+        error=True,
+        events=(EXCEPTION,),
+    ),
     "langwatch": Row(
         "move",
         "langwatch",
