@@ -26,6 +26,10 @@ REST: Final = 4
 """After a list the process rests from lists for so many times as long as it took: a fifth at most."""
 
 
+PARTS: Final = ("harmful", "live", "ended")
+"""Of all sessions, those that may be asked for alone."""
+
+
 class Wanted(NamedTuple):
     """What a list is asked for; "" asks for anything."""
 
@@ -37,20 +41,23 @@ class Wanted(NamedTuple):
     text: str = ""
     """Part of a session's id, its agent or its spec, in any case."""
     only: str = ""
-    """`harmful` | `live` | `ended`"""
+    """One of `PARTS`."""
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Wanted:
         """Reads a query string's values.
 
         Raises:
-            ValueError: `sort` or `limit` is none that there is.
+            ValueError: `sort`, `limit` or `only` is none that there is.
         """
         sort, limit = query.get("sort", "recent"), query.get("limit", "200")
+        only = query.get("only", "")
         if sort not in SORTS:
             raise ValueError(f"sort must be one of {', '.join(SORTS)}")
         if not (limit.isascii() and limit.isdecimal()):
             raise ValueError("limit must be a whole number")
+        if only and only not in PARTS:
+            raise ValueError(f"only must be one of {', '.join(PARTS)}")
         return cls(
             sort,
             min(int(limit[:9]), LISTED_MAX),
@@ -58,7 +65,7 @@ class Wanted(NamedTuple):
             query.get("spec", ""),
             query.get("namespace"),
             query.get("q", "").casefold(),
-            query.get("only", ""),
+            only,
         )
 
     @property

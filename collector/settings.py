@@ -47,7 +47,9 @@ def _address(value: Any) -> Any:
 
 
 def _several(value: Any) -> Any:
-    return [part for part in value.split(",") if part] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _link(value: Any) -> Any:
@@ -508,14 +510,17 @@ def load(
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
         raise SettingsError(f"{file}:1:1: expected a mapping of settings")
-    for name, path in ENVIRONMENT.items():
-        if environ.get(name):
-            value: Any = environ[name]
-            if path == ("specs",):
-                value = value.split(os.pathsep)
-            _put(data, path, value)
-    for path, value in options.items():
-        _put(data, path, value)
+    given: dict[tuple[str, ...], Any] = {
+        path: environ[name] for name, path in ENVIRONMENT.items() if environ.get(name)
+    }
+    if ("specs",) in given:
+        given["specs",] = given["specs",].split(os.pathsep)
+    for path, value in {**given, **options}.items():
+        wrong = _put(data, path, value)
+        if wrong:
+            line, column = document.place(wrong)
+            key = ".".join(wrong)
+            raise SettingsError(f"{file}:{line}:{column}: {key}: expected a mapping of keys")
     settings, faults = shaped(Settings, data, lenient=True)
     told = (
         [_told(faults, document, file, _origin(environ, options))] if settings is None else []
@@ -593,12 +598,16 @@ def _read(file: Path) -> Document:
     return document
 
 
-def _put(data: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
-        inner = data.get(key)
-        data[key] = inner if isinstance(inner, dict) else {}
-        data = data[key]
+def _put(data: dict[str, Any], path: tuple[str, ...], value: Any) -> tuple[str, ...]:
+    """Puts a value into its section; returns the section that is none, where it cannot be."""
+    for count, key in enumerate(path[:-1], 1):
+        inner = {} if data.get(key) is None else data[key]
+        if not isinstance(inner, dict):
+            return path[:count]
+        data[key] = inner
+        data = inner
     data[path[-1]] = value
+    return ()
 
 
 def _told(

@@ -109,7 +109,7 @@ def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
     assert Wanted.read({"limit": "9" * 30}).limit == LISTED_MAX
 
 
-@pytest.mark.parametrize("query", ["sort=size", "limit=-1", "limit=x", "limit=²"])
+@pytest.mark.parametrize("query", ["sort=size", "limit=-1", "limit=x", "limit=²", "only=nah"])
 def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
     """400, with what was expected."""
     status, found = ask(monitor, "/api/v1/sessions", f"steps=0&{query}")

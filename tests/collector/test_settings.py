@@ -51,6 +51,42 @@ def test_the_defaults_are_on_loopback() -> None:
     assert (settings.history, settings.show_arguments) == ("auto", False)
 
 
+@pytest.mark.parametrize(
+    ("text", "environ", "options", "told"),
+    [
+        (
+            "alerts:\n  webhook: http://a:1/hook\n",
+            {"OFFRAILS_ALERTS_WEBHOOK_SECRET": "s"},
+            {},
+            ":2:3: alerts.webhook: expected a mapping of keys",
+        ),
+        ("receiver: [1]\n", {}, {("receiver", "grpc"): "off"}, ":1:1: receiver: expected"),
+    ],
+)
+def test_what_is_no_section_is_not_overridden(
+    written: Any, text: str, environ: Any, options: Any, told: str
+) -> None:
+    """A variable or an option for one key of it would throw away what the file says."""
+    assert told in problem(written(text), environ, options)
+
+
+def test_a_section_without_keys_is_filled(written: Any) -> None:
+    """By variables, as if it were not there."""
+    settings = load(written("receiver:\n"), {"OFFRAILS_GRPC": "a:1"}, {})
+    assert settings.receiver.grpc == "a:1"
+
+
+def test_blanks_around_the_names_of_a_list_are_none_of_theirs() -> None:
+    """A space behind a comma is how people write."""
+    environ = {
+        "OFFRAILS_SESSIONS_ID_ATTRIBUTES": "x.id, session.id ,",
+        "OFFRAILS_ALERTS_ALERTMANAGER": "http://a:1, http://b:1",
+    }
+    settings = load(None, environ, {})
+    assert settings.sessions.id_attributes == ("x.id", "session.id")
+    assert settings.alerts.alertmanager == ("http://a:1", "http://b:1")
+
+
 def test_later_sources_win(written: Any) -> None:
     """A file is overridden by variables, and they by options, key by key."""
     file = written("receiver: {grpc: 'a:1', http: 'a:2'}\nmetrics: a:3\nadmin: a:4\n")
