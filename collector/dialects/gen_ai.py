@@ -20,7 +20,12 @@ EVENTS = (
         "gen_ai.input.messages", event_parts, event="gen_ai.client.inference.operation.details"
     ),
 )
-ARGUMENTS = (Source("gen_ai.tool.call.arguments", mapping), *EVENTS)
+ARGUMENTS = (
+    Source("gen_ai.tool.call.arguments", mapping),
+    *EVENTS,
+    # OpenInference's processors write a framework's spans anew, and may take the events away.
+    Source("input.value", mapping, needs="openinference.span.kind"),
+)
 
 _FAILED = {
     "gen_ai.tool.status": frozenset({"error"}),

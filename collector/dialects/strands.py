@@ -1,4 +1,4 @@
-"""Strands: arguments in a span event, or in an attribute under the latest conventions.
+"""Strands: arguments in a span event, in an attribute under the latest conventions, or in OpenInference's.
 
 What a model says in the end, where its structure is asked for, is written as a tool's call.
 Version 0.2 names its spans `Tool: T` and says OK of a failed tool: only `tool.status` tells.

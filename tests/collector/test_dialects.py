@@ -277,6 +277,32 @@ ROWS = {
             ),
         ),
     ),
+    "strands-openinference-processor": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        {
+            **GEN_ID,
+            **OI_TOOL,
+            "gen_ai.tool.status": "success",
+            "tool.name": "move",
+            "tool.parameters": AS_JSON,
+            "input.value": AS_JSON,
+        },
+        call_id="call_1",
+    ),
+    "strands-openinference-processor-hidden": Row(
+        "execute_tool move",
+        "strands.telemetry.tracer",
+        {**GEN_ID, **OI_TOOL, "input.value": "__REDACTED__"},
+        None,
+        call_id="call_1",
+    ),
+    "gen-ai-openinference-processor": Row(
+        "execute_tool move",
+        "someone",
+        {**GEN_ID, **OI_TOOL, "input.value": AS_JSON},
+        call_id="call_1",
+    ),
     "strands-0.2": Row(
         "Tool: move",
         "strands-agents",
