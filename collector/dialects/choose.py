@@ -45,7 +45,7 @@ from collector.dialects.langchain import (
     LANGCHAIN_OPENLIT,
     LANGCHAIN_TRACELOOP,
 )
-from collector.dialects.langfuse import LANGFUSE
+from collector.dialects.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
 from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_GENAI, LLAMA_INDEX_TRACELOOP
 from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
@@ -163,6 +163,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     AGENTOPS,
     CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,
+    LANGCHAIN_LANGFUSE,
     # Conventions.
     GEN_AI,
     OPENINFERENCE,

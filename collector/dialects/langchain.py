@@ -24,6 +24,7 @@ from collector.dialects.openinference import SWITCH, TOOL
 from collector.dialects.results import of_langchain
 
 __all__ = [
+    "CONTROL",
     "LANGCHAIN_GENAI",
     "LANGCHAIN_LANGSMITH",
     "LANGCHAIN_OPENINFERENCE",
@@ -31,7 +32,7 @@ __all__ = [
     "LANGCHAIN_TRACELOOP",
 ]
 
-_CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
+CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
 
 LANGCHAIN_OPENINFERENCE = Dialect(
     name="langchain_openinference",
@@ -51,7 +52,7 @@ LANGCHAIN_OPENINFERENCE = Dialect(
     failed_result=("output.value",),
     says_failed=of_langchain,
     failed_by_exception=True,
-    control_prefixes=_CONTROL,
+    control_prefixes=CONTROL,
     switch=SWITCH,
 )
 
@@ -68,7 +69,7 @@ LANGCHAIN_TRACELOOP = Dialect(
     ),
     call_id=("gen_ai.tool.call.id",),
     failed={"gen_ai.task.status": frozenset({"failure", "error"})},
-    control_prefixes=_CONTROL,
+    control_prefixes=CONTROL,
     switch="TRACELOOP_TRACE_CONTENT=true",
 )
 
@@ -84,7 +85,7 @@ LANGCHAIN_LANGSMITH = Dialect(
     ),
     call_id=("gen_ai.tool.call.id",),
     failed_by_exception=True,
-    control_prefixes=_CONTROL,
+    control_prefixes=CONTROL,
     switch="LANGSMITH_HIDE_INPUTS=false",
 )
 
@@ -92,7 +93,7 @@ LANGCHAIN_GENAI = replace(
     GEN_AI,
     name="langchain_genai",
     scopes=("opentelemetry.instrumentation.genai.langchain", "AzureAIOpenTelemetryTracer"),
-    control_prefixes=_CONTROL,
+    control_prefixes=CONTROL,
 )
 
 LANGCHAIN_OPENLIT = replace(
@@ -100,5 +101,5 @@ LANGCHAIN_OPENLIT = replace(
     name="langchain_openlit",
     scopes=("openlit.instrumentation.langchain",),
     arguments=(Source("gen_ai.tool.call.arguments", literal),),
-    control_prefixes=_CONTROL,
+    control_prefixes=CONTROL,
 )

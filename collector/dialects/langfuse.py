@@ -1,13 +1,16 @@
 """Langfuse: an observation of type `tool` is named by its span alone.
 
-A plain observation is of type `span`, which any function may be: it is no call.
+A plain observation is of type `span`, which any function may be: it is no call. One of LangGraph has its node.
 """
+
+from dataclasses import replace
 
 from collector.dialects.arguments import maybe_call_form
 from collector.dialects.base import Dialect, Source
+from collector.dialects.langchain import CONTROL
 from collector.dialects.results import of_langfuse
 
-__all__ = ["LANGFUSE"]
+__all__ = ["LANGCHAIN_LANGFUSE", "LANGFUSE"]
 
 LANGFUSE = Dialect(
     name="langfuse",
@@ -24,4 +27,11 @@ LANGFUSE = Dialect(
     says_failed=of_langfuse,
     failed={"langfuse.observation.level": frozenset({"ERROR"})},
     switch='@observe(as_type="tool", capture_input=True)',
+)
+
+LANGCHAIN_LANGFUSE = replace(
+    LANGFUSE,
+    name="langchain_langfuse",
+    when=(*LANGFUSE.when, "langfuse.observation.metadata.langgraph_node"),
+    control_prefixes=CONTROL,
 )

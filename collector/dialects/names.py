@@ -104,6 +104,11 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         "(?P<agent>.+)\\._execute_core", scopes=("openinference.instrumentation.crewai",)
     ),
     AgentSpan(
+        "(?P<agent>.+)\\.kickoff",  # an agent's without a crew; a crew's is a chain
+        scopes=("openinference.instrumentation.crewai",),
+        values=_AGENT,
+    ),
+    AgentSpan(
         "(?P<agent>.+)\\.(?:a?run|a?run_stream)",
         scopes=(
             "openinference.instrumentation.smolagents",

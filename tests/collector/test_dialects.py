@@ -1253,6 +1253,14 @@ CONTROL = {
         "AzureAIOpenTelemetryTracer",
         {**GEN, "gen_ai.tool.name": "transfer_to_billing"},
     ),
+    "langgraph-langfuse": (
+        "langfuse-sdk",
+        {
+            "langfuse.observation.type": "tool",
+            "langfuse.observation.metadata.langgraph_node": '"tools"',
+            "gen_ai.tool.name": "transfer_to_billing",
+        },
+    ),
     "openai-agents-js": (
         OI_JS + "openai-agents",
         {**OI_TOOL, "tool.name": "handoff_to_billing"},

@@ -292,6 +292,11 @@ AGENTS = {
     "langsmith": ("x", "langsmith", {"langsmith.metadata.lc_agent_name": "rover"}),
     "traceloop": ("rover.agent", "", {"traceloop.span.kind": "agent"}),
     "crewai": ("rover._execute_core", "openinference.instrumentation.crewai", {"a": 1}),
+    "crewai-without-a-crew": (
+        "rover.kickoff",
+        "openinference.instrumentation.crewai",
+        {"openinference.span.kind": "AGENT"},
+    ),
     "smolagents": (
         "rover.run",
         "openinference.instrumentation.smolagents",
