@@ -68,8 +68,9 @@ AGENT_KEYS: Final = (
     "ai.telemetry.functionId",
 )
 
-NO_AGENT: Final = frozenset({"", "OpenAI Agent"})
-"""Names that name nobody: OpenTelemetry's instrumentation writes this one on every tool span."""
+NO_AGENT: Final = frozenset({"", "OpenAI Agent", "LangGraph"})
+"""Names that name nobody: OpenTelemetry's instrumentation writes the one on every tool span, and a graph that was
+given no name has the other."""
 
 METADATA_SCOPES: Final[tuple[str, ...]] = (
     "openinference.instrumentation.langchain",
@@ -104,7 +105,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         "(?P<agent>.+)\\._execute_core", scopes=("openinference.instrumentation.crewai",)
     ),
     AgentSpan(
-        "(?P<agent>.+)\\.kickoff",  # an agent's without a crew; a crew's is a chain
+        key="graph.node.id",  # without a crew, or by events, agents' spans have other names
         scopes=("openinference.instrumentation.crewai",),
         values=_AGENT,
     ),

@@ -265,6 +265,8 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         return "" if span.parent_span_id else _service(span)
     if place.metadata:
         name = _metadata_agent(span, place.at)
+        if not name and not span.parent_span_id and _is_nameless(span, place.at):
+            return _service(span)
         if name != place.agent:
             # Of equal names one object is kept, which is hashed once.
             place.agent = _agent(name)
@@ -321,6 +323,15 @@ def _agent_in_full(text: str) -> str:
         found = parsed(text)  # it is written otherwise, and may be read all the same
     name = found.get(_AGENT_NAME) if isinstance(found, dict) else ""
     return name if isinstance(name, str) else ""
+
+
+def _is_nameless(span: Span, at: int) -> bool:
+    """True for an agent of LangChain that was given no name; what is no agent does not speak of it."""
+    text = span.attribute(at)
+    if type(text) is not str or _AGENT_NAME not in text:
+        return False
+    found = parsed(text)
+    return isinstance(found, dict) and found.get(_AGENT_NAME, "") is None
 
 
 def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:

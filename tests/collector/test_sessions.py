@@ -295,7 +295,12 @@ AGENTS = {
     "crewai-without-a-crew": (
         "rover.kickoff",
         "openinference.instrumentation.crewai",
-        {"openinference.span.kind": "AGENT"},
+        {"openinference.span.kind": "AGENT", "graph.node.id": "rover"},
+    ),
+    "crewai-by-events": (
+        "rover.water field 3.execute",
+        "openinference.instrumentation.crewai._event_listener",
+        {"openinference.span.kind": "AGENT", "graph.node.id": "rover"},
     ),
     "smolagents": (
         "rover.run",
@@ -343,6 +348,57 @@ def test_a_method_of_mlflow_names_nobody(wire: Any, bench: Any) -> None:
     found = bench().send(wire.tool("move", parent="a", start=1), method)
     (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
     assert judgement["agent"] != "AgentRunner.run"
+
+
+NAMELESS = {
+    "openinference": (
+        "openinference.instrumentation.langchain",
+        {"openinference.span.kind": "CHAIN", "metadata": '{"lc_agent_name": null, "a": 1}'},
+    ),
+    "traceloop": (
+        "opentelemetry.instrumentation.langchain",
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "LangGraph"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+def test_a_graph_without_a_name_is_its_services_agent(wire: Any, bench: Any, name: str) -> None:
+    """The agent below it, which has a name, works for it."""
+    scope, attributes = NAMELESS[name]
+    spans = [
+        wire.tool("move", parent="b", start=2),
+        _agent(wire, "b", parent="a", name="helper", start=1, end=3),
+        wire.span(
+            "LangGraph",
+            attributes,
+            id="a",
+            scope=scope,
+            start=0,
+            end=4,
+            resource={"service.name": "rover"},
+        ),
+    ]
+    (judgement,) = (j for j in bench().send(*spans).monitor.judgements() if j["calls"])
+    assert judgement["agent"] == "rover"
+
+
+def test_a_graph_that_is_no_agent_has_that_of_its_nodes(wire: Any, bench: Any) -> None:
+    """Where the root says nothing of an agent, it is none."""
+    spans = [
+        wire.tool("move", parent="b", start=2),
+        _agent(wire, "b", parent="a", name="helper", start=1, end=3),
+        wire.span(
+            "LangGraph",
+            {"openinference.span.kind": "CHAIN", "metadata": '{"ls_integration": "langgraph"}'},
+            id="a",
+            scope="openinference.instrumentation.langchain",
+            start=0,
+            end=4,
+        ),
+    ]
+    (judgement,) = (j for j in bench().send(*spans).monitor.judgements() if j["calls"])
+    assert judgement["agent"] == "helper"
 
 
 def test_a_constant_name_names_nobody(wire: Any, bench: Any) -> None:
