@@ -577,13 +577,15 @@ def _agents(
     for span in AGENT_SPANS:
         if span.scopes and not scope.startswith(span.scopes):
             continue
+        if span.unless and span.unless in place:
+            continue
         guards = _guards(span.values, place)
         if len(guards) < len(span.values):
             continue
         if span.span_name:
             found.append((guards, AgentAt(None, name=span_name(span.span_name))))
         elif span.key in place:
-            found.append((guards, AgentAt(place[span.key])))
+            found.append((guards, AgentAt(place[span.key], quoted=span.quoted)))
     guards = _guards(ROOT_AGENT, place)
     if guards:
         found.append((guards, AgentAt(None)))

@@ -88,6 +88,10 @@ class AgentSpan:
     key: str = ""
     scopes: tuple[str, ...] = ()
     values: dict[str, frozenset[str]] = field(default_factory=dict)
+    unless: str = ""
+    """A key that must not be there."""
+    quoted: bool = False
+    """The attribute is a JSON text."""
 
 
 _AGENT: Final = {"openinference.span.kind": frozenset({"AGENT"})}
@@ -128,11 +132,21 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values={"entity.type": frozenset({"agent"})},
     ),
     AgentSpan(
+        key="traceloop.entity.name",  # its spans are named the other way around: agent.rover
+        scopes=("respan.",),
+        values={"traceloop.span.kind": frozenset({"agent"})},
+    ),
+    AgentSpan(
         "(?P<agent>.+?)(?:\\.agent)?",
         values={"traceloop.span.kind": frozenset({"agent"})},
     ),
     AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
-    AgentSpan("(?P<agent>.+)", values={"langfuse.observation.type": frozenset({"agent"})}),
+    AgentSpan(key="langfuse.observation.metadata.lc_agent_name", quoted=True),
+    AgentSpan(
+        "(?P<agent>.+)",
+        values={"langfuse.observation.type": frozenset({"agent"})},
+        unless="langfuse.observation.metadata.langgraph_node",  # any with "agent" in its name
+    ),
     AgentSpan("(?P<agent>[^.]+)", values={"mlflow.spanType": frozenset({'"AGENT"'})}),
 )
 

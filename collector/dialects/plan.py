@@ -93,13 +93,19 @@ class Fields:
 class AgentAt:
     """Where a span names an agent: an attribute, JSON metadata, or the span's name; or by none, its service."""
 
-    __slots__ = ("agent", "as_written", "at", "metadata", "name")
+    __slots__ = ("agent", "as_written", "at", "metadata", "name", "quoted")
 
     def __init__(
-        self, at: int | None, *, metadata: bool = False, name: SpanName | None = None
+        self,
+        at: int | None,
+        *,
+        metadata: bool = False,
+        name: SpanName | None = None,
+        quoted: bool = False,
     ) -> None:
         self.at = at
         self.metadata = metadata
+        self.quoted = quoted
         self.name = name
         self.as_written = b""
         """The attribute's value as it was last on the wire: it mostly comes again."""

@@ -274,7 +274,8 @@ def _agent_at(span: Span, place: AgentAt) -> str:
     if span.came_as(place.at, place.as_written):
         return place.agent
     raw = span.values[place.at]
-    agent = _agent(_name(span, place.at))
+    name = _name(span, place.at)
+    agent = _agent(name.strip('"') if place.quoted else name)
     if agent and type(raw) is bytes and len(raw) <= MARK_MAX:
         place.as_written, place.agent = raw, agent
     return agent

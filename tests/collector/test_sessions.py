@@ -291,6 +291,11 @@ AGENTS = {
     ),
     "langsmith": ("x", "langsmith", {"langsmith.metadata.lc_agent_name": "rover"}),
     "traceloop": ("rover.agent", "", {"traceloop.span.kind": "agent"}),
+    "respan": (
+        "agent.rover",
+        "respan.tracer",
+        {"traceloop.span.kind": "agent", "traceloop.entity.name": "rover"},
+    ),
     "crewai": ("rover._execute_core", "openinference.instrumentation.crewai", {"a": 1}),
     "crewai-without-a-crew": (
         "rover.kickoff",
@@ -316,6 +321,15 @@ AGENTS = {
     "adk": ("invoke_agent rover", "gcp.vertex.agent", {"a": 1}),
     "vercel": ("ai.generateText", "ai", {"ai.telemetry.functionId": "rover"}),
     "langfuse": ("rover", "langfuse-sdk", {"langfuse.observation.type": "agent"}),
+    "langfuse-langchain": (
+        "PatchMiddleware.before_agent",
+        "langfuse-sdk",
+        {
+            "langfuse.observation.type": "agent",
+            "langfuse.observation.metadata.lc_agent_name": '"rover"',
+            "langfuse.observation.metadata.langgraph_node": '"PatchMiddleware.before_agent"',
+        },
+    ),
     "mlflow": ("rover", "mlflow.tracing.provider", {"mlflow.spanType": '"AGENT"'}),
     "mlflow-langchain": (
         "tools",
@@ -333,6 +347,24 @@ def test_an_agent_is_named_where_its_framework_does(wire: Any, bench: Any, name:
     found = bench().send(wire.tool("move", parent="a", start=1), agent)
     (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
     assert judgement["agent"] == "rover"
+
+
+def test_a_node_of_langgraph_names_nobody_under_langfuse(wire: Any, bench: Any) -> None:
+    """It takes any for an agent that has the word in its name."""
+    node = wire.span(
+        "route_to_active_agent",
+        {
+            "langfuse.observation.type": "agent",
+            "langfuse.observation.metadata.langgraph_node": '"__start__"',
+        },
+        id="a",
+        scope="langfuse-sdk",
+        start=0,
+        end=3,
+    )
+    found = bench().send(wire.tool("move", parent="a", start=1), node)
+    (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
+    assert judgement["agent"] != "route_to_active_agent"
 
 
 def test_a_method_of_mlflow_names_nobody(wire: Any, bench: Any) -> None:
