@@ -27,6 +27,7 @@ from collector.dialects.claude import (
 from collector.dialects.codex import CODEX, CODEX_MCP
 from collector.dialects.copilot import COPILOT
 from collector.dialects.crewai import CREWAI, CREWAI_SPLUNK
+from collector.dialects.datadog import DATADOG
 from collector.dialects.dspy import DSPY
 from collector.dialects.gemini_cli import GEMINI_CLI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
@@ -160,6 +161,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     CODEX_MCP,
     OPENHANDS,
     HAYSTACK,
+    DATADOG,
     AGENTOPS,
     CLAUDE_LANGSMITH,
     LANGCHAIN_LANGSMITH,

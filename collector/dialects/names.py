@@ -147,6 +147,13 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values={"langfuse.observation.type": frozenset({"agent"})},
         unless="langfuse.observation.metadata.langgraph_node",  # any with "agent" in its name
     ),
+    AgentSpan(
+        "(?P<agent>.+)",
+        values={
+            "gen_ai.operation.name": frozenset({"agent"}),
+            "_dd.llmobs.artificial_gen_ai_tags": frozenset({"true"}),
+        },
+    ),
     AgentSpan("(?P<agent>[^.]+)", values={"mlflow.spanType": frozenset({'"AGENT"'})}),
 )
 

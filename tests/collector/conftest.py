@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,8 @@ def any_value(value: Any) -> dict[str, Any]:
         return {"kvlistValue": {"values": pairs(value)}}
     if isinstance(value, list | tuple):
         return {"arrayValue": {"values": [any_value(item) for item in value]}}
+    if isinstance(value, bytes):
+        return {"bytesValue": base64.b64encode(value).decode()}
     return {} if value is None else {"stringValue": value}
 
 

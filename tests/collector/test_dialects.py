@@ -7,6 +7,7 @@ import json
 from itertools import permutations, product
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -384,6 +385,17 @@ ROWS = {
         "move",
         "mlflow.tracing.provider",
         {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": AS_JSON},
+    ),
+    "datadog": Row(
+        "move",
+        "",
+        {
+            "_dd.llmobs.artificial_gen_ai_tags": "true",
+            "gen_ai.operation.name": "tool",
+            "_llmobs": msgspec.msgpack.encode(
+                {"meta": {"input": {"value": AS_JSON}, "output": {"value": "{}"}}, "tags": {}}
+            ),
+        },
     ),
     "agentops-decorator": Row(
         "move.tool",
@@ -1334,6 +1346,43 @@ def test_unreadable_arguments_are_none_and_counted(wire: Any, bench: Any, value:
 
     assert found.steps()[0]["arguments"] is None
     assert found.covered("arguments_unreadable") == 1
+
+
+DATADOG = {"_dd.llmobs.artificial_gen_ai_tags": "true", "gen_ai.operation.name": "tool"}
+
+
+@pytest.mark.parametrize("value", [b"", b"\xc1", b"\x81\xa4meta\x05", "text", 7], ids=repr)
+def test_what_is_not_packed_as_datadog_does_is_unknown(
+    wire: Any, bench: Any, value: Any
+) -> None:
+    """Bytes that were cut off, and values of other types."""
+    found = bench().send(wire.span("move", {**DATADOG, "_llmobs": value}))
+    assert found.steps()[0]["arguments"] is None
+    assert found.covered("arguments_unreadable") == 1
+
+
+def test_an_agent_of_datadog_is_named_by_its_span(wire: Any, bench: Any) -> None:
+    """Models' spans and the workflow around all are no calls, and name nobody."""
+    spans = [
+        wire.span(
+            name,
+            {**DATADOG, "gen_ai.operation.name": operation},
+            id=name,
+            parent=parent,
+            start=start,
+        )
+        for start, (name, operation, parent) in enumerate(
+            [
+                ("flow", "workflow", ""),
+                ("rover", "agent", "flow"),
+                ("ask", "llm", "rover"),
+                ("move", "tool", "rover"),
+            ]
+        )
+    ]
+    found = bench().send(*spans)
+    assert [step["tool"] for step in found.steps()] == ["move"]
+    assert {each["agent"] for each in found.monitor.judgements()} == {"rover"}
 
 
 OPENCODES = {"tool.name": "move", "tool.call_id": "call_1", "message.id": "msg_1"}
