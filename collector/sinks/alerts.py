@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from collector.masking import masked_url
 from collector.settings import Alerts as AlertSettings
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
@@ -54,16 +55,27 @@ class Alerts:
         self._links = Links(trace_url, settings.session_url, settings.runbook_url)
         timeout, room = settings.timeout_seconds, settings.queue
         self._managers = [
-            Queue(Alertmanager(url, timeout), room) for url in settings.alertmanager
+            Queue(Alertmanager(url, timeout), room, place=_place(url))
+            for url in settings.alertmanager
         ]
         hook = settings.webhook
         self._hooks = (
-            [Queue(Webhook(hook.url, hook.secret, timeout), room, lump=1)] if hook.url else []
+            [
+                Queue(
+                    Webhook(hook.url, hook.secret, timeout),
+                    room,
+                    lump=1,
+                    place=_place(hook.url),
+                )
+            ]
+            if hook.url
+            else []
         )
-        self._lines = [Queue(JsonLines(settings.jsonl), room)] if settings.jsonl else []
+        lines, endpoint = settings.jsonl, settings.otlp_endpoint
+        self._lines = [Queue(JsonLines(lines), room, place=str(lines))] if lines else []
         self._logs = (
-            [Queue(OtlpLogs(settings.otlp_endpoint, timeout), room)]
-            if settings.otlp_endpoint
+            [Queue(OtlpLogs(endpoint, timeout), room, place=_place(endpoint))]
+            if endpoint
             else []
         )
         rules = Rules(
@@ -176,6 +188,11 @@ class Alerts:
         withheld = sorted(self.pager.withheld.items())
         yield family("alerts_withheld", [((reason,), count) for reason, count in withheld])
         yield family("alerts_firing", [((), len(self.pager.firing))])
+
+
+def _place(url: str) -> str:
+    """Where a sink is, without its path, which may be a secret."""
+    return masked_url(url, path=True)
 
 
 def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Family]:

@@ -1,7 +1,8 @@
 """Between verdicts and the network: a bounded queue for each sink, and a task that empties it.
 
 Putting in never waits. A sink that hangs holds up its own queue only, so that it starves no other;
-beyond the bound the oldest message is dropped, counted: the newest say most.
+beyond the bound the oldest message is dropped, counted: the newest say most. The log says that a sink
+fails once a minute, never once a message, and when it works again.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from collector.logs import log
 from collector.sinks.http import DeliveryError
 from collector.stats import Histogram
 
 __all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
 
 DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+
+TELL_SECONDS = 60.0
+"""The log says of a sink that it fails, so often at most."""
 
 
 class Sink(Protocol):
@@ -58,12 +63,19 @@ class Queue:
         capacity: so many may wait.
         backoff: how deliveries are tried again.
         lump: so many are sent at once, at most.
+        place: where the sink is, for the log, without what is secret.
     """
 
     def __init__(
-        self, sink: Sink, capacity: int, backoff: Backoff | None = None, lump: int = 64
+        self,
+        sink: Sink,
+        capacity: int,
+        backoff: Backoff | None = None,
+        lump: int = 64,
+        place: str = "",
     ) -> None:
         self.name = sink.name
+        self.place = place
         self.capacity = capacity
         self.results: Counter[str] = Counter(ok=0, failed=0, dropped=0)
         self.retries = 0
@@ -76,6 +88,10 @@ class Queue:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        self._log = log
+        self._told_at: float | None = None
+        self._is_told = False
+        """The last the log said is that the sink fails."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -111,6 +127,13 @@ class Queue:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        if self._entries:
+            self._log.warning(
+                "alerts_undelivered",
+                sink=self.name,
+                place=self.place,
+                messages=len(self._entries),
+            )
         self.results["dropped"] += len(self._entries)
         self._entries.clear()
 
@@ -135,12 +158,14 @@ class Queue:
             try:
                 await self._sink.send([entry.message for entry in entries])
             except DeliveryError as problem:
+                self._tell(str(problem))
                 old = loop.time() - entries[0].at >= self._backoff.give_up_seconds
                 if not problem.again or old:
                     self._settle(entries, "failed")
                     return
-            except Exception:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001
                 # A fault of ours must not end the task: what follows may well arrive.
+                self._tell(type(error).__name__, error)
                 self._settle(entries, "failed")
                 return
             else:
@@ -148,10 +173,40 @@ class Queue:
                 for entry in entries:
                     self.latency.observe(now - entry.at)
                 self._settle(entries, "ok")
+                self._tell_end()
                 return
             self.retries += 1
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._backoff.most_seconds)
+
+    def _tell(self, reason: str, error: Exception | None = None) -> None:
+        """It fails: a line in the log, unless the last one is young."""
+        now = asyncio.get_running_loop().time()
+        if self._told_at is not None and now - self._told_at < TELL_SECONDS:
+            return
+        self._told_at, self._is_told = now, True
+        self._log.warning(
+            "alerts_failing",
+            sink=self.name,
+            place=self.place,
+            reason=reason,
+            waiting=len(self._entries),
+            lost=self._lost,
+            exc_info=error,
+        )
+
+    def _tell_end(self) -> None:
+        """It works: a line in the log, where the last one says something else."""
+        if self._is_told:
+            self._is_told = False
+            self._log.info(
+                "alerts_recovered", sink=self.name, place=self.place, lost=self._lost
+            )
+
+    @property
+    def _lost(self) -> int:
+        """Messages that never arrived, since the start."""
+        return self.results["failed"] + self.results["dropped"]
 
     def _settle(self, entries: Sequence[_Entry], result: str) -> None:
         """The entries leave the queue, but for those that were dropped meanwhile."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from collector.logs import captured
 from collector.settings import Alerts as AlertSettings
 from collector.settings import Webhook as WebhookSettings
 from collector.sinks.alerts import Alerts
@@ -341,6 +342,74 @@ def test_a_fault_of_a_sink_is_not_the_end() -> None:
     run(main)
 
 
+def test_a_sink_that_fails_is_told_of_once_until_it_works() -> None:
+    """One line a series, however many pages; and nothing of the path, which is a secret."""
+
+    async def main(events: list[Any]) -> None:
+        async with Receiver(b"HTTP/1.1 404 No\r\n\r\n") as hook:
+            settings = AlertSettings(webhook=WebhookSettings(url=hook.url + "/T0K/EN?k=S3CRET"))
+            alerts = Alerts(settings, "", 60 * SECOND, lambda: NOW)
+            (queue,) = alerts.queues
+            alerts.start()
+            for number in range(5):
+                queue.put(alert_of(number))
+            await until(lambda: queue.results["failed"] == 5)
+            hook.answer = OK
+            for number in range(3):
+                queue.put(alert_of(number))
+            await until(lambda: queue.results["ok"] == 3)
+            await alerts.stop(1)
+        failing, recovered = events
+        assert (failing["event"], failing["level"]) == ("alerts_failing", "warning")
+        assert (failing["sink"], failing["reason"]) == ("webhook", "status 404")
+        assert (failing["waiting"], failing["lost"]) == (5, 0)
+        assert failing["place"].startswith(hook.url)
+        assert (recovered["event"], recovered["lost"]) == ("alerts_recovered", 5)
+        assert not any(secret in str(events) for secret in ("T0K", "EN?", "S3CRET"))
+
+    with captured() as events:
+        run(lambda: main(events))
+
+
+def alert_of(number: int) -> dict[str, Any]:
+    return {"status": "firing", "labels": {"n": str(number)}, "annotations": {}}
+
+
+def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where it works now and then."""
+
+    class Moody:
+        name = "moody"
+
+        async def send(self, messages: Sequence[Any]) -> None:
+            if messages != ["good"]:
+                raise DeliveryError("moody", again=False)
+
+    async def main(events: list[Any]) -> None:
+        queue = Queue(Moody(), 10, QUICK, lump=1)
+        queue.start()
+
+        async def told(*messages: str) -> list[str]:
+            events.clear()
+            for message in messages:
+                queue.put(message)
+            await until(lambda: len(queue) == 0)
+            return [event["event"] for event in events]
+
+        assert await told("bad", "good", "bad", "good", "bad") == [
+            "alerts_failing",
+            "alerts_recovered",
+        ]
+        monkeypatch.setattr("collector.sinks.queue.TELL_SECONDS", 0.0)
+        assert await told("bad", "bad") == ["alerts_failing"] * 2
+        await queue.stop(1)
+
+    with captured() as events:
+        run(lambda: main(events))
+
+
 def test_stopping_sends_what_waits_or_counts_it() -> None:
     """Within the grace what can be sent is; the rest is dropped, and not in silence."""
 
@@ -352,7 +421,14 @@ def test_stopping_sends_what_waits_or_counts_it() -> None:
             await queue.stop(0.05)
         assert queue.results["dropped"] == 1
 
-    run(main)
+    with captured() as events:
+        run(main)
+    (left,) = events
+    assert (left["event"], left["sink"], left["messages"]) == (
+        "alerts_undelivered",
+        "webhook",
+        1,
+    )
 
 
 def test_a_dripping_receiver_is_bounded_in_time() -> None:
