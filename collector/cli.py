@@ -20,6 +20,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit code."""
+    _open_streams()
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # What agents say may hold half a surrogate pair; showing it must not end the program.
@@ -40,6 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"offrails: standard output: {problem.strerror}", file=sys.stderr)
         return FAILED
     return code
+
+
+def _open_streams() -> None:
+    """Opens /dev/null for each standard stream that whoever started us has closed.
+
+    Else the next file or socket gets its number: libraries would write to it, and uvloop aborts.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free is that of the stream.
+            stream = Path(os.devnull).open(mode, errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 class _Arguments(argparse.ArgumentParser):

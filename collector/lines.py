@@ -28,9 +28,12 @@ def stamp(fields: Event, event: str, level: str, time_ns: int) -> None:
 
 
 def write(event: Event) -> None:
-    """Writes an event at once."""
-    sys.stderr.write(written(event) + "\n")
-    sys.stderr.flush()
+    """Writes an event at once; where it cannot be written, it is lost, and the work goes on."""
+    try:
+        sys.stderr.write(written(event) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return
 
 
 def written(event: Event) -> str:

@@ -138,6 +138,27 @@ def test_a_disk_that_is_full_is_told_in_a_line() -> None:
     assert (ended.returncode, ended.stderr) == (1, said)
 
 
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [(">&-", b""), ("<&- >&- 2>&-", b""), ("<&-", b"offrails: '' is no verdict")],
+)
+def test_a_standard_stream_may_be_closed(closed: str, said: bytes) -> None:
+    """What is written to it is lost, what is read from it is nothing; neither is a traceback."""
+    verb = (
+        ["draw", ROVER] if not said else ["accept", "-", "--why", "x", "--until", "2999-12-31"]
+    )
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "collector", *verb],
+        capture_output=True,
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (1 if said else 0, b"")
+    assert ended.stderr.startswith(said)
+    assert b"Traceback" not in ended.stderr
+
+
 def test_a_reader_that_leaves_is_no_failure() -> None:
     """`offrails draw | head -1` ends with 0 and in silence."""
     read, write = os.pipe()

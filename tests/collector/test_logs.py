@@ -64,6 +64,17 @@ def test_an_event_is_a_line_of_json(restored: None, capsys: pytest.CaptureFixtur
     assert len(found["timestamp"]) == len("2026-11-22T05:33:13.378823Z")
 
 
+def test_a_line_that_cannot_be_written_is_lost(
+    restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever logs goes on."""
+    logs.set_up("info")
+    full = mock.Mock(**{"write.side_effect": OSError(28, "No space left on device")})
+    monkeypatch.setattr(sys, "stderr", full)
+    log.warning("harmful_call")
+    assert full.write.called
+
+
 @given(
     st.dictionaries(
         st.text(),

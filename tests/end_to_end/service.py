@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["SPECS", "Reply", "Service", "eventually", "request", "run"]
+__all__ = ["OFFRAILS", "SPECS", "Reply", "Service", "eventually", "request", "run"]
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "dfa_specs"

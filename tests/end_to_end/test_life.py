@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from tests.end_to_end.service import ROOT, eventually, request, run
+from tests.end_to_end.service import OFFRAILS, ROOT, eventually, request, run
 from tests.end_to_end.traffic import (
     GOLDEN,
     Rover,
@@ -101,6 +101,21 @@ def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
 
     assert f"{file}:8:" in said
     assert "undeclared_symbol" in said
+
+
+ON_LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+
+
+@pytest.mark.parametrize("closed", ["<&- 2>&-", pytest.param("2>/dev/full", marks=ON_LINUX)])
+def test_a_log_that_nobody_takes_costs_no_call(serve: Serve, closed: str) -> None:
+    """Nor a descriptor: without standard streams it serves, and ends, as with them."""
+    program = ("sh", "-c", f'exec "$@" {closed}', "sh", *OFFRAILS)
+    service = serve(program=program, OFFRAILS_HISTORY="complete")
+
+    send(service, Rover("s").calls("unlock_safety", "water").spans)
+
+    assert service.judgement("s")["steps"][1]["kind"] == "harmful"
+    assert service.stop() == 0
 
 
 def test_every_option_is_a_variable_too(serve: Serve, tmp_path: Path) -> None:
