@@ -12,13 +12,18 @@ from collector import garbage, logs
 from collector.app import App, redaction_of
 from collector.receivers.files import UnusableError
 from collector.settings import OFF, Settings, unknown
+from monitor.spec.read import Loaded
 from monitor.spec.spec import Spec
 
 __all__ = ["serve"]
 
 
-def serve(settings: Settings, specs: Sequence[Spec]) -> int:
+def serve(settings: Settings, loaded: Loaded) -> int:
     """Serves until SIGTERM or SIGINT.
+
+    Args:
+        settings: all of them.
+        loaded: the specs, none of them refused, and what was found in their files and folders.
 
     Returns:
         The exit code.
@@ -28,12 +33,12 @@ def serve(settings: Settings, specs: Sequence[Spec]) -> int:
     """
     redaction = redaction_of(settings.redact)
     logs.set_up(settings.log_level, redaction)
-    for finding in (finding for spec in specs for finding in spec.findings):
+    for finding in loaded.findings:
         logs.log.warning("spec_finding", **finding.as_json())
     for name in unknown(os.environ):
         logs.log.warning("unknown_variable", variable=name)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(settings, specs))
+        return runner.run(_serve(settings, loaded.specs))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from collector.settings import Settings, SettingsError, load, place
+
+if TYPE_CHECKING:
+    from monitor.spec.read import Loaded
 
 __all__ = [
     "FAILED",
@@ -57,12 +60,12 @@ def run_serve(options: argparse.Namespace) -> int:
 
         print(as_yaml(settings), end="")
         return OK
-    specs = _specs(settings.specs)
+    loaded = _loaded(settings.specs)
     from collector.receivers.files import UnusableError
     from collector.serve import serve
 
     try:
-        return serve(settings, specs)
+        return serve(settings, loaded)
     except UnusableError as problem:
         where = place(problem.setting, file, os.environ, given)
         _quit(f"{where}: {problem.strerror}")
@@ -498,8 +501,11 @@ def _settings(file: Path | None, options: dict[tuple[str, ...], Any]) -> Setting
 
 def _specs(paths: Sequence[Path]) -> tuple[Any, ...]:
     """The specs of files and folders; refused ones end the program, warnings do not."""
-    if not paths:
-        return ()
+    return _loaded(paths).specs if paths else ()
+
+
+def _loaded(paths: Sequence[Path]) -> Loaded:
+    """The same with what was found in them."""
     from collector.clock import now_ns
     from monitor.spec.acceptance import day_of
     from monitor.spec.read import load_specs
@@ -508,7 +514,7 @@ def _specs(paths: Sequence[Path]) -> tuple[Any, ...]:
     if loaded.refused:
         errors = [found for found in loaded.findings if found.severity == "error"]
         _quit("\n".join(f"{found}\n    {found.impact}" for found in errors))
-    return loaded.specs
+    return loaded
 
 
 def _quit(message: str) -> NoReturn:

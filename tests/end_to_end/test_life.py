@@ -103,6 +103,21 @@ def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
     assert "undeclared_symbol" in said
 
 
+def test_a_folder_without_specs_is_told_at_the_start(serve: Serve, tmp_path: Path) -> None:
+    """As at a reload; who asks for no specs is told nothing."""
+    service = serve("--specs", str(tmp_path))
+    (found,) = eventually(lambda: service.events("spec_finding"))
+    assert (found["code"], found["file"], found["level"]) == (
+        "no_specs",
+        str(tmp_path),
+        "warning",
+    )
+
+    without = serve("--history", "complete")
+    without.stop()
+    assert without.events("spec_finding") == []
+
+
 ON_LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 
 
