@@ -156,13 +156,13 @@ class App:
             app = MetricsApp(families, self._health, self._redaction)
             certificates = certificates_of(settings.metrics_tls, "metrics_tls")
             self._observers["metrics"] = Listener(
-                WebApp(app), settings.metrics, certificates=certificates
+                WebApp(app), settings.metrics, certificates=certificates, name="metrics"
             )
         if settings.admin != OFF:
             page = self._page()
             certificates = certificates_of(settings.admin_tls, "admin_tls")
             self._observers["admin"] = Listener(
-                WebApp(page), settings.admin, certificates=certificates
+                WebApp(page), settings.admin, certificates=certificates, name="admin"
             )
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None

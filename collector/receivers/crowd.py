@@ -130,10 +130,16 @@ class Crowd:
     We wait for a client while it is idle or in the middle of a request; the rest of the time it
     waits for us. Since when is a number each member holds: an order of all of them that is kept at
     each request would touch the neighbours, too.
+
+    Args:
+        bounds: on the connections.
+        stats: where what is not served is counted.
+        port: what the log calls the listener; else by what it speaks.
     """
 
-    def __init__(self, bounds: Bounds, stats: Stats) -> None:
+    def __init__(self, bounds: Bounds, stats: Stats, port: str = "") -> None:
         self.bounds = bounds
+        self._port = port
         self.connections: set[Member] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are answered beside the loop's turn."""
@@ -218,7 +224,8 @@ class Crowd:
         self._stats.count("foreign_protocol", name)
         if name not in self._told:
             self._told.add(name)
-            self._log.warning("foreign_protocol", protocol=name, reason=sentence(name, here))
+            reason = sentence(name, here, self._port)
+            self._log.warning("foreign_protocol", protocol=name, reason=reason)
 
 
 @cache

@@ -24,7 +24,7 @@ SENTENCES: Final = {
     "http1": "HTTP/1.1 was spoken on the {} port; OTLP over HTTP goes to receiver.http",
     "http2": "HTTP/2 or gRPC was spoken on the {} port; OTLP over gRPC goes to receiver.grpc",
     "tls": "TLS was spoken on the {} port, which has no TLS",
-    "other": "something that is not {0} was spoken on the {0} port",
+    "other": "something that is not {1} was spoken on the {0} port",
 }
 NO_GRPC: Final = (
     "HTTP/2 without gRPC was spoken on the gRPC port; OTLP over HTTP goes to receiver.http"
@@ -45,6 +45,8 @@ def is_short(greeting: bytes) -> bool:
     )
 
 
-def sentence(name: str, here: Here) -> str:
-    """What is wrong where a protocol of that name is spoken."""
-    return NO_GRPC if (name, here) == ("http2", "gRPC") else SENTENCES[name].format(here)
+def sentence(name: str, here: Here, port: str = "") -> str:
+    """What is wrong where a protocol of that name is spoken; a port is named by what it speaks, or given."""
+    if (name, here) == ("http2", "gRPC"):
+        return NO_GRPC
+    return SENTENCES[name].format(port or here, here)

@@ -29,6 +29,7 @@ class Listener:
         certificates: with them TLS is spoken, and nothing else.
         bounds: on connections.
         stats: where what is not served is counted.
+        name: what the log calls it, where it is more than what it speaks.
     """
 
     protocols: Sequence[str] = ("http/1.1",)
@@ -42,11 +43,12 @@ class Listener:
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
         stats: Stats | None = None,
+        name: str = "",
     ) -> None:
         self._connect_one = connect
         self._address = parse_address(address)
         self._certificates = certificates
-        self._crowd = Crowd(bounds or Bounds(), stats or Stats())
+        self._crowd = Crowd(bounds or Bounds(), stats or Stats(), name)
         self._sweeper: asyncio.Task[None] | None = None
         self._server: asyncio.AbstractServer | None = None
         self._socket: socket.socket | None = None

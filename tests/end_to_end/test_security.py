@@ -526,6 +526,20 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
     assert wrong.request(gzip.compress(PROTO_BODY), headers={"Content-Encoding": "gzip"})
 
 
+@pytest.mark.parametrize("listener", ["metrics", "admin", "http"])
+def test_the_port_that_is_spoken_to_is_named(serve: Serve, listener: str) -> None:
+    """What speaks HTTP for another purpose is not the receiver of OTLP."""
+    service = serve()
+    wrong = target_of(service, http=service.addresses[listener])
+    with wrong.open(wrong.http) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40))
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+
+    (event,) = eventually(lambda: service.events("foreign_protocol"))
+    name = "HTTP" if listener == "http" else listener
+    assert event["reason"] == f"TLS was spoken on the {name} port, which has no TLS"
+
+
 def test_http_on_the_grpc_port_is_named(serve: Serve) -> None:
     """A sender of HTTP sees why, the log has one sentence and the counter every connection."""
     service = serve()
