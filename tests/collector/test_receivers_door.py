@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collector.decode import otlp_proto
+from collector.logs import captured
 from collector.receivers import files
 from collector.receivers.door import Door
 from collector.receivers.files import Watched
@@ -70,6 +71,29 @@ def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> No
         with pytest.raises(Refusal) as refused:
             tokens.sender(wrong)
         assert refused.value.outcome is Outcome.UNAUTHENTICATED
+
+
+def test_a_file_without_tokens_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Emptied, commented out or gone: half a change locks nobody out, and the log says so."""
+    monkeypatch.setattr("collector.receivers.files.LOOK_SECONDS", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("one\n")
+    tokens = Tokens(file)
+    with captured() as events:
+        for change in (
+            lambda: file.write_text(""),
+            lambda: file.write_text("# none\n"),
+            file.unlink,
+        ):
+            change()
+            assert tokens.sender("Bearer one") == ""
+        assert [event["event"] for event in events] == ["tokens_not_reloaded"] * 3
+
+        file.write_text("nobodys\n")
+        with pytest.raises(Refusal):
+            tokens.sender("Bearer one")
 
 
 def test_a_change_is_told_once(tmp_path: Path) -> None:
