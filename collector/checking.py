@@ -14,7 +14,7 @@ from typing import Any
 from collector.table import printable
 from monitor.spec.spec import Spec
 
-__all__ = ["Rejected", "Runs", "Tried", "lines", "try_runs"]
+__all__ = ["Rejected", "Runs", "Tried", "lines", "try_runs", "untested"]
 
 Judged = Mapping[str, Any]
 """A judgement object."""
@@ -185,3 +185,13 @@ def lines(found: Runs) -> Iterator[str]:
         some = ", ".join(map(printable, found.unjudged[:5]))
         more = ", ..." if len(found.unjudged) > 5 else ""
         yield f"{len(found.unjudged)} runs are judged by no spec: {some}{more}"
+
+
+def untested(found: Runs) -> str:
+    """Why nothing was tested, where no task and no policy judged a run."""
+    if found.unjudged:
+        return (
+            "no run was judged by any task or policy, so nothing was tested: do the runs name "
+            "their spec, or does its match fit them?"
+        )
+    return "there are no runs for a task or a policy, so nothing was tested"

@@ -349,7 +349,11 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
         for each in found.as_json():
             print(json.dumps(each, ensure_ascii=False))
     else:
-        print("\n".join(checking.lines(found)))
+        for line in checking.lines(found):
+            print(line)
+    if not found.specs:
+        print(f"offrails: {checking.untested(found)}", file=sys.stderr)
+        return FAILED
     return FAILED if found.rejected else OK
 
 

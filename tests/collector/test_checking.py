@@ -129,8 +129,20 @@ def test_runs_without_a_spec_are_said(
         )
     runs = tmp_path / "good.jsonl"
     runs.write_text(json.dumps(RUNS))
-    assert main(["check", str(tmp_path), "--runs", str(runs)]) == 0
-    assert "2 runs are judged by no spec: r0, r1" in capsys.readouterr().out
+    assert main(["check", str(tmp_path), "--runs", str(runs)]) == 1
+    told = capsys.readouterr()
+    assert "2 runs are judged by no spec: r0, r1" in told.out
+    assert "no run was judged by any task or policy" in told.err
+
+
+def test_no_runs_test_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty file is told, and is no success."""
+    check(tmp_path, capsys)
+    (tmp_path / "good.jsonl").write_text("\n")
+    given = ["check", str(tmp_path / "shop.yaml"), "--runs", str(tmp_path / "good.jsonl")]
+    for options in ([], ["--json"]):
+        assert main([*given, *options]) == 1
+        assert "there are no runs for a task or a policy" in capsys.readouterr().err
 
 
 def test_a_missing_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
