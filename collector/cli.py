@@ -61,6 +61,13 @@ class _Arguments(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, Any]:
+        """As ever, but what nobody knows is refused by its verb, with the verb's own usage."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
 
 class _Formatter(argparse.HelpFormatter):
     """As wide as the terminal; argparse's own way to find that loads three compressors."""
@@ -199,7 +206,7 @@ def _add_init(group: Any) -> None:
         nargs="+",
         default=["127.0.0.1:4319"],
         metavar="URL|FILE|DIR",
-        help="a running service's admin address (127.0.0.1:4319), or recorded spans",
+        help="a running service's admin address (127.0.0.1:4319), or recorded spans or plain runs",
     )
     init.add_argument(
         "--service", help="which agent, by its service.name, where there are several"

@@ -16,7 +16,7 @@ from collector.pipeline import Pipeline
 from collector.progress import Progress
 from collector.runs import BadRun, Run, is_plain, judge_run, read_runs
 from collector.settings import Settings
-from collector.starting import Agent, agents
+from collector.starting import Agent, agents, agents_of_runs
 from collector.stats import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -105,10 +105,10 @@ def judge(
 
 
 def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
-    """What recorded spans tell of the agents that made them, with no spec at all.
+    """What recorded spans and plain runs tell of the agents that made them, with no spec at all.
 
     Raises:
-        BadInput: a file is missing, or holds no spans.
+        BadInput: a file is missing, or holds neither.
     """
     found = [_read(file, progress) for file in files]
     requests = [spans for each in found for spans in each.requests]
@@ -118,7 +118,8 @@ def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
     for spans in requests:
         pipeline.consume(spans, end, "replay")
     seen = [agent.as_json() for agent in pipeline.seen]
-    return agents(seen, monitor.judgements())
+    runs = [run for each in found for run in each.runs]
+    return agents(seen, monitor.judgements()) + agents_of_runs(runs)
 
 
 def recorded(file: Path, progress: Progress) -> Recorded:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from collector.asking import NoAnswerError, ask
+from collector.runs import Run
+from monitor.binder import AGENT_ATTRIBUTE
 from monitor.spec.write import name as plain
 
-__all__ = ["Agent", "NothingSeen", "agents", "choose", "fetch", "starter"]
+__all__ = ["Agent", "NothingSeen", "agents", "agents_of_runs", "choose", "fetch", "starter"]
 
 SEQUENCES_MAX = 5
 """Different runs written down as golden; more are the author's to choose from."""
@@ -33,6 +35,8 @@ class Agent(NamedTuple):
     """True where some call had its arguments on the wire."""
     switches: Sequence[str]
     runs: Sequence[tuple[str, ...]]
+    named_by: str = "service.name"
+    """The attribute that has its name; "" where nothing tells a name."""
 
 
 def fetch(url: str) -> list[Agent]:
@@ -82,6 +86,32 @@ def agents(
     ]
 
 
+def agents_of_runs(runs: Iterable[Run]) -> list[Agent]:
+    """The agents of plain runs, by the names that the runs tell."""
+    by_name: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.calls:
+            by_name.setdefault(run.agent, []).append(run)
+    return [_agent(name, its) for name, its in by_name.items()]
+
+
+def _agent(name: str, runs: Sequence[Run]) -> Agent:
+    tools: dict[str, dict[str, None]] = {}
+    calls = [call for run in runs for call in run.calls]
+    for call in calls:
+        tools.setdefault(call.tool, {}).update(dict.fromkeys(call.arguments or ()))
+    return Agent(
+        service=name or "agent",
+        tools={tool: sorted(arguments) for tool, arguments in tools.items()},
+        dialects=["plain runs"],
+        session_from={"run": len(calls)},
+        arguments=any(call.arguments is not None for call in calls),
+        switches=[],
+        runs=[tuple(call.tool for call in run.calls) for run in runs],
+        named_by=AGENT_ATTRIBUTE if name else "",
+    )
+
+
 def choose(found: Sequence[Agent], service: str | None) -> Agent:
     """The agent of that service, or the only one.
 
@@ -121,8 +151,7 @@ def starter(agent: Agent) -> str:
         "# shadow: verdicts and metrics only. Change it to `page` once you trust the spec.",
         "mode: shadow",
         "",
-        "match:",
-        f"  service.name: {plain(agent.service)}",
+        *_match(agent),
         "",
         "# Which calls cannot be taken back? Name them here, and they page as critical:",
         "# severity: {default: warning, tools: {some_tool: critical}}",
@@ -138,6 +167,15 @@ def starter(agent: Agent) -> str:
         "reads: []",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _match(agent: Agent) -> list[str]:
+    if agent.named_by:
+        return ["match:", f"  {agent.named_by}: {plain(agent.service)}"]
+    return [
+        "# Whose sessions? These runs do not say it. Without a match it judges those that name it:",
+        "# match: {service.name: some-agent}",
+    ]
 
 
 def _about_arguments(agent: Agent) -> list[str]:

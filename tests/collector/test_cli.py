@@ -69,6 +69,17 @@ def test_wrong_usage_is_2(
     assert captured.out == ""
 
 
+def test_what_a_verb_does_not_take_is_told_with_its_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not with that of all verbs, which does not say what this one takes."""
+    assert quits("init", "many.otlp.jsonl") == 2
+    told = capsys.readouterr().err
+    assert "usage: offrails init" in told
+    assert "--from" in told
+    assert "unrecognized arguments: many.otlp.jsonl" in told
+
+
 def test_check_of_fine_specs(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 0 and a count; a folder is read recursively."""
     assert main(["check", str(ROOT / "dfa_specs")]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from pathlib import Path
@@ -112,6 +113,40 @@ def test_somebody_elses_service(
     assert told in said
     assert said.count("\n") == 1
     assert "\0" not in said
+
+
+@pytest.mark.parametrize("name", ["", "shop agent"])
+def test_plain_runs_are_accepted_by_their_starter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """As the guide writes them; it matches the agent that they name, if they name one."""
+    runs, out = tmp_path / "good.jsonl", tmp_path / "start.yaml"
+    calls = [{"name": "login"}, {"name": "pay", "arguments": {"amount": 5}}]
+    each = [{"run": f"r{n}", "agent": name, "calls": calls[: 2 - n]} for n in range(3)]
+    runs.write_text("".join(json.dumps(run) + "\n" for run in each))
+
+    assert main(["init", "--from", str(runs), "--out", str(out)]) == 0
+    spec, findings = compile_text(out.read_text(), "start.yaml")
+    assert spec is not None, findings
+    assert set(spec.alphabet.tools) == {"login", "pay"}
+    assert "arguments seen: amount" in out.read_text()
+    assert spec.match.matches({"gen_ai.agent.name": "shop agent"}) == bool(name)
+    runs.write_text("".join(json.dumps(run) + "\n" for run in each[:2]))
+    capsys.readouterr()
+    assert main(["check", str(out), "--runs", str(runs)]) == 0
+    assert "accepts all 2 runs" in capsys.readouterr().out
+
+
+def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are chosen from, as services are; runs without a call are nobody's."""
+    runs = tmp_path / "runs.json"
+    each = [{"agent": agent, "calls": [{"name": agent}]} for agent in ("a", "b")]
+    runs.write_text(json.dumps([*each, {"agent": "c", "calls": []}]))
+
+    assert main(["init", "--from", str(runs)]) == 1
+    assert "choose one with --service: a, b" in capsys.readouterr().err
+    assert main(["init", "--from", str(runs), "--service", "b"]) == 0
+    assert "  b: {tool: b}" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason="no captures beside the checkout")
