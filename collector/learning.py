@@ -6,6 +6,7 @@ import csv
 import gc
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,7 +96,12 @@ def learn_files(
     with _uncollected():
         found = read_files(files, success, labels, progress)
     if not found.runs:
-        raise BadLabels("there are no runs to learn from")
+        raise BadLabels(
+            f"no run has a label of {labels}"
+            if found.unlabelled
+            else "there are no runs to learn from"
+        )
+    _one_agent(found)
     given = _given(writes, old)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
     progress.say("comparing the runs")
@@ -111,6 +117,15 @@ def learn_files(
     yield f"now `offrails draw {printable(str(out))} --out PICTURE.svg` to look at it, and `serve --specs`"
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
+
+
+def _one_agent(found: Files) -> None:
+    """Tells where a reference is to be of several agents: what is usual of one is not of another."""
+    agents = sorted({run.agent for run in found.runs} - {""})
+    if len(agents) > 1:
+        named = ", ".join(map(printable, agents[:5])) + (", ..." if len(agents) > 5 else "")
+        said = f"these runs are of {len(agents)} agents, and one reference is learnt of all: {named}"
+        print(f"offrails: {said}", file=sys.stderr)  # noqa: T201 - a warning of the verb
 
 
 def _doubts(text: str, out: Path) -> Iterator[str]:
@@ -295,28 +310,45 @@ def _outcomes(success: str | None, labels: Path | None) -> _Outcomes:
 
 def _labels(file: Path) -> dict[str, bool]:
     """Outcomes by session: a JSON object, JSON lines, or CSV (session, success)."""
-    text = file.read_text(encoding="utf-8")
-    if not text.lstrip().startswith("{"):
-        rows = [row for row in csv.reader(text.splitlines()) if len(row) > 1]
-        return {row[0].strip(): _is_fine(row[1].strip()) for row in rows if row[0] != "session"}
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadLabels(f"{file}: expected UTF-8 text") from None
+    as_json = text.lstrip().startswith("{")
+    if as_json:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
         if found is not None and not {"session", "run"} & set(found):
             return {str(key): _is_fine(value) for key, value in found.items()}
-        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {
-            str(line["session"] if "session" in line else line["run"]): _is_fine(
-                line["success"]
-            )
-            for line in lines
-        }
-    except (ValueError, KeyError, TypeError) as problem:
-        raise BadLabels(
-            f"{file}: expected a session and its success a line, or an object of both: {problem}"
-        ) from None
+    read = _label if as_json else _row
+    labels = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            if line.strip():
+                session, value = read(line)
+                labels[session] = _is_fine(value)
+        except (ValueError, KeyError, TypeError, csv.Error) as problem:
+            raise BadLabels(
+                f"{file}:{number}: expected a session and its success a line, or an object of "
+                f"both: {problem}"
+            ) from None
+    if not as_json:
+        labels.pop("session", None)  # the head
+    return labels
+
+
+def _label(line: str) -> tuple[str, Any]:
+    found = json.loads(line)
+    return str(found["session"] if "session" in found else found["run"]), found["success"]
+
+
+def _row(line: str) -> tuple[str, str]:
+    row = next(csv.reader([line]))
+    if len(row) == 1:
+        raise ValueError("there is no comma")
+    return row[0].strip(), row[1].strip()
 
 
 def _is_fine(value: Any) -> bool:

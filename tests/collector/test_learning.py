@@ -122,6 +122,7 @@ def test_spans_and_plain_runs_teach_the_same(tmp_path: Path) -> None:
         '{"session": "1", "success": true}\n{"run": "2", "success": "pass"}\n'
         '{"session": "3", "success": 0}',
         "session,success\n1,1\n2,ok\n3,failed\n",
+        "\ufeffsession,success\n1,1\n2,ok\n3,failed\n",
     ],
 )
 def test_labels(tmp_path: Path, labels: str) -> None:
@@ -135,13 +136,53 @@ def test_labels(tmp_path: Path, labels: str) -> None:
     assert found.unlabelled == 1
 
 
-@pytest.mark.parametrize("labels", ["{", '{"session": "1"}\n{"session": "2"}'])
-def test_bad_labels(tmp_path: Path, labels: str) -> None:
-    """A file that tells no outcomes is refused with what was expected."""
+@pytest.mark.parametrize(
+    ("labels", "line"),
+    [
+        ("{", 1),
+        ('{"session": "1"}\n{"session": "2"}', 1),
+        ('{"session": "1", "success": true}\n\n{"session": "2"', 3),
+        ('{"session": "1", "success": true}\n[]', 2),
+        ("session,success\n1,ok\n2\n", 3),
+        ("session;success\n1;ok\n", 1),
+    ],
+)
+def test_bad_labels(tmp_path: Path, labels: str, line: int) -> None:
+    """A file that tells no outcomes is refused with its line, and with what was expected."""
     (tmp_path / "labels").write_text(labels)
 
-    with pytest.raises(BadLabels, match="expected a session"):
+    with pytest.raises(BadLabels, match=f":{line}: expected a session"):
         read_files([plain(tmp_path / "runs.jsonl", *RUNS)], labels=tmp_path / "labels")
+
+
+def test_labels_of_other_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are told, by their file: there are runs to learn from. So is what is no text."""
+    labels, out = tmp_path / "lab.csv", tmp_path / "r.yaml"
+    labels.write_text("session,success\nanother,1\n")
+    file = str(plain(tmp_path / "runs.jsonl", *RUNS))
+    given_ = ["learn", file, "--id", "r", "--out", str(out), "--labels", str(labels)]
+
+    assert main(given_) == 1
+    assert f"no run has a label of {labels}" in capsys.readouterr().err
+    labels.write_bytes(b"\xff\xfe")
+    assert main(given_) == 1
+    assert f"{labels}: expected UTF-8 text" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One reference is made of all, and somebody should know."""
+    run = [(*A, False), (*B, False)]
+    file, arguments = tmp_path / "s.jsonl", ["--id", "r", "--out", str(tmp_path / "r.yaml")]
+    lines = [spans(str(n), run, {"service.name": n}) for n in ("shop", "desk")]
+    file.write_text(lines[0])
+    assert main(["learn", str(file), *arguments]) == 0
+    assert capsys.readouterr().err == ""
+    file.write_text("\n".join(lines))
+
+    assert main(["learn", str(file), *arguments]) == 0
+    said = "these runs are of 2 agents, and one reference is learnt of all: desk, shop\n"
+    assert capsys.readouterr().err == f"offrails: {said}"
 
 
 @given(st.permutations(range(4)), st.booleans())
