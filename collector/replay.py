@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -230,9 +231,11 @@ def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:
     packed = stream.read(2) == _GZIP
     stream.seek(0)
     lines = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+    mark = codecs.BOM_UTF8
     for line in lines:
         progress.at(stream.tell())
-        yield line
+        yield line.removeprefix(mark)
+        mark = b""
 
 
 def _spans(line: bytes, file: Path, number: int) -> Sequence[Span]:

@@ -587,11 +587,13 @@ def _origin(
 
 def _read(file: Path) -> Document:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except OSError as problem:
         raise SettingsError(f"{file}: {problem.strerror or problem}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{file}: expected UTF-8 text") from None
+    if all(not line or line[0] == "#" for line in map(str.strip, text.splitlines())):
+        return Document({}, {}, {})  # nothing is set, which is fine
     document, findings = parse(text, str(file))
     if document is None or findings:
         raise SettingsError("\n".join(str(found) for found in findings))

@@ -231,6 +231,23 @@ def test_spans_are_told_from_runs(tmp_path: Path) -> None:
     assert replayed(file) == []
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    """Of a recording as of runs: some editors write one, and a spec may have it, too."""
+    attributes = [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "x"}},
+    ]
+    span = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "1", "name": "execute_tool x"}
+    request = {
+        "resourceSpans": [{"scopeSpans": [{"spans": [{**span, "attributes": attributes}]}]}]
+    }
+    for record in (request, {"calls": [{"name": "x"}]}):
+        file = tmp_path / "file.jsonl"
+        file.write_text(json.dumps(record), encoding="utf-8-sig")
+        (judged,) = replayed(file)
+        assert [step["tool"] for step in judged["steps"]] == ["x"]
+
+
 @pytest.mark.skipif(not CORE.exists(), reason="the published data is not beside the repo")
 @pytest.mark.parametrize(
     ("name", "count", "calls"),

@@ -249,6 +249,22 @@ def test_an_option_is_named_as_it_was_given() -> None:
     assert problem(options={("show_arguments",): "perhaps"}).startswith("--show-arguments: ")
 
 
+@pytest.mark.parametrize(
+    "text", ["", "\n \n", "# history: complete\n\n  # more\n", "---\n", "\ufeff#\n"]
+)
+def test_a_file_without_settings_sets_nothing(written: Any, text: str) -> None:
+    """All of an example commented out, or a file yet to be written, is no fault."""
+    file = written(text)
+
+    assert load(file, {}, {}) == Settings()
+    assert problem(file, {"OFFRAILS_HISTORY": "x"}).startswith("OFFRAILS_HISTORY: ")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_settings(written: Any) -> None:
+    """Some editors write one."""
+    assert load(written("\ufeffhistory: complete\n"), {}, {}).history == "complete"
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """Missing, a folder, not UTF-8: each is a sentence."""
     binary = tmp_path / "binary.yaml"
