@@ -277,7 +277,9 @@ def _add_draw(group: Any) -> None:
     draw = group.add_parser("draw", help="draw a spec or a reference")
     draw.add_argument("file", type=Path, metavar="FILE")
     draw.add_argument(
-        "--format", choices=("mermaid", "dot"), default="mermaid", help="mermaid is the default"
+        "--format",
+        choices=("mermaid", "dot"),
+        help="of what is printed; mermaid is the default",
     )
     draw.add_argument(
         "--out", type=Path, metavar="FILE.svg|.png", help="write a picture instead"

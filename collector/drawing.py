@@ -42,7 +42,7 @@ def picture(spec: Spec, runs: Sequence[Path] = (), named: Sequence[str] = ()) ->
             return tree_svg(
                 spec.learnt,
                 _title(spec),
-                _ways(spec, spec.learnt, runs, named),
+                _ways(spec.learnt, runs, named),
                 _about(spec.learnt),
             )
         if len(named) > 1:
@@ -106,11 +106,9 @@ def _about(learnt: Learnt) -> str:
 
 
 def _ways(
-    spec: Spec, learnt: Learnt, files: Sequence[Path], named: Sequence[str]
+    learnt: Learnt, files: Sequence[Path], named: Sequence[str]
 ) -> list[tuple[str, list[Call]]]:
     """Name and calls of the runs to draw in."""
-    if named and not files:
-        raise BadPicture(f"{spec.file}: --session goes with --runs")
     watch, progress = Watch(learnt), Progress(list(files))
     found: dict[str, list[Call]] = {}
     try:

@@ -233,6 +233,8 @@ def run_learn(options: argparse.Namespace) -> int:
     except (BadInput, BadLabels) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    except BrokenPipeError:
+        raise  # standard output's
     except OSError as problem:
         _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
     return OK
@@ -251,6 +253,8 @@ def run_import(options: argparse.Namespace) -> int:
         for refused, line in report(found, options.out):
             print(line, file=sys.stderr if refused else sys.stdout)
             code = FAILED if refused else code
+    except BrokenPipeError:
+        raise  # standard output's
     except OSError as problem:
         _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
     return code
@@ -425,14 +429,15 @@ def run_draw(options: argparse.Namespace) -> int:
         return _picture(options, spec)
     if options.runs or options.session:
         _quit("--runs and --session go with --out: sessions are drawn in a picture")
+    form = options.format or "mermaid"
     if spec.learnt is not None:
         from monitor.reference import diagram
 
-        tree = diagram.mermaid if options.format == "mermaid" else diagram.dot
+        tree = diagram.mermaid if form == "mermaid" else diagram.dot
         print(tree(spec.learnt, spec.id))
         return OK
     for title, machine in spec.diagrams():
-        print(mermaid(machine, title) if options.format == "mermaid" else dot(machine, title))
+        print(mermaid(machine, title) if form == "mermaid" else dot(machine, title))
     return OK
 
 
@@ -443,14 +448,22 @@ def _picture(options: argparse.Namespace, spec: Any) -> int:
     form = options.out.suffix.lower()
     if form not in (".svg", ".png"):
         _quit(f"{options.out}: pictures are SVG or PNG; name the file *.svg or *.png")
+    if options.format:
+        _quit("--format goes without --out: the file's name says what picture it is")
+    if options.session and not options.runs:
+        _quit("--session goes with --runs: the recordings that have it")
+    if options.runs and not options.session and spec.learnt is None:
+        _quit("--runs goes with --session for a spec: the one to draw in")
     try:
         text = picture(spec, _recordings(options.runs), options.session)
         options.out.write_bytes(png(text) if form == ".png" else text.encode())
     except NoRenderer as problem:
         _quit(f"{options.out}: {problem}")
-    except (BadPicture, OSError) as problem:
+    except BadPicture as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    except OSError as problem:
+        _quit(f"{options.out}: {problem.strerror or problem}")
     return OK
 
 
@@ -473,8 +486,9 @@ def run_tail(options: argparse.Namespace) -> int:
         )
     except TailError as problem:
         print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
-    return OK
+    else:
+        print("offrails: the service has stopped", file=sys.stderr)
+    return FAILED
 
 
 def _is_file(path: Path) -> bool:

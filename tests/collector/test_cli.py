@@ -186,6 +186,25 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+def test_a_reader_that_leaves_is_not_the_file_that_is_written(tmp_path: Path) -> None:
+    """What is learnt is written; nobody reads what is said of it."""
+    runs, out = tmp_path / "runs.jsonl", tmp_path / "r.yaml"
+    runs.write_text('{"run": "1", "calls": [{"name": "x"}]}\n')
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [sys.executable, "-u", "-m", "collector", "learn", runs, "--id", "r", "--out", out],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert out.exists()
+
+
 def test_serving_loads_what_serves() -> None:
     """Of grpc, of the page and of other verbs nothing, where they are not asked for."""
     heavy = (

@@ -13,6 +13,7 @@ import pytest
 from collector.cli import main
 from collector.png import NoRenderer, png
 
+ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
 RENDERER = find_spec("resvg_py") or shutil.which("rsvg-convert") or shutil.which("resvg")
 SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>'
 
@@ -48,11 +49,33 @@ def test_runs_are_drawn_in(
     assert "no session 'none'" in capsys.readouterr().err
     assert main([*given, "--runs", str(runs)]) == 1
     assert "name up to 6 by --session" in capsys.readouterr().err
-    assert main([*given, "--session", "r1"]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main([*given, "--session", "r1"])
     assert "--session goes with --runs" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["draw", str(file), "--runs", str(runs)])
     assert "--runs and --session go with --out" in capsys.readouterr().err
+
+
+def test_what_would_do_nothing_is_usage(
+    reference: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And so is a file that cannot be written, named with what is wrong."""
+    out, runs = tmp_path / "r.svg", ["--runs", str(reference[1])]
+    for file, options, said in (
+        (ROVER, ["--session", "r1"], "--session goes with --runs"),
+        (ROVER, runs, "--runs goes with --session for a spec"),
+        (ROVER, ["--format", "dot"], "--format goes without --out"),
+        (reference[0], ["--format", "mermaid"], "--format goes without --out"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["draw", str(file), "--out", str(out), *options])
+        assert said in capsys.readouterr().err
+        assert not out.exists()
+    nowhere = tmp_path / "none" / "r.svg"
+    with pytest.raises(SystemExit, match="2"):
+        main(["draw", str(ROVER), "--out", str(nowhere)])
+    assert capsys.readouterr().err == f"offrails: {nowhere}: No such file or directory\n"
 
 
 @pytest.mark.parametrize("form", ["mermaid", "dot"])
@@ -101,8 +124,7 @@ def test_png_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("kind", ["reference", "spec"])
 def test_png(reference: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
     """Specs and references, in twice the size of the drawing."""
-    rover = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
-    file, out = reference[0] if kind == "reference" else rover, tmp_path / "x.png"
+    file, out = reference[0] if kind == "reference" else ROVER, tmp_path / "x.png"
 
     assert main(["draw", str(file), "--out", str(out)]) == 0
     picture = out.read_bytes()
