@@ -95,7 +95,10 @@ def _stream(url: str) -> Iterator[bytes]:
         finally:
             connection.close()
     except (OSError, ValueError, http.client.HTTPException) as problem:
-        raise TailError(f"{printable(url)}: {printable(str(problem))}") from None
+        hint = ""
+        if parts.scheme == "http" and isinstance(problem, http.client.RemoteDisconnected):
+            hint = "; if it speaks TLS, ask for https://"
+        raise TailError(f"{printable(url)}: {printable(str(problem))}{hint}") from None
 
 
 def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -125,13 +127,31 @@ def test_a_service_that_refuses() -> None:
     refusing.close()
 
 
+def test_who_hangs_up_may_speak_tls() -> None:
+    """A listener with TLS has no words for who does not speak it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(
+            TailError, match="without response; if it speaks TLS, ask for https"
+        ):
+            tail(f"127.0.0.1:{server.getsockname()[1]}", Filters(), print, colour=False)
+        thread.join()
+
+
 def test_empty_lines_keep_alive() -> None:
     """They are no verdicts."""
     assert list(lines([b"\n", b"{}\n", b"[]\n"])) == [{}]
 
 
 def test_the_verb(service: Service) -> None:
-    """`offrails tail URL --kind harmful --json` prints one object."""
+    """`offrails tail URL --kind harmful --json` prints one object; it says that the service stopped."""
     done = subprocess.run(
         [sys.executable, "-m", "collector", "tail", service.url, "--kind", "harmful", "--json"],
         capture_output=True,
@@ -140,7 +160,7 @@ def test_the_verb(service: Service) -> None:
         check=False,
     )
 
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (1, "offrails: the service has stopped\n")
     assert json.loads(done.stdout.splitlines()[0]) == HARMFUL
 
 
