@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from collector.receivers.address import Address, parse_address
 from collector.receivers.greeting import PREFACE
+from collector.receivers.status import status_message
 
 __all__ = ["Finding", "Sender", "examine", "run", "sender"]
 
@@ -92,6 +93,8 @@ def _addresses(given: str) -> dict[str, Address]:
     if given.startswith("unix:"):
         return dict.fromkeys(PORTS, parse_address(given))
     parts = urlsplit(given if "://" in given else f"//{given}")
+    if parts.scheme not in ("", "http", "https"):
+        raise ValueError(f"{given}: expected [http[s]://]HOST[:PORT] or unix:PATH")
     try:
         host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError as error:
@@ -208,7 +211,11 @@ def _ask(
         connection.sock = opened
         connection.request(method, path, body, {**who.headers, **(headers or {})})
         answer = connection.getresponse()
-        text = answer.read().decode("utf-8", "replace")
+        said, text = answer.read(), None
+        if answer.getheader("content-type") == PROTO:
+            text = status_message(said)
+        if text is None:
+            text = said.decode("utf-8", "replace")
         return answer.status, "".join(letter for letter in text if letter.isprintable())
 
 
@@ -245,7 +252,7 @@ def _wrong_protocol(who: Sender, address: Address, wanted: str) -> str:
     if spoken == "tls":
         return "TLS is spoken there: use https:// and OTEL_EXPORTER_OTLP_CERTIFICATE"
     if who.tls:
-        return "is TLS spoken there, with a certificate of that authority and for that name?"
+        return _UNTRUSTED
     if spoken not in (None, wanted):
         return _OTHER.format(spoken)
     return "something that is not OTLP listens there"
@@ -300,6 +307,10 @@ def _speaks_tls(address: Address) -> bool:
 
 
 _OTHER: Final = "{} is spoken there: is it the port of the other transport?"
+_UNTRUSTED: Final = (
+    "is TLS spoken there, with a certificate for that name, and of an authority that is trusted: "
+    "by the system, or by OTEL_EXPORTER_OTLP_CERTIFICATE=FILE?"
+)
 _HTTP1: Final = b"POST /v1/traces HTTP/1.1\r\nHost: doctor\r\nContent-Length: 0\r\n\r\n"
 _HTTP2: Final = PREFACE + b"\0\0\0\4\0\0\0\0\0"
 """The preface, and empty settings."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from google.protobuf.message import DecodeError
+
 from collector.decode.slim import BYTES, INT32, INT64, STRING, build
 
-__all__ = ["GRPC_NAMES", "Code", "Outcome", "Refusal", "status_bytes"]
+__all__ = ["GRPC_NAMES", "Code", "Outcome", "Refusal", "status_bytes", "status_message"]
 
 
 class Code(NamedTuple):
@@ -113,3 +115,12 @@ def status_bytes(refusal: Refusal) -> bytes:
         status.details.add(type_url=RETRY_INFO_URL, value=info)
     serialised: bytes = status.SerializeToString()
     return serialised
+
+
+def status_message(body: bytes) -> str | None:
+    """Return the message of a google.rpc.Status; None where these bytes are none."""
+    try:
+        message: str = _RPC["Status"].FromString(body).message
+    except DecodeError:
+        return None
+    return message

@@ -12,7 +12,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from collector.decode.span import Span
 from collector.logs import captured
 from collector.receivers.export import Answer, Export, Limits, proto_answer
-from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
+from collector.receivers.status import (
+    GRPC_NAMES,
+    Outcome,
+    Refusal,
+    status_bytes,
+    status_message,
+)
 from collector.stats import Histogram, Stats
 
 
@@ -141,6 +147,12 @@ def test_the_table_has_a_name_for_each_code() -> None:
     assert retryable == {Outcome.THROTTLED, Outcome.UNAVAILABLE}
     assert b"RetryInfo" in status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))
     assert b"RetryInfo" not in status_bytes(Refusal(Outcome.MALFORMED, "no"))
+
+
+def test_a_status_is_read_back() -> None:
+    """By its message; what is no status has none."""
+    assert status_message(status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))) == "full"
+    assert status_message(b"Not Found") is None
 
 
 def test_histogram_bounds_are_inclusive() -> None:

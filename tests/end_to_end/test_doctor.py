@@ -54,6 +54,7 @@ def test_a_token_is_missing(serve: Serve, tmp_path: Path) -> None:
         without = run("doctor", service.addresses[listener])
         assert without.returncode == 1
         assert "OTEL_EXPORTER_OTLP_HEADERS" in without.stdout
+        assert ("status 401: expected" in without.stdout) == (listener == "http")
         assert run("doctor", service.addresses[listener], **HEADERS).returncode == 0
 
 
@@ -71,6 +72,9 @@ def test_tls_is_missing(serve: Serve, tmp_path: Path) -> None:
         assert without.returncode == 1
         assert "TLS is spoken there" in without.stdout
         endpoint = f"https://localhost:{port(service, listener)}"
+        untrusted = run("doctor", endpoint)
+        assert untrusted.returncode == 1
+        assert "OTEL_EXPORTER_OTLP_CERTIFICATE=FILE" in untrusted.stdout
         ended = run("doctor", endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(signer.cert))
         assert ended.returncode == 0, ended
 
@@ -104,6 +108,9 @@ def test_nobody_and_nothing_there() -> None:
     assert closed.returncode == 1
     assert closed.stdout.count("cannot connect") == 3
     assert run("doctor", "127.0.0.1:port").returncode == 2
+    other = run("doctor", "ftp://127.0.0.1")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "ftp://127.0.0.1: expected [http[s]://]HOST[:PORT] or unix:PATH" in other.stderr
     missing = run("doctor", "https://127.0.0.1:1", OTEL_EXPORTER_OTLP_CERTIFICATE="/no/such")
     assert missing.returncode in {1, 2}
 
