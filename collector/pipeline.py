@@ -246,8 +246,8 @@ class Pipeline:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if plan.stop:
             node.stops = True
-        failing = plan.failing
-        if plan.fails or (failing is not None and has_event(span, failing)):
+        failing = plan.fails
+        if failing is not None and has_event(span, failing):
             self._fail(trace, tree, node, now, verdicts)
         if plan.wrappers:
             wrapped = wrapped_by(span, plan)

@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 it did not work, 2 usage or configuration.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -217,26 +218,23 @@ def run_learn(options: argparse.Namespace) -> int:
         _quit("learn: --id is missing")
     options.files = _recordings(options.files)
     try:
-        for line in learn_files(
-            options.files,
-            options.out,
-            id_=options.id or "",
-            writes=options.writes,
-            success=options.success,
-            labels=options.labels,
-            update=options.update,
-            spec=options.spec,
-        ):
-            print(line)
+        with _writing(options.out):
+            for line in learn_files(
+                options.files,
+                options.out,
+                id_=options.id or "",
+                writes=options.writes,
+                success=options.success,
+                labels=options.labels,
+                update=options.update,
+                spec=options.spec,
+            ):
+                print(line)
     except NoLearner as problem:
         _quit(str(problem))
     except (BadInput, BadLabels) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
-    except BrokenPipeError:
-        raise  # standard output's
-    except OSError as problem:
-        _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
     return OK
 
 
@@ -248,15 +246,11 @@ def run_import(options: argparse.Namespace) -> int:
         if not file.exists():
             _quit(f"{file}: no such file")
     code = OK
-    try:
+    with _writing(options.out):
         found = import_core(options.files, options.out, mend=not options.no_repair)
         for refused, line in report(found, options.out):
             print(line, file=sys.stderr if refused else sys.stdout)
             code = FAILED if refused else code
-    except BrokenPipeError:
-        raise  # standard output's
-    except OSError as problem:
-        _quit(f"{problem.filename or options.out}: {problem.strerror or problem}")
     return code
 
 
@@ -282,10 +276,8 @@ def run_init(options: argparse.Namespace) -> int:
     elif options.out.exists():
         _quit(f"{options.out}: exists already")
     else:
-        try:
+        with _writing(options.out):
             options.out.write_text(text, encoding="utf-8")
-        except OSError as problem:
-            _quit(f"{options.out}: {problem.strerror or problem}")
         print(
             f"{options.out}: now `offrails check {options.out}`, and read it from top to bottom"
         )
@@ -455,15 +447,14 @@ def _picture(options: argparse.Namespace, spec: Any) -> int:
     if options.runs and not options.session and spec.learnt is None:
         _quit("--runs goes with --session for a spec: the one to draw in")
     try:
-        text = picture(spec, _recordings(options.runs), options.session)
-        options.out.write_bytes(png(text) if form == ".png" else text.encode())
+        with _writing(options.out):
+            text = picture(spec, _recordings(options.runs), options.session)
+            options.out.write_bytes(png(text) if form == ".png" else text.encode())
     except NoRenderer as problem:
         _quit(f"{options.out}: {problem}")
     except BadPicture as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
-    except OSError as problem:
-        _quit(f"{options.out}: {problem.strerror or problem}")
     return OK
 
 
@@ -533,6 +524,17 @@ def _loaded(paths: Sequence[Path]) -> Loaded:
         errors = [found for found in loaded.findings if found.severity == "error"]
         _quit("\n".join(f"{found}\n    {found.impact}" for found in errors))
     return loaded
+
+
+@contextlib.contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Quits where this file, or another one, cannot be written or read; not where standard output's reader has left."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        _quit(f"{problem.filename or out}: {problem.strerror or problem}")
 
 
 def _quit(message: str) -> NoReturn:

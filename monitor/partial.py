@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["UNREAD", "Partial"]
+__all__ = ["UNREAD", "Partial", "all_but"]
 
 UNREAD: Final = "[unreadable]"
 """What stands for a value that is there and cannot be read."""
@@ -20,3 +20,8 @@ class Partial(dict[str, Any]):
         self.unread = frozenset(unread)
         """The names of those."""
         self.update(dict.fromkeys(self.unread, UNREAD))
+
+
+def all_but(known: dict[str, Any], unread: set[str]) -> dict[str, Any]:
+    """These arguments, of which some are unread; the same where none is."""
+    return Partial(known, unread) if unread else known

@@ -17,7 +17,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.dialects import brief
 from collector.dialects.members import NESTED_MAX, cut, is_deep, lenient, partly, shallow
-from monitor.partial import Partial
+from monitor.partial import Partial, all_but
 
 __all__ = [
     "HIDDEN",
@@ -122,7 +122,7 @@ def parsed(value: Any) -> Any:
     if type(value) is not str and type(value) is not bytes:
         return value
     found = _read(value)
-    if len(value) > 2 * NESTED_MAX and is_deep(found, value):
+    if len(value) > 2 * NESTED_MAX and is_deep(found, value):  # most are shorter
         return UNREADABLE
     return found
 
@@ -165,18 +165,22 @@ def mapping(value: Any) -> Arguments:
         return shallow(value)
     found = _whole(value)
     if found is UNREADABLE and type(value) is str:
-        inner = parsed(value)
-        known = partly(inner if type(inner) is str else value)
+        known = partly(_encoded_once(value))
         return UNREADABLE if known is None else known
     return found
+
+
+def _encoded_once(text: str) -> str:
+    """The text of an object, which may be encoded twice."""
+    inner = parsed(text)
+    return inner if type(inner) is str else text
 
 
 def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `mapping` has made of a value, where arguments are a member of it: that is read, however deep they are."""
     if type(found) is not Partial or type(value) is not str:
         return found
-    inner = parsed(value)
-    told = outlined(inner if type(inner) is str else value)
+    told = outlined(_encoded_once(value))
     return told if type(told) is dict else found
 
 
@@ -375,7 +379,7 @@ def literal(value: Any, within: str = "") -> Arguments:
             known[key] = _as_json(each, NESTED_MAX - 1)
         except ValueError:
             unread.add(key)
-    return Partial(known, unread) if unread else known
+    return all_but(known, unread)
 
 
 def _as_json(value: Any, most: int) -> Any:
@@ -401,7 +405,7 @@ def wrapped_input(value: Any) -> Arguments:
 
 def message_content(value: Any) -> Arguments:
     """`[{"role": "tool", "content": "{...}"}]`: the arguments as the one message to the tool."""
-    messages = parsed(value)
+    messages = outlined(value)
     if messages is None:
         return None
     if (

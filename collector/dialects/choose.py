@@ -305,13 +305,12 @@ class _Open:
             error=self.error,
             foreign=self.foreign,
             entry=self.entry,
-            fails=any(not event and _fit(span, guards) for guards, event in self.fails),
-            failing=self._failing(span),
+            fails=self._failing(span),
         )
 
     def _failing(self, span: Span) -> dict[str, str] | None:
         for guards, event in self.fails:
-            if event and _fit(span, guards):
+            if _fit(span, guards):
                 return event
         return None
 

@@ -12,7 +12,7 @@ from collector.dialects.arguments import Arguments, literal, mapping
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import GEN_AI
 from collector.dialects.openinference import SWITCH, TOOL
-from monitor.partial import Partial
+from monitor.partial import Partial, all_but
 
 __all__ = ["CREWAI", "CREWAI_SPLUNK"]
 
@@ -26,7 +26,7 @@ def _given(value: Any) -> Arguments:
     if not isinstance(found, dict) or _ADDED not in found:
         return found
     given = {key: each for key, each in found.items() if key != _ADDED}
-    return Partial(given, {*found.unread} - {_ADDED}) if type(found) is Partial else given
+    return all_but(given, {*found.unread} - {_ADDED}) if type(found) is Partial else given
 
 
 CREWAI = Dialect(

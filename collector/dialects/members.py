@@ -11,7 +11,7 @@ import re
 from itertools import islice
 from typing import Any, Final
 
-from monitor.partial import Partial
+from monitor.partial import all_but
 
 __all__ = ["NESTED_MAX", "cut", "is_deep", "lenient", "partly", "shallow"]
 
@@ -85,7 +85,7 @@ def shallow(known: dict[str, Any]) -> dict[str, Any]:
         for name, each in known.items()
         if (type(each) is dict or type(each) is list) and _nests(each, NESTED_MAX - 1)
     }
-    return Partial(known, unread) if unread else known
+    return all_but(known, unread)
 
 
 def cut(text: str) -> str | None:
@@ -150,7 +150,7 @@ def _object(text: str, at: int) -> dict[str, Any]:
         left -= MEMBER_TOKENS
         at = _blank(text, at)
         if text.startswith("}", at) and _blank(text, at + 1) == len(text):
-            return Partial(known, unread) if unread else known
+            return all_but(known, unread)
         at = _after(text, at, ",")
     raise ValueError("too many members")
 

@@ -135,7 +135,6 @@ class Plan:
         "entry",
         "error",
         "extras",
-        "failing",
         "fails",
         "foreign",
         "outputs",
@@ -162,8 +161,7 @@ class Plan:
         pending_parent: int | None,
         error: int | None,
         foreign: bool,
-        fails: bool,
-        failing: dict[str, str] | None,
+        fails: dict[str, str] | None,
         entry: bool,
     ) -> None:
         self.calls = calls
@@ -187,9 +185,7 @@ class Plan:
         self.plain = foreign and bool(session) and not any("." in key for _, key, _ in session)
         """True where a session is told under a name that anything may have, a tool's argument too."""
         self.fails = fails
-        """True for a span below a call's that says that the call failed."""
-        self.failing = failing
-        """What an event of such a span has where it says so."""
+        """Of a span below a call's: what an event of it has where the call failed; empty where the span itself says it."""
         self.silent = not (
             calls
             or session
@@ -199,7 +195,6 @@ class Plan:
             or extras
             or stop
             or pending
-            or fails
-            or failing
+            or fails is not None
         )
         """True where such a span can tell nothing but who its parent is."""

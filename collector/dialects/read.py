@@ -222,7 +222,9 @@ def _says_all(span: Span, dialect: Dialect) -> bool:
 
 
 def has_event(span: Span, wanted: dict[str, str]) -> bool:
-    """True where one of the span's events has these attributes."""
+    """True where one of the span's events has these attributes; where there are none, of any span."""
+    if not wanted:
+        return True
     if not span.events:
         return False
     return any(wanted.items() <= attributes.items() for _, attributes, _ in span.span_events())
@@ -275,10 +277,18 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         return place.agent
     raw = span.values[place.at]
     name = _name(span, place.at)
-    agent = _agent(name.strip('"') if place.quoted else name)
+    agent = _agent(_unquoted(name) if place.quoted else name)
     if agent and type(raw) is bytes and len(raw) <= MARK_MAX:
         place.as_written, place.agent = raw, agent
     return agent
+
+
+def _unquoted(text: str) -> str:
+    """A name that is written as JSON; "" where that is another value."""
+    found = parsed(text)
+    if isinstance(found, str):
+        return found
+    return text if found is UNREADABLE else ""
 
 
 def _service(span: Span) -> str:

@@ -24,10 +24,12 @@ from collector.dialects.arguments import (
     mapping,
     mapping_or_bare,
     maybe_call_form,
+    message_content,
     request_form,
     scheduled,
     wrapped_input,
 )
+from collector.dialects.crewai import CREWAI_SPLUNK
 from collector.dialects.members import (
     AROUND_MAX,
     CUT_MAX,
@@ -208,6 +210,7 @@ HELD: list[tuple[Unwrap, str]] = [
     (wrapped_input, '{"input": @}'),
     (scheduled, '{"callId": "c", "name": "pay", "args": @, "display": {}}'),
     (action, '{"action": {"kind": "MCPToolAction", "data": @}}'),
+    (message_content, '[{"role": "tool", "content": @}]'),
     (event_parts, '[{"parts": [{"type": "tool_call", "name": "pay", "arguments": @}]}]'),
 ]
 
@@ -219,12 +222,22 @@ def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
 ) -> None:
     """A model cannot hide an argument behind another one there, either."""
     text = around.replace("@", f'{{"a": 1, "x": {_nested(levels)}, "b": "]"}}')
-    for told in (text, json.dumps(text)) if unwrap is not event_parts else (text,):
+    messages = unwrap in (event_parts, message_content)
+    for told in (text,) if messages else (text, json.dumps(text)):
         found = unwrap(told)
         found = found.arguments if isinstance(found, Carried) else found
 
         assert isinstance(found, Partial)
         assert found == {"a": 1, "x": UNREAD, "b": "]"}
+
+
+def test_what_a_framework_adds_hides_nothing() -> None:
+    """Where that alone cannot be read, all that was given can."""
+    (source,) = CREWAI_SPLUNK.arguments
+    found = source.unwrap(f'{{"input": {{"a": 1, "security_context": {DEEP}}}}}')
+
+    assert type(found) is dict
+    assert found == {"a": 1}
 
 
 def test_an_action_beside_a_deep_argument_is_read() -> None:

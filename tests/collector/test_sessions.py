@@ -330,6 +330,16 @@ AGENTS = {
             "langfuse.observation.metadata.langgraph_node": '"PatchMiddleware.before_agent"',
         },
     ),
+    "langfuse-langchain-escaped": (
+        "x",
+        "langfuse-sdk",
+        {"langfuse.observation.metadata.lc_agent_name": '"\\u0072over"'},
+    ),
+    "langfuse-langchain-plain": (
+        "x",
+        "langfuse-sdk",
+        {"langfuse.observation.metadata.lc_agent_name": "rover"},
+    ),
     "mlflow": ("rover", "mlflow.tracing.provider", {"mlflow.spanType": '"AGENT"'}),
     "mlflow-langchain": (
         "tools",
@@ -349,37 +359,29 @@ def test_an_agent_is_named_where_its_framework_does(wire: Any, bench: Any, name:
     assert judgement["agent"] == "rover"
 
 
-def test_a_node_of_langgraph_names_nobody_under_langfuse(wire: Any, bench: Any) -> None:
-    """It takes any for an agent that has the word in its name."""
-    node = wire.span(
-        "route_to_active_agent",
+NOBODY = {
+    "null": ("langfuse-sdk", {"langfuse.observation.metadata.lc_agent_name": "null"}),
+    # It takes any node for an agent that has the word in its name.
+    "route_to_active_agent": (
+        "langfuse-sdk",
         {
             "langfuse.observation.type": "agent",
             "langfuse.observation.metadata.langgraph_node": '"__start__"',
         },
-        id="a",
-        scope="langfuse-sdk",
-        start=0,
-        end=3,
-    )
-    found = bench().send(wire.tool("move", parent="a", start=1), node)
-    (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
-    assert judgement["agent"] != "route_to_active_agent"
+    ),
+    # Of agents whose names MLflow does not know, the span is named after what was called.
+    "AgentRunner.run": ("mlflow.tracing.provider", {"mlflow.spanType": '"AGENT"'}),
+}
 
 
-def test_a_method_of_mlflow_names_nobody(wire: Any, bench: Any) -> None:
-    """Of agents whose names MLflow does not know, the span is named after what was called."""
-    method = wire.span(
-        "AgentRunner.run",
-        {"mlflow.spanType": '"AGENT"'},
-        id="a",
-        scope="mlflow.tracing.provider",
-        start=0,
-        end=3,
-    )
-    found = bench().send(wire.tool("move", parent="a", start=1), method)
+@pytest.mark.parametrize("name", NOBODY)
+def test_a_span_that_is_named_after_code_names_nobody(wire: Any, bench: Any, name: str) -> None:
+    """A node of LangGraph under Langfuse, and a method under MLflow, are no agents; nor is who has no name."""
+    scope, attributes = NOBODY[name]
+    span = wire.span(name, attributes, id="a", scope=scope, start=0, end=3)
+    found = bench().send(wire.tool("move", parent="a", start=1), span)
     (judgement,) = (j for j in found.monitor.judgements() if j["calls"])
-    assert judgement["agent"] != "AgentRunner.run"
+    assert judgement["agent"] != name
 
 
 NAMELESS = {
