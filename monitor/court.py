@@ -324,7 +324,7 @@ class Court:
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
-        self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP))
+        self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP).told)
         self.folded_young += FOLD_LUMP
         judgement.fold_first(FOLD_LUMP)
 

@@ -511,10 +511,11 @@ class Monitor:
 
     def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""
-        self._ledger.finalise(session, judgement, judgement.finalise(before))
+        final = judgement.finalise(before)
+        self._ledger.finalise(session, judgement, final.told)
         if self.limits.fold:
             judgement.fold(before)
-        return judgement.open_receipt()
+        return final.open
 
     def end(self, key: SessionKey, now: int) -> list[SessionFinished]:
         """The session ended by an explicit sign."""

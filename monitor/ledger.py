@@ -238,7 +238,7 @@ class Ledger:
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
-        self.finalise(session, judgement, judgement.finalise(now))
+        self.finalise(session, judgement, judgement.finalise(now).told)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         finished = Finished(
             outcome=_outcome(judgement, ended),

@@ -30,6 +30,9 @@ class _Holder(Protocol):
 
 Held = TypeVar("Held", bound=_Holder)
 
+_Entry = tuple[tuple[float, ...], int, object, Held]
+"""What comes first is worse: badness, turned round; then who came earlier; the share, and whose it is."""
+
 
 class Worst(Generic[Held]):
     """Holders by badness.
@@ -44,7 +47,7 @@ class Worst(Generic[Held]):
         self._badness = badness
         self._changed: dict[Held, object] = {}
         """Holders that have no place yet, each with its share."""
-        self._heap: list[tuple[tuple[float, ...], int, object, Held]] = []
+        self._heap: list[_Entry[Held]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -64,15 +67,21 @@ class Worst(Generic[Held]):
                 lowest = tuple([-part for part in self._badness(share)])
                 heapq.heappush(self._heap, (lowest, next(self._numbers), share, holder))
         if len(self._heap) > 4 * ROOM:
-            self.clear_up()
+            # A sorted list is a heap.
+            self._heap = heapq.nsmallest(ROOM, self._held())
 
     def clear_up(self) -> None:
         """Lets go of what does not hold any more; called now and then, so that it is not kept."""
         if self._changed:
             self._place()
-        held = (entry for entry in self._heap if entry[3].share is entry[2])
-        # A sorted list is a heap.
-        self._heap = heapq.nsmallest(ROOM, held)
+        held = self._held()
+        if len(held) < len(self._heap):
+            heapq.heapify(held)
+            self._heap = held
+
+    def _held(self) -> list[_Entry[Held]]:
+        """The entries that still hold."""
+        return [entry for entry in self._heap if entry[3].share is entry[2]]
 
     def first(self) -> Held | None:
         """The worst; None where none is bad."""
@@ -85,7 +94,7 @@ class Worst(Generic[Held]):
 
     def top(self, most: int) -> list[Held]:
         """The worst ones, the worst first."""
-        taken: list[tuple[tuple[float, ...], int, object, Held]] = []
+        taken: list[_Entry[Held]] = []
         while len(taken) < most and self.first() is not None:
             taken.append(heapq.heappop(self._heap))
         for entry in taken:

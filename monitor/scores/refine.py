@@ -58,6 +58,8 @@ def pc_hlr(
     """
     path = tuple(condensed)
     best = _closest(path, golden)
+    if not best.edits:
+        return 1.0
     rows = _rows(automaton, path, states_before, harm)
     table = _Table(rows, _tails(path, _suffixes(automaton, golden, end_state)))
     while best.edits:

@@ -29,9 +29,11 @@ __all__ = [
     "HARMFUL",
     "PROGRESS",
     "SELF_LOOP",
+    "Compared",
     "Judge",
     "code_of",
     "count_code",
+    "is_substantive",
 ]
 
 CODES: Final[tuple[tuple[Kind, Reason | None], ...]] = (
@@ -53,20 +55,30 @@ HARMFUL: Final = 4
 CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
 
+Compared = tuple[float | None, float | None, float | None]
+"""PC, PC-KTC and PC+HLR of a condensed path; None where undefined, or not kept."""
+
 _Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """All that the order of overlapping calls hangs on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
 _CACHE_MAX: Final = 4_096
 _ORDERED_MAX: Final = 16_384
-"""So many calls have the groups whose orders are remembered, each counted with _GROUP more: that is
+"""So many calls have the groups whose orders are remembered, each counted with _EACH more: that is
 half a megabyte at most."""
-_GROUP: Final = 16
+_COMPARED_MAX: Final = 8_192
+"""The same of the condensed paths whose scores are remembered: 100 KB at most."""
+_EACH: Final = 16
 
 
 def code_of(reason: Reason) -> int:
     """The code of a harmful call with this reason."""
     return _CODE_OF[reason]
+
+
+def is_substantive(code: int) -> bool:
+    """True for a call that is in the condensed path."""
+    return code == PROGRESS or code >= HARMFUL
 
 
 def count_code(tally: HarmTally, code: int) -> None:
@@ -84,6 +96,8 @@ class Judge:
 
     __slots__ = (
         "_allowed",
+        "_compared",
+        "_compared_tokens",
         "_ordered",
         "_orders",
         "_reasons",
@@ -153,6 +167,8 @@ class Judge:
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
+        self._compared: dict[bytes, Compared] = {}
+        self._compared_tokens = 0
 
     def order(
         self,
@@ -177,8 +193,24 @@ class Judge:
                 self._orders.clear()
                 self._ordered = 0
             self._orders[key] = found
-            self._ordered += len(tokens) + _GROUP
+            self._ordered += len(tokens) + _EACH
         return found
+
+    def compared(self, path: bytes) -> Compared | None:
+        """The scores of a condensed path (its tokens, two bytes each), if they are remembered.
+
+        Sessions of one task mostly go one of a few ways, and to compare a path takes as long as to
+        judge a hundred calls.
+        """
+        return self._compared.get(path)
+
+    def remember(self, path: bytes, scores: Compared) -> None:
+        """Remembers them, for as long as there is room."""
+        if self._compared_tokens > _COMPARED_MAX:
+            self._compared.clear()
+            self._compared_tokens = 0
+        self._compared[path] = scores
+        self._compared_tokens += len(path) // 2 + _EACH
 
     def tally(self) -> HarmTally:
         """The tally of a session under this spec, at its start."""

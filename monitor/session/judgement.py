@@ -23,6 +23,7 @@ from monitor.session.judge import (
     SELF_LOOP,
     Judge,
     count_code,
+    is_substantive,
 )
 from monitor.session.log import Brief, Log, mark_of
 from monitor.session.run import Run
@@ -84,6 +85,16 @@ class Step(NamedTuple):
     code: int
     before: Position
     after: Position
+
+
+class Finality(NamedTuple):
+    """What has become final, and what has not."""
+
+    told: list[Step]
+    """The harmful steps that are final now; under a learnt reference, which knows no harm, those that wrote
+    what nobody has written."""
+    open: int | None
+    """The earliest receipt of a step that is not final yet, among those that were looked at."""
 
 
 class _Stretch(NamedTuple):
@@ -160,7 +171,7 @@ class Checkpoint:
             count_code(self.tally, code)
         if self.compensations is not None:
             self.compensations.take(self.count, token, code)
-        if code != PROGRESS and code < HARMFUL:
+        if not is_substantive(code):
             return
         if self.rows is not None:
             self.rows.add(judge.score_tokens[token])
@@ -170,7 +181,8 @@ class Checkpoint:
                 self.condensed = None
 
     def _start_episode(self, judge: Judge, tally: EpisodesTally) -> None:
-        done = episode(judge, tally.current, self.rows, self.condensed, exact=self.run.exact)
+        rows = self.rows
+        done = episode(judge, tally.current, lambda: rows, self.condensed, exact=self.run.exact)
         self.episodes = (*self.episodes, done)[-EPISODES_MAX:]
         tally.start_episode()
         self.rows = PathRows(judge.goldens) if judge.goldens else None
@@ -468,6 +480,14 @@ class Judgement:
         """Steps the log from the checkpoint, in the order taken, all of it or up to a place."""
         return self._walked(self._origin(), end)
 
+    def substantive(self) -> list[int]:
+        """Tokens of the log's substantive steps, in the order taken."""
+        log = self.log
+        steps = log.unpacked(0, len(log))
+        if log.groups(0, steps):
+            return [log.token(each.place) for each in self.walk() if is_substantive(each.code)]
+        return [token for _, _, meta, token in steps if is_substantive(mark_of(meta) & _CODE)]
+
     def _walked(self, run: Run, end: int | None = None) -> list[Step]:
         steps: list[Step] = []
         for stretch in self._stretches(0, end):
@@ -558,14 +578,16 @@ class Judgement:
 
     # --- what time brings -------------------------------------------------------------------------
 
-    def finalise(self, before: int, count: int | None = None) -> list[Step]:
-        """Marks steps received up to `before` as final; returns the harmful ones among them.
+    def finalise(self, before: int, count: int | None = None) -> Finality:
+        """Marks steps received up to `before` as final.
 
-        Under a learnt reference, which knows no harm: those that wrote what nobody has written.
         `count` bounds it to the first steps of the log.
         """
+        new, open_ = self.log.received(before, _FINAL, count)
+        return Finality(self._mark_final(new) if new else [], open_)
+
+    def _mark_final(self, new: list[int]) -> list[Step]:
         log, harmful = self.log, False
-        new = log.received(before, _FINAL, count)
         for place in new:
             mark = log.mark(place)
             log.set_mark(place, mark | _FINAL)
@@ -594,10 +616,6 @@ class Judgement:
         if other._joined:
             self._decide(joined=True)
         return self._replay(0)
-
-    def open_receipt(self) -> int | None:
-        """Earliest receipt of a step that is not final yet."""
-        return self.log.earliest(_FINAL)
 
     def exemplar(self, place: int) -> Exemplar:
         """A step of the log as what stands for a count."""

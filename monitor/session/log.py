@@ -576,37 +576,35 @@ class Log:
         span = b"" if times >> _LENGTH_BITS != _FAR else self._step(place)[2]
         return self._end_and_receipt(at, times, span)[1]
 
-    def received(self, before: int, mark: int, end: int | None = None) -> list[int]:
+    def received(
+        self, before: int, mark: int, end: int | None = None
+    ) -> tuple[list[int], int | None]:
         """Places of the steps without a mark that were received up to `before`.
 
         Args:
             before: Unix nanoseconds.
             mark: a bit.
             end: bounds them to those before this place.
+
+        Returns:
+            The places, and the earliest receipt of the others without the mark; None where there are
+            none of these.
         """
         marks = self.marks()
         found: list[int] = []
+        earliest = -1
         for place in range(len(marks) if end is None else end):
             if marks[place] & mark:
                 continue
-            if self.receipt(place) <= before:
-                found.append(place)
-            elif self._leads(place):
-                break
-        return found
-
-    def earliest(self, mark: int) -> int | None:
-        """The earliest receipt of a step without a mark; None where all have it."""
-        marks, found = self.marks(), -1
-        for place in range(len(marks)):
-            if marks[place] & mark:
-                continue
             receipt = self.receipt(place)
-            if found < 0 or receipt < found:
-                found = receipt
+            if receipt <= before:
+                found.append(place)
+                continue
+            if earliest < 0 or receipt < earliest:
+                earliest = receipt
             if self._leads(place):
                 break
-        return found if found >= 0 else None
+        return found, earliest if earliest >= 0 else None
 
     def _leads(self, place: int) -> bool:
         """True where all steps behind this one were received no earlier."""

@@ -10,7 +10,7 @@ from monitor.scores.running import HarmTally, PathRows
 from monitor.session.comparison import compared, risks
 from monitor.session.compensation import Compensations, compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
-from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, Judge, count_code
+from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names, Row
 from monitor.session.outlook import cannot_finish
@@ -34,35 +34,52 @@ def scores(judgement: Judgement) -> Scores:
 class _Part(NamedTuple):
     """What is known of one episode: the folded part of it, and its steps in the log."""
 
-    rows: PathRows | None
+    judge: Judge
+    folded: PathRows | None
+    """Of the folded part, if there is one."""
     path: list[int] | None
+    tokens: list[int]
+    """Of the substantive steps in the log."""
     codes: list[int]
+
+    def rows(self) -> PathRows | None:
+        """The running rows of all of it."""
+        goldens = self.judge.goldens
+        if self.folded is not None:
+            rows = self.folded.copy()
+        elif goldens is not None:
+            rows = PathRows(goldens)
+        else:
+            return None
+        for token in self.tokens:
+            rows.add(self.judge.score_tokens[token])
+        return rows
+
+    def take(self, token: int) -> None:
+        """A substantive step."""
+        self.tokens.append(token)
+        if self.path is not None:
+            self.path.append(token)
 
 
 def _parts(judgement: Judgement) -> list[_Part]:
     """The current episode, after those that ended in the log."""
     judge, base, log = judgement.judge, judgement.base, judgement.log
-    folded = base.rows.copy() if base and base.rows else None
     kept = base.condensed if base else ()
-    parts = [_part(judge, folded, None if kept is None else list(kept))]
+    folded = base.rows if base else None
+    parts = [_Part(judge, folded, None if kept is None else list(kept), [], [])]
+    if judge.once is None:
+        for token in judgement.substantive():
+            parts[0].take(token)
+        return parts
     for step in judgement.walk():
-        token, (rows, path, codes) = log.token(step.place), parts[-1]
-        if judge.once is not None and judge.opens(step.before, token):
-            parts.append(_part(judge, None, []))
-            rows, path, codes = parts[-1]
-        codes.append(step.code)
-        if step.code == PROGRESS or step.code >= HARMFUL:
-            if rows is not None:
-                rows.add(judge.score_tokens[token])
-            if path is not None:
-                path.append(token)
+        token = log.token(step.place)
+        if judge.opens(step.before, token):
+            parts.append(_Part(judge, None, [], [], []))
+        parts[-1].codes.append(step.code)
+        if is_substantive(step.code):
+            parts[-1].take(token)
     return parts
-
-
-def _part(judge: Judge, rows: PathRows | None, path: list[int] | None) -> _Part:
-    if rows is None and judge.goldens is not None:
-        rows = PathRows(judge.goldens)
-    return _Part(rows, path, [])
 
 
 def _episodes(judgement: Judgement) -> list[Episode]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import Automaton
@@ -12,10 +13,14 @@ from monitor.scores.many import path_scores
 from monitor.scores.refine import pc_hlr
 from monitor.scores.running import HarmTally, PathRows, efficiency
 from monitor.session.episodes import Episode
-from monitor.session.judge import Judge
+from monitor.session.judge import Compared, Judge
 from monitor.spec.spec import GOLDEN_MAX
 
-__all__ = ["NO_SCORES", "Scores", "episode", "score"]
+__all__ = ["NO_SCORES", "Rows", "Scores", "episode", "score"]
+
+Rows = Callable[[], PathRows | None]
+"""The running rows of an episode, made when they are asked for; None where there are more golden paths
+than rows are kept for."""
 
 
 class Scores(NamedTuple):
@@ -32,25 +37,23 @@ class Scores(NamedTuple):
 NO_SCORES: Final = Scores()
 
 
-def score(
-    judge: Judge, tally: HarmTally, rows: PathRows | None, path: Sequence[int] | None
-) -> Scores:
+def score(judge: Judge, tally: HarmTally, rows: Rows, path: Sequence[int] | None) -> Scores:
     """The paper's formulas.
 
     Args:
         judge: of the spec.
         tally: of the episode.
-        rows: of the episode; None where there are more golden paths than rows are kept for.
+        rows: of the episode.
         path: tokens of the condensed path; None where its first part is no longer kept.
     """
     rules = judge.spec.conventions
-    pc, pc_ktc = _path_scores(judge, rows, path) or (None, None)
+    pc, pc_ktc, pc_hlr = _remembered(judge, rows, path)
     return Scores(
         harm_rate=tally.harm_rate,
         prefix_crit=tally.prefix_crit,
         pc=pc,
         pc_ktc=pc_ktc,
-        pc_hlr=None if path is None else _pc_hlr(judge, path),
+        pc_hlr=pc_hlr,
         efficiency=efficiency(
             tally.calls, judge.spec.golden_lengths, rules.undefined_efficiency
         ),
@@ -60,7 +63,7 @@ def score(
 def episode(
     judge: Judge,
     tally: HarmTally,
-    rows: PathRows | None,
+    rows: Rows,
     path: Sequence[int] | None,
     *,
     exact: bool,
@@ -68,6 +71,23 @@ def episode(
     """A finished episode, from the same numbers."""
     found = score(judge, tally, rows, path) if exact and judge.scored else NO_SCORES
     return Episode(tally.calls, tally.substantive, tally.harmful_steps, *found)
+
+
+def _remembered(judge: Judge, rows: Rows, path: Sequence[int] | None) -> Compared:
+    """What hangs on the condensed path alone: the rows are of the same path."""
+    if path is None:
+        return _compared(judge, rows(), None)
+    key = array("H", path).tobytes()
+    found = judge.compared(key)
+    if found is None:
+        found = _compared(judge, rows(), path)
+        judge.remember(key, found)
+    return found
+
+
+def _compared(judge: Judge, rows: PathRows | None, path: Sequence[int] | None) -> Compared:
+    pc, pc_ktc = _path_scores(judge, rows, path) or (None, None)
+    return pc, pc_ktc, None if path is None else _pc_hlr(judge, path)
 
 
 def _path_scores(

@@ -12,6 +12,7 @@ NAMES = (
     "decode",
     "histories",
     "pipeline",
+    "longrun",
     "transport",
     "process",
     "latency",

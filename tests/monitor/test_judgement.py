@@ -202,14 +202,15 @@ def test_final_verdicts_are_given_once() -> None:
     found, early, late = judgement(), 5 * SECOND, 9 * SECOND
     take(found, call(0, "x", 0), now=early)
     take(found, call(1, "x", 1), now=late)
-    assert found.open_receipt() == early
+    assert found.finalise(0) == ([], early)
     first = found.finalise(early)
 
-    assert [(step.place, step.code >= HARMFUL) for step in first] == [(0, True)]
+    assert [(step.place, step.code >= HARMFUL) for step in first.told] == [(0, True)]
     assert (found.is_final(0), found.is_final(1)) == (True, False)
-    assert found.open_receipt() == late
-    assert found.finalise(early) == []
-    assert [step.place for step in found.finalise(late)] == [1]
+    assert first.open == late
+    assert found.finalise(early) == ([], late)
+    last = found.finalise(late)
+    assert ([step.place for step in last.told], last.open) == ([1], None)
 
 
 # --- folding --------------------------------------------------------------------------------------

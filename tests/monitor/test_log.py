@@ -291,12 +291,13 @@ def _agree(log: Log) -> None:
     """What is found among steps, each looked at or not, is what looking at each finds."""
     places = range(len(log))
     waiting = {place: log.row(place).receipt for place in places if not log.mark(place) & 0x80}
-    assert log.earliest(0x80) == min(waiting.values(), default=None)
     for before in {*waiting.values(), 0}:
         due = [place for place, receipt in waiting.items() if receipt <= before]
-        assert log.received(before, 0x80) == due
+        rest = min((each for each in waiting.values() if each > before), default=None)
+        assert log.received(before, 0x80) == (due, rest)
         for end in places:
-            assert log.received(before, 0x80, end) == [place for place in due if place < end]
+            found, _ = log.received(before, 0x80, end)
+            assert found == [place for place in due if place < end]
 
 
 @example([(0, 1, 3, False, -1), (0, 2, -3, False, -1)], [], (False, False))
