@@ -1,7 +1,8 @@
 """The recent steps of one judgement, in call order, packed into bytes.
 
 A step is a row of 32 bytes: a tuple of the same content costs eight times as much, and a monitor
-holds many sessions. Texts (call ids, and arguments while they are shown) are kept aside, by span id.
+holds many sessions. Texts (call ids, and arguments while they are shown) are kept aside, by span id:
+the ids are packed, too (`call_ids.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
+from monitor.session import call_ids
 from monitor.spread import Exemplar
 
 __all__ = ["Brief", "Log", "Names", "Placed", "Row", "Texts", "mark_of", "origin_of"]
@@ -212,6 +214,7 @@ class Log:
     __slots__ = (
         "_contexts",
         "_far",
+        "_ids",
         "_lag",
         "_moved",
         "_newest",
@@ -223,8 +226,10 @@ class Log:
     def __init__(self) -> None:
         self._rows = bytearray()
         self._contexts = b""
-        self._texts: dict[bytes, Texts | str] | None = None
-        """By span id; a call id alone where there is no more."""
+        self._ids = b""
+        """Call ids, as `call_ids` packs them."""
+        self._texts: dict[bytes, Texts] | None = None
+        """By span id, where there is more than an id, or an id that is not packed."""
         self._moved: dict[bytes, _Moved] | None = None
         """By span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
@@ -395,6 +400,8 @@ class Log:
         times, number = self._times(at, end, receipt, span), self._number(other._context(meta))
         meta = meta & ~_CONTEXT | number
         self._insert(at, end, span, receipt, _pack(at, times, span, meta, tool, token))
+        if other._ids and (call_id := call_ids.found(other._ids, span)):
+            self._keep_id(span, call_id)
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
@@ -409,23 +416,29 @@ class Log:
         self._texts[span_id] = texts
 
     def _keep_id(self, span: bytes, call_id: str) -> None:
+        packed = call_ids.packed(span, call_id)
+        if packed:
+            self._ids += packed
+            return
         if self._texts is None:
             self._texts = {}
-        self._texts.setdefault(span, call_id)
+        self._texts.setdefault(span, Texts(call_id, None))
 
     def _texts_of(self, span: bytes) -> Texts | None:
-        found = self._texts.get(span) if self._texts else None
-        return Texts(found, None) if isinstance(found, str) else found
+        texts = self._texts.get(span) if self._texts else None
+        if texts is not None or not self._ids:
+            return texts
+        call_id = call_ids.found(self._ids, span)
+        return Texts(call_id, None) if call_id else None
 
     def release(self) -> None:
         """Lets go of the hashes of arguments: they have been compared."""
-        found: dict[bytes, Texts | str] = {}
+        kept: dict[bytes, Texts] = {}
         for span, each in (self._texts or {}).items():
-            if isinstance(each, Texts) and each.arguments is not None:
-                found[span] = each._replace(hashed=None)
-            elif call_id := each.call_id if isinstance(each, Texts) else each:
-                found[span] = call_id
-        self._texts = found or None
+            is_packed = not each.call_id or bool(call_ids.packed(span, each.call_id))
+            if each.arguments is not None or not is_packed:
+                kept[span] = each._replace(hashed=None)
+        self._texts = kept or None
 
     def remove(self, place: int) -> None:
         """Takes a step out; its parts stay where they stand until they are settled."""
@@ -434,7 +447,7 @@ class Log:
 
     def forget(self, count: int) -> None:
         """Drops the first `count` steps, which the checkpoint now holds."""
-        if self._texts or self._moved or self._far:
+        if self._ids or self._texts or self._moved or self._far:
             for place in range(count):
                 self._drop_aside(place)
         # Not deleted from what there is, which would keep its room.
@@ -444,6 +457,8 @@ class Log:
 
     def _drop_aside(self, place: int) -> None:
         span = self._step(place)[2]
+        if self._ids:
+            self._ids = call_ids.without(self._ids, span)
         for aside in (self._texts, self._moved, self._far):
             if aside:
                 aside.pop(span, None)

@@ -44,6 +44,7 @@ _SESSIONS = {5: 2_000, 64: 200, 10_000: 10}
 EARLY, LATE, EACH = 100, 10_000, 250
 ROUNDS = 3
 
+WITH_IDS = "the same with call ids of 29 bytes"
 START = 1_700_000_000 * SECOND
 GOLDEN = 16
 MANY = 100_000
@@ -79,7 +80,7 @@ def spec() -> Spec:
     return found
 
 
-def _call(session: int, number: int, start_ns: int) -> ToolCall:
+def _call(session: int, number: int, start_ns: int, *, ids: bool = False) -> ToolCall:
     tool = f"step{number}" if number < GOLDEN else "look"
     serial = session * 20_000 + number + 1
     return ToolCall(
@@ -93,18 +94,18 @@ def _call(session: int, number: int, start_ns: int) -> ToolCall:
         trace_id=(session + 1).to_bytes(16, "big"),
         span_id=serial.to_bytes(8, "big"),
         parent_span_id=b"parents!",
-        call_id="",
+        call_id=f"call_{serial:024}" if ids else "",
         evidence=Evidence.EXECUTED,
         attributes=ATTRIBUTES,
     )
 
 
-def _play(monitor: Monitor, sessions: int, calls: int) -> None:
+def _play(monitor: Monitor, sessions: int, calls: int, *, ids: bool = False) -> None:
     """Every session makes a call a second, with time going on."""
     for number in range(calls):
         now = START + number * SECOND
         for session in range(sessions):
-            monitor.observe(_call(session, number, now), now + 1000, quiet=True)
+            monitor.observe(_call(session, number, now, ids=ids), now + 1000, quiet=True)
         monitor.tick(now + SECOND // 2)
 
 
@@ -120,8 +121,8 @@ def _allocated(make: Callable[[], Monitor]) -> tuple[int, Monitor]:
     return after - before, monitor
 
 
-def _filled(monitor: Monitor, sessions: int, calls: int) -> Monitor:
-    _play(monitor, sessions, calls)
+def _filled(monitor: Monitor, sessions: int, calls: int, *, ids: bool = False) -> Monitor:
+    _play(monitor, sessions, calls, ids=ids)
     assert monitor.sessions >= sessions
     assert of_monitor(monitor) == Outcome(sessions * calls + 1, 0)
     return monitor
@@ -135,10 +136,10 @@ def _begun(sessions: int) -> Monitor:
     return monitor
 
 
-def bytes_a_session(sessions: int, calls: int) -> float:
-    """Bytes of each of some live sessions with so many calls."""
+def bytes_a_session(sessions: int, calls: int, *, ids: bool = False) -> float:
+    """Bytes of each of some live sessions with so many calls, with or without ids of models."""
     monitor = _begun(sessions)
-    return _allocated(lambda: _filled(monitor, sessions, calls))[0] / sessions
+    return _allocated(lambda: _filled(monitor, sessions, calls, ids=ids))[0] / sessions
 
 
 def resident_a_session(sessions: int = MANY, calls: int = 5) -> float:
@@ -204,6 +205,15 @@ def measure() -> list[Row]:
         Row("monitor, as allocated", sessions, calls, bytes_a_session(sessions, calls))
         for calls, sessions in _SESSIONS.items()
     ]
+    rows += [
+        Row(
+            WITH_IDS,
+            sessions,
+            calls,
+            bytes_a_session(sessions, calls, ids=True),
+        )
+        for calls, sessions in _SESSIONS.items()
+    ]
     rows.append(Row("monitor, resident", MANY, 5, _in_a_process_of_its_own()))
     return [*rows, _with_traces()]
 
@@ -222,7 +232,7 @@ def _with_traces() -> Row:
 
 def bounds_of(rows: list[Row], cost: Cost) -> list[Bound]:
     """What has to be kept, for what the monitor keeps of a session."""
-    found = {(row.sessions, row.calls): row.bytes_each for row in rows}
+    found = {(row.sessions, row.calls): row.bytes_each for row in rows if row.what != WITH_IDS}
     kept = [
         Bound(
             f"a live session of {calls:,} calls", found[_SESSIONS[calls], calls], most, "bytes"
