@@ -15,7 +15,14 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.outputs import OVERSIZED, Outputs, Requested, goes_on, requested
+from collector.dialects.outputs import (
+    OVERSIZED,
+    Outputs,
+    Requested,
+    executed_within,
+    goes_on,
+    requested,
+)
 from collector.one_call import Call, Piece, Seen
 from collector.sessions import Asker
 from collector.span_tree import Tree
@@ -213,10 +220,10 @@ class Requests:
 
     def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""
-        if known.has_tools or not (known.held or outputs.done):
+        if known.has_tools:
             return []
-        if not (
-            outputs.done or _is_answered(span, outputs, [each.piece for each in known.held])
+        if not executed_within(span, outputs) and not (
+            known.held and _is_answered(span, outputs, [each.piece for each in known.held])
         ):
             return []
         known.is_silent = True

@@ -260,7 +260,7 @@ class _Open:
         self.session = tuple([(place[key], key, rung) for rung, key in rungs if key in place])
         self.agents = _agents(scope, place, agent_keys)
         self.wrappers = _wrappers(scope, place)
-        self.outputs = _outputs(place)
+        self.outputs = _outputs(scope, place)
         self.extras = tuple(sorted(extras))
         self.fails = _failed_parts(scope, place)
         self.stops = _guards(STOPS, place)
@@ -618,7 +618,7 @@ def _failed_parts(
     return tuple(found)
 
 
-def _outputs(place: dict[str, int]) -> tuple[Guards, Outputs] | None:
-    found = outputs_of(place)
+def _outputs(scope: str, place: dict[str, int]) -> tuple[Guards, Outputs] | None:
+    found = outputs_of(place, scope)
     # Of the keys that say what a span is, the first that is there decides.
     return (_guards(OUTPUTS_FROM, place)[:1], found) if found is not None else None

@@ -22,6 +22,7 @@ __all__ = [
     "OVERSIZED",
     "Outputs",
     "Requested",
+    "executed_within",
     "goes_on",
     "outputs_of",
     "requested",
@@ -47,7 +48,17 @@ OVERSIZED: Final = Requested("", None, "")
 class Outputs:
     """Where requests are in spans of one shape, and answers to those before. Numbers are places."""
 
-    __slots__ = ("answered", "done", "flat", "inputs", "listed", "plain", "roles", "said")
+    __slots__ = (
+        "answered",
+        "done",
+        "flat",
+        "history",
+        "inputs",
+        "listed",
+        "plain",
+        "roles",
+        "said",
+    )
 
     def __init__(
         self,
@@ -55,6 +66,7 @@ class Outputs:
         listed: int | None,
         plain: int | None,
         said: int | None,
+        history: int | None,
         inputs: tuple[int, ...],
         roles: tuple[int, ...],
         *,
@@ -69,6 +81,8 @@ class Outputs:
         """A plain list of calls, as JSON."""
         self.said = said
         """What the model's API answered, as JSON."""
+        self.history = history
+        """The same of Google's client, with what it has executed itself."""
         self.inputs = inputs
         """Where ids of answered requests may be."""
         self.roles = roles
@@ -76,7 +90,7 @@ class Outputs:
         self.answered = answered
         """True where the inputs have such an id as an attribute of its own."""
         self.done = done
-        """True where the requests were executed within the span, which tells what came of them."""
+        """True where the keys say that the requests were executed within the span."""
 
 
 _FLAT: Final = re.compile(
@@ -86,6 +100,9 @@ _FLAT: Final = re.compile(
 )
 _DONE: Final = "message.tool_calls."
 """How those begin that Google's client has executed itself."""
+_GOOGLE: Final = "openinference.instrumentation.google_genai"
+_HISTORY: Final = "automatic_function_calling_history"
+"""Where it tells the same of a stream, whose requests begin as any."""
 _FLATS: Final[tuple[str, ...]] = ("llm.output_messages.", "gen_ai.completion.", _DONE)
 """How all begin."""
 _INPUT: Final = re.compile(
@@ -167,7 +184,7 @@ _MANY: Final = 256
 """More requests in one output are not judged, but counted: no model makes so many."""
 
 
-def outputs_of(place: dict[str, int]) -> Outputs | None:
+def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
     """Where requests, or answers to them, may be in spans with these keys; None where none can."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
     said = place.get("langfuse.observation.output")
@@ -186,6 +203,7 @@ def outputs_of(place: dict[str, int]) -> Outputs | None:
         listed,
         plain,
         said,
+        place.get("output.value") if flat and scope.startswith(_GOOGLE) else None,
         tuple(inputs),
         tuple(roles),
         answered=bool(answers),
@@ -231,6 +249,19 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     if len(asked) <= _MANY:
         return asked
     return asked[:_MANY] + [OVERSIZED] * (len(asked) - _MANY)
+
+
+def executed_within(span: Span, outputs: Outputs) -> bool:
+    """True where the model's client has executed the requests itself, before the span ended."""
+    if outputs.done:
+        return True
+    value = span.attribute(outputs.history) if outputs.history is not None else None
+    if type(value) is not str or f'"{_HISTORY}"' not in value:
+        return False
+    found = parsed(value)
+    if not isinstance(found, dict):
+        return found is UNREADABLE  # by what the model wrote, which must not hide the calls
+    return _is_answer(found.get(_HISTORY), _DEPTH)
 
 
 def goes_on(span: Span, outputs: Outputs) -> bool:

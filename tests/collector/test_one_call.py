@@ -501,6 +501,56 @@ def test_what_googles_client_has_executed_itself_is_judged_at_once(
     ]
 
 
+@pytest.mark.parametrize(
+    ("told", "scope", "judged"),
+    [
+        (
+            {"automatic_function_calling_history": [{"parts": [{"function_response": {}}]}]},
+            "",
+            True,
+        ),
+        ({"automatic_function_calling_history": [{"parts": [{"text": "go"}]}]}, "", False),
+        (
+            {"candidates": [{"automatic_function_calling_history": "function_response"}]},
+            "",
+            False,
+        ),
+        ({"automatic_function_calling_history": [{"function_response": {}}]}, "other", False),
+    ],
+)
+def test_what_googles_client_has_executed_while_it_streamed_is_judged_at_once(
+    wire: Any, bench: Any, told: dict[str, Any], scope: str, judged: bool
+) -> None:
+    """Its requests begin as any; that they were answered is in what the client gives back, and there alone."""
+    key = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
+    streamed = {
+        "openinference.span.kind": "LLM",
+        key + "name": "move",
+        key + "arguments": json.dumps(MOVE),
+        "output.value": json.dumps(told),
+    }
+    scope = scope or "openinference.instrumentation.google_genai"
+    made = bench().send(wire.span("GenerateContentStream", streamed, scope=scope))
+    assert made.tools() == (["move"] if judged else [])
+
+
+def test_a_deep_argument_does_not_hide_what_googles_client_has_executed(
+    wire: Any, bench: Any
+) -> None:
+    """What the client gives back has the model's arguments in it, and cannot be read then."""
+    key = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
+    deep = "[" * 5_000 + "]" * 5_000
+    streamed = {
+        "openinference.span.kind": "LLM",
+        key + "name": "move",
+        key + "arguments": f'{{"x": 3, "note": {deep}}}',
+        "output.value": f'{{"candidates": {deep}, "automatic_function_calling_history": []}}',
+    }
+    scope = "openinference.instrumentation.google_genai"
+    (step,) = bench().send(wire.span("GenerateContentStream", streamed, scope=scope)).steps()
+    assert (step["tool"], step["arguments"]["x"]) == ("move", 3)
+
+
 def test_the_span_of_a_call_that_was_judged_as_requested_shows_that_tools_have_spans(
     wire: Any, bench: Any
 ) -> None:
