@@ -93,6 +93,7 @@ from collector.dialects.strands import STRANDS
 from collector.dialects.tanstack import TANSTACK_AI
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.trpc_agent import TRPC_AGENT
+from collector.dialects.upsonic import UPSONIC
 from collector.dialects.vercel_ai import VERCEL_AI
 from collector.dialects.voltagent import VOLTAGENT
 from collector.dialects.wrappers import WRAPPERS
@@ -151,6 +152,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     QWEN_CODE,
     COPILOT,
     OPENCODE,
+    UPSONIC,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,

@@ -140,6 +140,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         "(?P<agent>.+?)(?:\\.agent)?",
         values={"traceloop.span.kind": frozenset({"agent"})},
     ),
+    AgentSpan(key="upsonic.agent.name", scopes=("upsonic",)),
     AgentSpan("Turn .+ for agent (?P<agent>.+)", scopes=("logfire.openai_agents",)),
     AgentSpan(key="langfuse.observation.metadata.lc_agent_name", quoted=True),
     AgentSpan(

@@ -23,6 +23,7 @@ __all__ = [
     "of_llama_index",
     "of_mcp",
     "of_openhands",
+    "of_upsonic",
 ]
 
 Says = Callable[[Any, str], bool]
@@ -40,6 +41,7 @@ _IS_ERROR: Final = '"is_error"'
 _OBSERVED: Final = frozenset({"content", "kind"})
 _ID: Final = '"tool_call_id"'
 _MCP: Final = frozenset({"result", "is_error"})
+_RETURNED: Final = "\"{'func"
 _REFUSED: Final = frozenset(
     {
         "This tool call requires confirmation, please approve or reject.",
@@ -84,6 +86,11 @@ def of_openhands(value: Any, call_id: str) -> bool:
     if found.get("is_error") is True:
         return found.keys() >= _OBSERVED
     return found.get("role") == "tool" and found.get("tool_call_id") == call_id
+
+
+def of_upsonic(value: Any, _call_id: str) -> bool:
+    """A text as JSON: `{'func': ...}` as Python writes it around what a tool returned, or what it raised."""
+    return type(value) is str and value.startswith('"') and not value.startswith(_RETURNED)
 
 
 def of_langchain(value: Any, _call_id: str) -> bool:

@@ -54,6 +54,7 @@ OPENHANDS = {
     "lmnr.span.type": "TOOL",
     "lmnr.association.properties.metadata.tool_call_id": "call_1",
 }
+UPSONIC = {"upsonic.tool.name": "move", "upsonic.tool.call_id": "call_1"}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -891,6 +892,50 @@ ROWS = {
         None,
         call_id="call_1",
     ),
+    "upsonic": Row(
+        "tool.execute",
+        "upsonic",
+        {
+            **UPSONIC,
+            "langfuse.observation.input": AS_JSON,
+            "upsonic.tool.success": True,
+            "langfuse.observation.output": json.dumps(str({"func": "at 3,4"})),
+        },
+        call_id="call_1",
+        status=1,
+    ),
+    "upsonic-hooked": Row(
+        "tool.execute",
+        "upsonic",
+        {
+            **UPSONIC,
+            "langfuse.observation.output": json.dumps(
+                str({"func_before": 1, "func": "at 3,4"})
+            ),
+        },
+        None,
+        call_id="call_1",
+    ),
+    "upsonic-raised": Row(
+        "tool.execute",
+        "upsonic",
+        {
+            **UPSONIC,
+            "langfuse.observation.input": AS_JSON,
+            "upsonic.tool.success": True,
+            "langfuse.observation.output": json.dumps("wheel stuck"),
+        },
+        call_id="call_1",
+        error=True,
+        status=1,
+    ),
+    "upsonic-off": Row(
+        "tool.execute",
+        "upsonic",
+        {**UPSONIC, "upsonic.tool.success": True},
+        None,
+        call_id="call_1",
+    ),
     "traceloop-sdk": Row(
         "move.tool",
         "traceloop.tracer",
@@ -1195,6 +1240,11 @@ LOOK_ALIKES = {
         {"call_id": "call_1", "tool_name": "move", "outcome": "exited"},
     ),
     "openhands-part": ("MCPToolExecutor.call_tool", "lmnr.tracer", OPENHANDS),
+    "upsonic-step": (
+        "pipeline.step.tool_setup",
+        "upsonic",
+        {"upsonic.step.name": "tool_setup", "langfuse.trace.name": "go"},
+    ),
     "opencode-part": ("ReadTool.execute", "opencode", {"tool.name": "read"}),
     "http": ("POST /tools/call", "opentelemetry.instrumentation.fastapi", {"http.route": "/"}),
     "plain-function": ("move", "my.app", {"code.function": "move"}),
@@ -1306,6 +1356,7 @@ CONTROL = {
         "opencode",
         {"tool.name": "task", "tool.call_id": "call_1", "message.id": "msg_1"},
     ),
+    "upsonic": ("upsonic", {**UPSONIC, "upsonic.tool.name": "plan_and_execute"}),
     "dspy": (OI + "dspy", {**OI_TOOL, "tool.name": "finish"}),
     "mastra": ("@mastra/otel-exporter", {**GEN, "gen_ai.tool.name": "agent-billing"}),
     "voltagent": ("@voltagent/core", {"tool.name": "delegate_task", "tool.call.id": "c"}),
@@ -1576,6 +1627,23 @@ def test_a_span_of_adk_that_has_a_name_alone_failed_but_in_python(
     span = wire.span("execute_tool move", scope="gcp.vertex.agent", resource=resource)
 
     assert [step["error"] for step in bench().send(span).steps()] == [error]
+
+
+def test_an_agent_of_upsonic_is_named_by_its_run(wire: Any, bench: Any) -> None:
+    """By a key of its own, on a span of a server."""
+    found = bench().send(
+        wire.span("tool.execute", UPSONIC, scope="upsonic", parent="run", start=2),
+        wire.span(
+            "agent.run",
+            {"upsonic.agent.name": "rover", "session.id": "s1"},
+            id="run",
+            kind=2,
+            scope="upsonic",
+            start=1,
+        ),
+    )
+    assert list(found.sessions()) == ["s1"]
+    assert [each["agent"] for each in found.monitor.judgements()] == ["rover"]
 
 
 def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> None:
