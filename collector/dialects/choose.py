@@ -49,6 +49,7 @@ from collector.dialects.langchain import (
 from collector.dialects.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
 from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_GENAI, LLAMA_INDEX_TRACELOOP
+from collector.dialects.llama_stack import LLAMA_STACK, LLAMA_STACK_SEARCH
 from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
 from collector.dialects.mastra import MASTRA
 from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
@@ -153,6 +154,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     COPILOT,
     OPENCODE,
     UPSONIC,
+    LLAMA_STACK,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
@@ -185,6 +187,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # Known by scope and span name alone.
     MCP_SEND,
     GOOGLE_ADK_BARE,
+    LLAMA_STACK_SEARCH,
 )
 """In order of preference, for spans that speak several: the more specific first."""
 

@@ -55,6 +55,7 @@ OPENHANDS = {
     "lmnr.association.properties.metadata.tool_call_id": "call_1",
 }
 UPSONIC = {"upsonic.tool.name": "move", "upsonic.tool.call_id": "call_1"}
+LLAMA_STACK = "llama_stack.providers.inline.responses.builtin.responses."
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -904,6 +905,23 @@ ROWS = {
         call_id="call_1",
         status=1,
     ),
+    "llama-stack-mcp": Row(
+        "invoke_mcp_tool",
+        LLAMA_STACK + "tool_executor",
+        {"server_label": "farm", "server_url": "http://farm/mcp", "tool_name": "move"},
+        None,
+    ),
+    "llama-stack-raised": Row(
+        "invoke_tool",
+        LLAMA_STACK + "tool_executor",
+        {"tool_name": "move"},
+        None,
+        error=True,
+        status=2,
+    ),
+    "llama-stack-search": Row(
+        "file_search", LLAMA_STACK + "tool_executor", {}, None, tool="file_search"
+    ),
     "upsonic-hooked": Row(
         "tool.execute",
         "upsonic",
@@ -1240,6 +1258,12 @@ LOOK_ALIKES = {
         {"call_id": "call_1", "tool_name": "move", "outcome": "exited"},
     ),
     "openhands-part": ("MCPToolExecutor.call_tool", "lmnr.tracer", OPENHANDS),
+    "llama-stack-list": (
+        "list_mcp_tools",
+        LLAMA_STACK + "streaming",
+        {"server_label": "farm", "mcp_list_tools_id": "mcp_list_1"},
+    ),
+    "tool-name-of-another": ("invoke_mcp_tool", "my.app", {"tool_name": "move"}),
     "upsonic-step": (
         "pipeline.step.tool_setup",
         "upsonic",

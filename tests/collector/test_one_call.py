@@ -482,6 +482,18 @@ def test_an_answer_without_an_id_is_one_where_nothing_has_ids(
     assert late.tools() == []
 
 
+def test_a_call_of_llama_stack_and_the_mcp_clients_below_are_one(wire: Any, bench: Any) -> None:
+    """Its MCP client has spans of its own, in newer versions."""
+    scope = "llama_stack.providers.inline.responses.builtin.responses.tool_executor"
+    made = bench().send(
+        wire.span(
+            "MCP send tools/call move", scope="mcp-python-sdk", parent="o", start=2, kind=3
+        ),
+        wire.span("invoke_mcp_tool", {"tool_name": "move"}, scope=scope, id="o", start=1),
+    )
+    assert made.tools() == ["move"]
+
+
 def test_what_googles_client_has_executed_itself_is_judged_at_once(
     wire: Any, bench: Any
 ) -> None:
