@@ -82,6 +82,8 @@ class Dialect:
     """Keys of the id the model gave the call."""
     request_id: tuple[str, ...] = ()
     """Keys of an id of transport, which says nothing across connections."""
+    status_tells: bool = True
+    """False where an error in the span's status may be another call's."""
     failed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> values that say that the call failed, beside the span's status."""
     failed_result: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ from collector.dialects.tanstack import TANSTACK_AI
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.trpc_agent import TRPC_AGENT
 from collector.dialects.upsonic import UPSONIC
-from collector.dialects.vercel_ai import VERCEL_AI
+from collector.dialects.vercel_ai import VERCEL_AI, VERCEL_AI_ANSWERED, VERCEL_AI_GENAI_ANSWERED
 from collector.dialects.voltagent import VOLTAGENT
 from collector.dialects.wrappers import WRAPPERS
 
@@ -155,9 +155,11 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     OPENCODE,
     UPSONIC,
     LLAMA_STACK,
+    VERCEL_AI_GENAI_ANSWERED,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,
+    VERCEL_AI_ANSWERED,
     VERCEL_AI,
     TANSTACK_AI,
     GENKIT,

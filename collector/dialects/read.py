@@ -125,7 +125,9 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
     dialect = fields.dialect
-    error = span.status == STATUS_ERROR or _has_text(span, plan.error)
+    error = (span.status == STATUS_ERROR and dialect.status_tells) or _has_text(
+        span, plan.error
+    )
     control = len(dialect.control) > 0 and tool in dialect.control
     if not control and dialect.control_prefixes:
         control = tool.startswith(dialect.control_prefixes)

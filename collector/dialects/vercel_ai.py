@@ -1,9 +1,18 @@
-"""The Vercel AI SDK: `ai.toolCall` spans."""
+"""The Vercel AI SDK: `ai.toolCall` spans, and since version 7 those of the GenAI conventions.
+
+OpenInference's processor for it writes the first error of a trace into the status of what ends after it, too. A call
+that failed has no result, so where there is one the status is not its own.
+"""
+
+from dataclasses import replace
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
+from collector.dialects.gen_ai import GEN_AI
 
-__all__ = ["VERCEL_AI"]
+__all__ = ["VERCEL_AI", "VERCEL_AI_ANSWERED", "VERCEL_AI_GENAI_ANSWERED"]
+
+_PROCESSED = "openinference.span.kind"
 
 VERCEL_AI = Dialect(
     name="vercel_ai",
@@ -16,4 +25,18 @@ VERCEL_AI = Dialect(
     ),
     call_id=("ai.toolCall.id",),
     switch="experimental_telemetry: {recordInputs: true}",
+)
+
+VERCEL_AI_ANSWERED = replace(
+    VERCEL_AI,
+    when=(*VERCEL_AI.when, _PROCESSED),
+    some=("ai.toolCall.result", "ai.toolCall.output"),
+    status_tells=False,
+)
+
+VERCEL_AI_GENAI_ANSWERED = replace(
+    GEN_AI,
+    scopes=("gen_ai",),
+    when=(*GEN_AI.when, _PROCESSED, "gen_ai.execute_tool.duration", "gen_ai.tool.call.result"),
+    status_tells=False,
 )

@@ -76,6 +76,8 @@ class Row(NamedTuple):
 
 GEN_ID = {**GEN, "gen_ai.tool.call.id": "call_1"}
 ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
+VERCEL_PROCESSED = {**OI_TOOL, "ai.toolCall.name": "move", "ai.toolCall.id": "call_1"}
+VERCEL_7_PROCESSED = {**OI_TOOL, **GEN_ID, "gen_ai.execute_tool.duration": 0.01}
 UNCONFIRMED = '{"error": "This tool call requires confirmation, please approve or reject."}'
 CALL_FORM = json.dumps({"args": [], "kwargs": MOVE})
 
@@ -788,6 +790,51 @@ ROWS = {
             "ai.toolCall.args": AS_JSON,
         },
         call_id="call_1",
+    ),
+    "vercel-ai-openinference-after-another's-error": Row(
+        "ai.toolCall rover",
+        "ai",
+        {**VERCEL_PROCESSED, "ai.toolCall.args": AS_JSON, "ai.toolCall.result": '"at 3,4"'},
+        call_id="call_1",
+        status=2,
+    ),
+    "vercel-ai-openinference-error": Row(
+        "ai.toolCall rover",
+        "ai",
+        {**VERCEL_PROCESSED, "ai.toolCall.args": AS_JSON},
+        call_id="call_1",
+        status=2,
+        error=True,
+    ),
+    "vercel-ai-status": Row(
+        "ai.toolCall",
+        "ai",
+        {"ai.toolCall.name": "move", "ai.toolCall.args": AS_JSON, "ai.toolCall.result": "1"},
+        status=2,
+        error=True,
+    ),
+    "vercel-ai-7-openinference-after-another's-error": Row(
+        "execute_tool move",
+        "gen_ai",
+        {**VERCEL_7_PROCESSED, **ARGS, "gen_ai.tool.call.result": '"at 3,4"'},
+        call_id="call_1",
+        status=2,
+    ),
+    "vercel-ai-7-openinference-error": Row(
+        "execute_tool move",
+        "gen_ai",
+        {**VERCEL_7_PROCESSED, **ARGS},
+        call_id="call_1",
+        status=2,
+        error=True,
+    ),
+    "semconv-openinference-status": Row(
+        "execute_tool move",
+        "my.app",
+        {**VERCEL_7_PROCESSED, **ARGS, "gen_ai.tool.call.result": "stuck"},
+        call_id="call_1",
+        status=2,
+        error=True,
     ),
     "vercel-ai-noio": Row(
         "ai.toolCall",
