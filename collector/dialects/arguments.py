@@ -43,6 +43,8 @@ __all__ = [
     "request_form",
     "run_inputs",
     "scheduled",
+    "traced_execution",
+    "traced_inputs",
     "unless_scrubbed",
     "wrapped_input",
 ]
@@ -333,6 +335,42 @@ def run_inputs(value: Any) -> Arguments:
         if isinstance(inner, str) and _REPR.fullmatch(inner):
             return Bare(inner)
     return found
+
+
+def traced_inputs(value: Any) -> Arguments:
+    """What LangSmith's `traceable` for JavaScript was given: an object as it is, all else without names.
+
+    Several are `{"args": [...]}`, one that is no object `{"input": ...}`; an object of that one key looks just so.
+    """
+    found = mapping(value)
+    if not isinstance(found, dict) or len(found) != 1:
+        return found
+    told = _opened(value, found)
+    if isinstance(told.get("args"), list):
+        return Bare(told["args"])
+    if "input" in told and not isinstance(told["input"], dict):
+        return Bare(told["input"])
+    return found
+
+
+def traced_execution(value: Any) -> Arguments:
+    """The same of a tool of the Vercel AI SDK: `{"args": [{...}, {"toolCallId": ..., "messages": [...]}]}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and len(found) == 1:
+        given = _opened(value, found).get("args")
+        if isinstance(given, list) and len(given) == 2 and isinstance(given[0], dict):
+            call_id = _executed(given[1])
+            if call_id:
+                return Carried(shallow(given[0]), call_id)
+    return traced_inputs(value)
+
+
+def _executed(options: Any) -> str:
+    """The call's id in what the SDK gives to a tool beside its arguments."""
+    if not isinstance(options, dict) or not isinstance(options.get("messages"), list):
+        return ""
+    call_id = options.get("toolCallId")
+    return call_id if isinstance(call_id, str) else ""
 
 
 def scheduled(value: Any) -> Arguments:

@@ -45,6 +45,7 @@ from collector.dialects.langchain import (
     LANGCHAIN_OPENINFERENCE,
     LANGCHAIN_OPENLIT,
     LANGCHAIN_TRACELOOP,
+    LANGSMITH_TRACEABLE,
 )
 from collector.dialects.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
@@ -95,7 +96,12 @@ from collector.dialects.tanstack import TANSTACK_AI
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.trpc_agent import TRPC_AGENT
 from collector.dialects.upsonic import UPSONIC
-from collector.dialects.vercel_ai import VERCEL_AI, VERCEL_AI_ANSWERED, VERCEL_AI_GENAI_ANSWERED
+from collector.dialects.vercel_ai import (
+    VERCEL_AI,
+    VERCEL_AI_ANSWERED,
+    VERCEL_AI_GENAI_ANSWERED,
+    VERCEL_AI_LANGSMITH,
+)
 from collector.dialects.voltagent import VOLTAGENT
 from collector.dialects.wrappers import WRAPPERS
 
@@ -170,6 +176,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     DATADOG,
     AGENTOPS,
     CLAUDE_LANGSMITH,
+    VERCEL_AI_LANGSMITH,
+    LANGSMITH_TRACEABLE,
     LANGCHAIN_LANGSMITH,
     LANGCHAIN_LANGFUSE,
     # Conventions.

@@ -4,7 +4,8 @@ OpenInference writes a call's one text argument as a bare value (for Python with
 nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
 It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
 Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
-raised: only the exception event tells. OpenLIT writes arguments as Python would. OpenTelemetry's and Azure's
+raised: only the exception event tells. Functions that are traced for it in JavaScript lose the names of arguments that
+are given by position. OpenLIT writes arguments as Python would. OpenTelemetry's and Azure's
 follow the GenAI conventions.
 """
 
@@ -17,6 +18,7 @@ from collector.dialects.arguments import (
     mapping,
     mapping_or_bare,
     run_inputs,
+    traced_inputs,
 )
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import GEN_AI
@@ -30,6 +32,7 @@ __all__ = [
     "LANGCHAIN_OPENINFERENCE",
     "LANGCHAIN_OPENLIT",
     "LANGCHAIN_TRACELOOP",
+    "LANGSMITH_TRACEABLE",
 ]
 
 CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
@@ -87,6 +90,12 @@ LANGCHAIN_LANGSMITH = Dialect(
     failed_by_exception=True,
     control_prefixes=CONTROL,
     switch="LANGSMITH_HIDE_INPUTS=false",
+)
+
+LANGSMITH_TRACEABLE = replace(
+    LANGCHAIN_LANGSMITH,
+    when=(*LANGCHAIN_LANGSMITH.when, "langsmith.traceable"),
+    arguments=(Source("gen_ai.prompt", traced_inputs),),
 )
 
 LANGCHAIN_GENAI = replace(

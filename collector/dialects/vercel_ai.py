@@ -1,16 +1,23 @@
 """The Vercel AI SDK: `ai.toolCall` spans, and since version 7 those of the GenAI conventions.
 
 OpenInference's processor for it writes the first error of a trace into the status of what ends after it, too. A call
-that failed has no result, so where there is one the status is not its own.
+that failed has no result, so where there is one the status is not its own. LangSmith's wrapper of it traces what executes
+a tool: the arguments are the first of two.
 """
 
 from dataclasses import replace
 
-from collector.dialects.arguments import mapping
+from collector.dialects.arguments import mapping, traced_execution
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import GEN_AI
+from collector.dialects.langchain import LANGSMITH_TRACEABLE
 
-__all__ = ["VERCEL_AI", "VERCEL_AI_ANSWERED", "VERCEL_AI_GENAI_ANSWERED"]
+__all__ = [
+    "VERCEL_AI",
+    "VERCEL_AI_ANSWERED",
+    "VERCEL_AI_GENAI_ANSWERED",
+    "VERCEL_AI_LANGSMITH",
+]
 
 _PROCESSED = "openinference.span.kind"
 
@@ -39,4 +46,15 @@ VERCEL_AI_GENAI_ANSWERED = replace(
     scopes=("gen_ai",),
     when=(*GEN_AI.when, _PROCESSED, "gen_ai.execute_tool.duration", "gen_ai.tool.call.result"),
     status_tells=False,
+)
+
+VERCEL_AI_LANGSMITH = replace(
+    LANGSMITH_TRACEABLE,
+    name="vercel_ai_langsmith",
+    when=(*LANGSMITH_TRACEABLE.when, "langsmith.metadata.ls_integration"),
+    values={
+        **LANGSMITH_TRACEABLE.values,
+        "langsmith.metadata.ls_integration": frozenset({"vercel-ai-sdk"}),
+    },
+    arguments=(Source("gen_ai.prompt", traced_execution),),
 )

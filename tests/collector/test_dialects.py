@@ -40,8 +40,12 @@ CLAUDE_LANGSMITH = {
     "langsmith.span.kind": "tool",
     "langsmith.metadata.ls_integration": "claude-agent-sdk",
 }
+TRACEABLE = {"langsmith.span.kind": "tool", "langsmith.traceable": "true"}
+VERCEL_LANGSMITH = {**TRACEABLE, "langsmith.metadata.ls_integration": "vercel-ai-sdk"}
 EXCEPTION = ("exception", {"exception.type": "Exception", "exception.message": "stuck"})
 
+EXECUTED = {"toolCallId": "call_1", "messages": [{"role": "user", "content": "go"}]}
+"""What the Vercel AI SDK gives to a tool beside its arguments."""
 
 GEMINI = {
     "gen_ai.operation.name": "tool_call",
@@ -175,6 +179,70 @@ ROWS = {
         status=1,
         events=(EXCEPTION,),
         error=True,
+    ),
+    "langsmith-traceable": Row(
+        "move", "langsmith", {**TRACEABLE, **GEN, "gen_ai.prompt": AS_JSON}
+    ),
+    "langsmith-traceable-no-arguments": Row(
+        "move", "langsmith", {**TRACEABLE, **GEN, "gen_ai.prompt": "{}"}, {}
+    ),
+    "langsmith-traceable-by-position": Row(
+        "move", "langsmith", {**TRACEABLE, **GEN, "gen_ai.prompt": '{"args":[3,4]}'}, None
+    ),
+    "langsmith-traceable-deep-by-position": Row(
+        "move",
+        "langsmith",
+        {**TRACEABLE, **GEN, "gen_ai.prompt": f'{{"args":[{"[" * 99}{"]" * 99},4]}}'},
+        None,
+    ),
+    "langsmith-traceable-text": Row(
+        "move", "langsmith", {**TRACEABLE, **GEN, "gen_ai.prompt": '{"input":"north"}'}, None
+    ),
+    "langsmith-traceable-object-named-input": Row(
+        "move",
+        "langsmith",
+        {**TRACEABLE, **GEN, "gen_ai.prompt": json.dumps({"input": MOVE})},
+        {"input": MOVE},
+    ),
+    "langsmith-input": Row(
+        "move",
+        "langsmith",
+        {"langsmith.span.kind": "tool", **GEN, "gen_ai.prompt": '{"input":"north"}'},
+        {"input": "north"},
+    ),
+    "vercel-ai-langsmith": Row(
+        "move",
+        "langsmith",
+        {**VERCEL_LANGSMITH, **GEN, "gen_ai.prompt": json.dumps({"args": [MOVE, EXECUTED]})},
+        call_id="call_1",
+    ),
+    "vercel-ai-langsmith-deep-messages": Row(
+        "move",
+        "langsmith",
+        {
+            **VERCEL_LANGSMITH,
+            **GEN,
+            "gen_ai.prompt": json.dumps(
+                {"args": [MOVE, {**EXECUTED, "messages": [json.loads("[" * 98 + "]" * 98)]}]}
+            ),
+        },
+        call_id="call_1",
+    ),
+    "vercel-ai-langsmith-error": Row(
+        "move",
+        "langsmith",
+        {**VERCEL_LANGSMITH, **GEN, "gen_ai.prompt": json.dumps({"args": [{}, EXECUTED]})},
+        {},
+        call_id="call_1",
+        status=1,
+        events=(EXCEPTION,),
+        error=True,
+    ),
+    "vercel-ai-langsmith-traceable-within": Row(
+        "move",
+        "langsmith",
+        {**VERCEL_LANGSMITH, **GEN, "gen_ai.prompt": json.dumps({"args": [MOVE, {"a": 1}]})},
+        None,
     ),
     "mcp-traceloop": Row(
         "move.tool",
