@@ -6,7 +6,7 @@ keys. A hand-off is a TOOL span without a tool's name in OpenInference.
 
 from collector.dialects.arguments import mapping
 from collector.dialects.base import Dialect, Source
-from collector.dialects.openinference import SWITCH, TOOL
+from collector.dialects.openinference import OPENAI_AGENTS_JS_SCOPE, SWITCH, TOOL
 
 __all__ = ["HANDOFF", "OPENAI_AGENTS", "OPENAI_AGENTS_OPENINFERENCE", "OPENAI_AGENTS_TRACELOOP"]
 
@@ -14,7 +14,7 @@ _CONTROL = ("transfer_to_", "handoff to ", "handoff_to_")
 _SCOPE = ("opentelemetry.instrumentation.openai_agents",)
 _OPENINFERENCE = (
     "openinference.instrumentation.openai_agents",
-    "@arizeai/openinference-instrumentation-openai-agents",
+    OPENAI_AGENTS_JS_SCOPE,
 )
 _ARGUMENTS = (
     Source("gen_ai.tool.call.arguments", mapping),

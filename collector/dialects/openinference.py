@@ -10,6 +10,7 @@ from collector.dialects.base import Dialect, Source
 
 __all__ = [
     "BEEAI_SCOPE",
+    "OPENAI_AGENTS_JS_SCOPE",
     "OPENINFERENCE",
     "OPENINFERENCE_BY_NAME",
     "SWITCH",
@@ -22,6 +23,9 @@ SWITCH = "OPENINFERENCE_HIDE_INPUTS=false"
 TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
 
 BEEAI_SCOPE = "openinference.instrumentation.beeai"
+
+OPENAI_AGENTS_JS_SCOPE = "@arizeai/openinference-instrumentation-openai-agents"
+"""Its tools always have `tool.name`. What has none is a hand-off, or a list of a server's tools."""
 
 _ARGUMENTS = (
     Source("tool_call.function.arguments", mapping),
@@ -42,7 +46,7 @@ OPENINFERENCE_BY_NAME = Dialect(
     name="openinference",
     when=("openinference.span.kind",),
     unless=("tool.name",),
-    not_scopes=(BEEAI_SCOPE,),
+    not_scopes=(BEEAI_SCOPE, OPENAI_AGENTS_JS_SCOPE),
     values=TOOL,
     span_name="(?P<tool>.+)",
     arguments=_ARGUMENTS,

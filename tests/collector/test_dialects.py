@@ -1335,6 +1335,11 @@ LOOK_ALIKES = {
         {"tool.name": "move", "tool.parameters": AS_JSON, "tool.call.id": "call_1"},
     ),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
+    "openai-agents-js-tools-list": (
+        "mcp_tools",
+        OI_JS + "openai-agents",
+        {"openinference.span.kind": "TOOL", "output.value": '["move"]'},
+    ),
     "mlflow-agent": ("move", "mlflow", {"mlflow.spanType": '"AGENT"'}),
     "logfire-turn": (
         "Turn {turn} for agent rover",
