@@ -88,6 +88,7 @@ from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, WrapperAt
 from collector.dialects.pydantic_ai import PYDANTIC_AI
 from collector.dialects.quarkus import QUARKUS_LANGCHAIN4J
 from collector.dialects.qwen_code import QWEN_CODE
+from collector.dialects.sentry import SENTRY
 from collector.dialects.smolagents import SMOLAGENTS
 from collector.dialects.span_name import span_name
 from collector.dialects.spring_ai import SPRING_AI
@@ -181,6 +182,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     LANGCHAIN_LANGSMITH,
     LANGCHAIN_LANGFUSE,
     # Conventions.
+    SENTRY,
     GEN_AI,
     OPENINFERENCE,
     TRACELOOP,

@@ -904,6 +904,31 @@ ROWS = {
         status=2,
         error=True,
     ),
+    "sentry-vercel-ai": Row(
+        "execute_tool move",
+        "ai",
+        {
+            **GEN_ID,
+            "sentry.op": "gen_ai.execute_tool",
+            "ai.operationId": "ai.toolCall",
+            "ai.toolCall.args": AS_JSON,
+        },
+        call_id="call_1",
+    ),
+    "sentry-input": Row(
+        "execute_tool move",
+        "@sentry/node",
+        {**GEN, "sentry.op": "gen_ai.execute_tool", "gen_ai.tool.input": AS_JSON},
+    ),
+    "sentry-text": Row(
+        "execute_tool move",
+        "@sentry/node",
+        {**GEN, "sentry.op": "gen_ai.execute_tool", "gen_ai.tool.input": "north"},
+        None,
+    ),
+    "sentry-conventions": Row(
+        "execute_tool move", "my.app", {**GEN, "sentry.op": "default", **ARGS}
+    ),
     "vercel-ai-noio": Row(
         "ai.toolCall",
         "ai",
