@@ -17,7 +17,7 @@ from collector.dialects.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELO
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
 from collector.dialects.base import Dialect
-from collector.dialects.beeai import BEEAI
+from collector.dialects.beeai import BEEAI, BEEAI_JS
 from collector.dialects.claude import (
     CLAUDE_CODE,
     CLAUDE_LANGSMITH,
@@ -133,6 +133,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     SEMANTIC_KERNEL_BY_PROGRAM,
     OPENAI_AGENTS_LOGFIRE,
     BEEAI,
+    BEEAI_JS,
     DSPY,
     MASTRA,
     VOLTAGENT,

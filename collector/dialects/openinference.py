@@ -9,6 +9,7 @@ from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
 
 __all__ = [
+    "BEEAI_JS_SCOPE",
     "BEEAI_SCOPE",
     "OPENAI_AGENTS_JS_SCOPE",
     "OPENINFERENCE",
@@ -24,6 +25,9 @@ TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
 
 BEEAI_SCOPE = "openinference.instrumentation.beeai"
 
+BEEAI_JS_SCOPE = "@arizeai/openinference-instrumentation-beeai"
+"""It writes a span for each event of a call."""
+
 OPENAI_AGENTS_JS_SCOPE = "@arizeai/openinference-instrumentation-openai-agents"
 """Its tools always have `tool.name`. What has none is a hand-off, or a list of a server's tools."""
 
@@ -35,6 +39,7 @@ _ARGUMENTS = (
 OPENINFERENCE = Dialect(
     name="openinference",
     when=("tool.name", "openinference.span.kind"),
+    not_scopes=(BEEAI_JS_SCOPE,),
     values=TOOL,
     tool=("tool.name",),
     arguments=_ARGUMENTS,
@@ -46,7 +51,7 @@ OPENINFERENCE_BY_NAME = Dialect(
     name="openinference",
     when=("openinference.span.kind",),
     unless=("tool.name",),
-    not_scopes=(BEEAI_SCOPE, OPENAI_AGENTS_JS_SCOPE),
+    not_scopes=(BEEAI_SCOPE, BEEAI_JS_SCOPE, OPENAI_AGENTS_JS_SCOPE),
     values=TOOL,
     span_name="(?P<tool>.+)",
     arguments=_ARGUMENTS,

@@ -78,6 +78,7 @@ class Row(NamedTuple):
     events: tuple[Any, ...] = ()
 
 
+BEEAI_JS = {"openinference.span.kind": "TOOL", "traceId": "380fed81"}
 GEN_ID = {**GEN, "gen_ai.tool.call.id": "call_1"}
 ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
 VERCEL_PROCESSED = {**OI_TOOL, "ai.toolCall.name": "move", "ai.toolCall.id": "call_1"}
@@ -409,6 +410,18 @@ ROWS = {
         {**GEN_ID, **ARGS, "gen_ai.tool.name": "rover-move"},
         tool="rover-move",
         call_id="call_1",
+    ),
+    "beeai-js": Row(
+        "tool.dynamic.move.success-2",
+        OI_JS + "beeai",
+        {**BEEAI_JS, "tool.parameters": AS_JSON, "output.value": '{"result":"at 3,4"}'},
+    ),
+    "beeai-js-error": Row(
+        "tool.dynamic.move.error-1",
+        OI_JS + "beeai",
+        {**BEEAI_JS, "tool.parameters": AS_JSON},
+        status=2,
+        error=True,
     ),
     "beeai": Row(
         "CustomTool",
@@ -1359,6 +1372,18 @@ LOOK_ALIKES = {
         "agentops.instrumentation.providers.openai.wrappers.chat",
         {"tool.name": "move", "tool.parameters": AS_JSON, "tool.call.id": "call_1"},
     ),
+    "beeai-js-start": (
+        "tool.dynamic.move.start-1",
+        OI_JS + "beeai",
+        {**BEEAI_JS, "tool.parameters": AS_JSON},
+    ),
+    "beeai-js-finish": ("tool.dynamic.move.finish-1", OI_JS + "beeai", BEEAI_JS),
+    "beeai-js-agent": (
+        "agent.react.toolStart-1",
+        OI_JS + "beeai",
+        {**BEEAI_JS, "tool.name": "move", "tool.parameters": AS_JSON},
+    ),
+    "beeai-js-main": ("beeai-framework-main", OI_JS + "beeai", BEEAI_JS),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
     "openai-agents-js-tools-list": (
         "mcp_tools",
