@@ -18,7 +18,7 @@ _ARGUMENTS = (
 
 MCP_TRACELOOP = Dialect(
     name="mcp_traceloop",
-    scopes=("opentelemetry.instrumentation.mcp",),
+    scopes=("opentelemetry.instrumentation.mcp", "@traceloop/instrumentation-mcp"),
     when=("traceloop.span.kind",),
     values={"traceloop.span.kind": frozenset({"tool"})},
     tool=("traceloop.entity.name",),

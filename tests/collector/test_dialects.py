@@ -266,6 +266,19 @@ ROWS = {
         },
         error=True,
     ),
+    "mcp-traceloop-js-error": Row(
+        "move.tool",
+        "@traceloop/instrumentation-mcp",
+        {
+            "traceloop.span.kind": "tool",
+            "traceloop.entity.name": "move",
+            "traceloop.entity.input": json.dumps({"tool_name": "move", "arguments": MOVE}),
+            "traceloop.entity.output": json.dumps({"result": "stuck", "is_error": True}),
+        },
+        kind=3,
+        status=2,
+        error=True,
+    ),
     "mcp2-native-server": Row(
         "tools/call move",
         "mcp-python-sdk",
