@@ -30,6 +30,7 @@ __all__ = [
     "bare",
     "call_form",
     "callback_form",
+    "component_input",
     "event_parts",
     "keyword_form",
     "literal",
@@ -110,6 +111,9 @@ _KEYS: Final = frozenset({int, str})
 _REQUEST: Final = frozenset({"tool_name", "arguments"})
 """Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
 them: arguments that a model writes could have one of them."""
+
+_COMPONENT_INPUT: Final = ("ArgumentsInJSON", "text")
+"""Where it is in what a tool tells of itself, and in what one of many media is given."""
 
 _ACTION: Final = frozenset({"action", "tool_input"})
 
@@ -325,6 +329,15 @@ def _decoded_callback(text: str) -> Carried | None:
         return None  # and what can be read of it is
     call_id = told.kwargs.tool_call_id if told.kwargs is not None else None
     return Carried(inputs if type(inputs) is dict else Bare(told.input_str), call_id or "")
+
+
+def component_input(value: Any) -> Arguments:
+    """What a tool of Eino was given: the arguments' text, written as JSON once more, or an object that holds it."""
+    given = outlined(value)
+    if not isinstance(given, dict):
+        return mapping(given)
+    texts = [given[key] for key in _COMPONENT_INPUT if key in given]
+    return mapping(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else UNREADABLE
 
 
 def run_inputs(value: Any) -> Arguments:

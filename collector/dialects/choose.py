@@ -29,6 +29,7 @@ from collector.dialects.copilot import COPILOT
 from collector.dialects.crewai import CREWAI, CREWAI_SPLUNK
 from collector.dialects.datadog import DATADOG
 from collector.dialects.dspy import DSPY
+from collector.dialects.eino import EINO
 from collector.dialects.gemini_cli import GEMINI_CLI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
 from collector.dialects.genkit import GENKIT
@@ -157,6 +158,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     LANGCHAIN_GENAI,
     QUARKUS_LANGCHAIN4J,
     TRPC_AGENT,
+    EINO,
     GEMINI_CLI,
     QWEN_CODE,
     COPILOT,

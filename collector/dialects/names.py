@@ -138,6 +138,11 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values={"entity.type": frozenset({"agent"})},
     ),
     AgentSpan(
+        key="runinfo.name",
+        scopes=("github.com/cloudwego/eino-ext/callbacks/apmplus",),
+        values={"runinfo.component": frozenset({"Agent", "AgenticAgent"})},
+    ),
+    AgentSpan(
         key="traceloop.entity.name",  # its spans are named the other way around: agent.rover
         scopes=("respan.",),
         values={"traceloop.span.kind": frozenset({"agent"})},

@@ -60,6 +60,8 @@ OPENHANDS = {
 }
 UPSONIC = {"upsonic.tool.name": "move", "upsonic.tool.call_id": "call_1"}
 LLAMA_STACK = "llama_stack.providers.inline.responses.builtin.responses."
+EINO = "github.com/cloudwego/eino-ext/callbacks/apmplus"
+EINO_TOOL = {"runinfo.component": "Tool", "runinfo.name": "move", "runinfo.type": "Move"}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -650,6 +652,49 @@ ROWS = {
             "genkit:state": "error",
         },
         error=True,
+    ),
+    "eino": Row(
+        "move", EINO, {**EINO_TOOL, "gen_ai.prompt.0.content": json.dumps(AS_JSON)}, kind=3
+    ),
+    "eino-error": Row(
+        "move",
+        EINO,
+        {**EINO_TOOL, "gen_ai.prompt.0.content": json.dumps(AS_JSON)},
+        error=True,
+        kind=3,
+        status=2,
+        events=(EXCEPTION,),
+    ),
+    "eino-no-arguments": Row(
+        "move", EINO, {**EINO_TOOL, "gen_ai.prompt.0.content": '"{}"'}, {}, kind=3
+    ),
+    "eino-many-media": Row(
+        "move",
+        EINO,
+        {**EINO_TOOL, "gen_ai.prompt.0.content": json.dumps({"text": AS_JSON})},
+        kind=3,
+    ),
+    "eino-own-callback": Row(
+        "move",
+        EINO,
+        {
+            **EINO_TOOL,
+            "gen_ai.prompt.0.content": json.dumps({"ArgumentsInJSON": AS_JSON, "Extra": None}),
+        },
+        kind=3,
+    ),
+    "eino-an-argument-named-text": Row(
+        "move",
+        EINO,
+        {**EINO_TOOL, "gen_ai.prompt.0.content": json.dumps('{"text": "{}"}')},
+        {"text": "{}"},
+        kind=3,
+    ),
+    "eino-a-text-that-is-none": Row(
+        "move", EINO, {**EINO_TOOL, "gen_ai.prompt.0.content": '{"text": 1}'}, None, kind=3
+    ),
+    "eino-cut-off": Row(
+        "move", EINO, {**EINO_TOOL, "gen_ai.prompt.0.content": '{"text": "{'}, None, kind=3
     ),
     "tanstack-ai": Row(
         "execute_tool move",
@@ -1414,6 +1459,11 @@ LOOK_ALIKES = {
         "genkit-tracer",
         {"genkit:metadata:subtype": "flow", "genkit:name": "water", "genkit:input": AS_JSON},
     ),
+    "eino-tools": (
+        "Tools",
+        EINO,
+        {"runinfo.component": "ToolsNode", "runinfo.name": "Tools", "runinfo.type": ""},
+    ),
     "adk-llm": ("call_llm", "gcp.vertex.agent", {"gen_ai.system": "gcp.vertex.agent"}),
     "vercel-generate": ("ai.generateText", "ai", {"ai.operationId": "ai.generateText"}),
     "laminar-agent": ("agent", "lmnr.tracer", {"lmnr.span.type": "DEFAULT"}),
@@ -1572,6 +1622,8 @@ CONTROL = {
         {**GEN, "gen_ai.tool.name": "(merged tools)", "gen_ai.tool.call.arguments": "N/A"},
     ),
     "trpc-agent-unknown": ("trpc.agent.go", {**GEN, "gen_ai.tool.name": "<not found>"}),
+    "eino-transfer": (EINO, {**EINO_TOOL, "runinfo.name": "transfer_to_agent"}),
+    "eino-exit": (EINO, {**EINO_TOOL, "runinfo.name": "exit", "runinfo.type": "ExitTool"}),
     "autogen": ("autogen-core", {**GEN, "gen_ai.tool.name": "transfer_to_billing"}),
     "langgraph": (OI + "langchain", {**OI_TOOL, "tool.name": "transfer_to_billing"}),
 }
@@ -1863,6 +1915,26 @@ def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> N
         wire.span("farm_rover", agent, id="agent", parent="root", scope=scope),
         wire.span("tool.execution:move", call, id="tool", parent="agent", scope=scope),
     )
+    assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
+
+
+def test_an_agent_of_eino_is_named_by_its_run(wire: Any, bench: Any) -> None:
+    """What else is run by a name, as a chain or a graph, is no agent; its conversation is on every span."""
+
+    def run(name: str, component: str, parent: str) -> Any:
+        told = {
+            "runinfo.name": name,
+            "runinfo.component": component,
+            "gen_ai.session.id": "field-7",
+        }
+        return wire.span(name, told, id=component, parent=parent, scope=EINO, kind=3)
+
+    found = bench().send(
+        run("move", "Tool", "Graph"),
+        run("ReAct", "Graph", "Agent"),
+        run("farm_rover", "Agent", ""),
+    )
+    assert list(found.sessions()) == ["field-7"]
     assert {each["agent"] for each in found.monitor.judgements()} == {"farm_rover"}
 
 
