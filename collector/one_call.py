@@ -496,7 +496,13 @@ def _outward(piece: Piece) -> tuple[int, int, bytes]:
 
 
 def same_call(outer: Piece, inner: Piece) -> bool:
-    """True where a piece below another, with no other call between them, is the same call."""
+    """True where a piece below another, with no other call between them, is the same call.
+
+    Two clocks may tell the client's and the server's part. What one instrumentation begins behind its own end
+    is below it because a context was left behind, and is another call.
+    """
+    if outer.source == inner.source != SERVER and not overlaps(outer, inner):
+        return False
     if outer.call_id and inner.call_id:
         if outer.call_id != inner.call_id:
             return False

@@ -59,6 +59,7 @@ from collector.dialects.microsoft import (
     AGENT_FRAMEWORK,
     SEMANTIC_KERNEL,
     SEMANTIC_KERNEL_BY_PROGRAM,
+    SEMANTIC_KERNEL_JAVA,
 )
 from collector.dialects.mlflow import MLFLOW
 from collector.dialects.names import (
@@ -173,6 +174,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     VERCEL_AI,
     TANSTACK_AI,
     GENKIT,
+    SEMANTIC_KERNEL_JAVA,
     CODEX,
     CODEX_MCP,
     OPENHANDS,

@@ -2,14 +2,19 @@
 
 The Agent Framework writes `None` for the arguments of a call that has none. Semantic Kernel has like
 spans for functions that the program calls itself, a prompt around all else among them: only what a
-model has called has an id.
+model has called has an id. For Java no span tells arguments, and a prompt's own is of the plugin `null`.
 """
 
 from collector.dialects.arguments import mapping_or_none
 from collector.dialects.base import Dialect, Source
 from collector.dialects.gen_ai import ARGUMENTS, EVENTS
 
-__all__ = ["AGENT_FRAMEWORK", "SEMANTIC_KERNEL", "SEMANTIC_KERNEL_BY_PROGRAM"]
+__all__ = [
+    "AGENT_FRAMEWORK",
+    "SEMANTIC_KERNEL",
+    "SEMANTIC_KERNEL_BY_PROGRAM",
+    "SEMANTIC_KERNEL_JAVA",
+]
 
 AGENT_FRAMEWORK = Dialect(
     name="agent_framework",
@@ -41,4 +46,11 @@ SEMANTIC_KERNEL_BY_PROGRAM = Dialect(
     unless=("gen_ai.tool.call.id",),
     tool=("gen_ai.tool.name",),
     control_prefixes=("",),
+)
+
+SEMANTIC_KERNEL_JAVA = Dialect(
+    name="semantic_kernel",
+    when=("semantic_kernel.function.invocation.name",),
+    span_name="function_invocation (?P<tool>.+)",
+    control_prefixes=("null-",),
 )

@@ -60,6 +60,10 @@ OPENHANDS = {
 }
 UPSONIC = {"upsonic.tool.name": "move", "upsonic.tool.call_id": "call_1"}
 LLAMA_STACK = "llama_stack.providers.inline.responses.builtin.responses."
+SEMANTIC_KERNEL_JAVA = {
+    "semantic_kernel.function.invocation.name": "move",
+    "semantic_kernel.function.invocation.plugin_name": "rover",
+}
 EINO = "github.com/cloudwego/eino-ext/callbacks/apmplus"
 EINO_TOOL = {"runinfo.component": "Tool", "runinfo.name": "move", "runinfo.type": "Move"}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
@@ -437,6 +441,23 @@ ROWS = {
         {**BEEAI_JS, "tool.parameters": AS_JSON},
         status=2,
         error=True,
+    ),
+    "semantic-kernel-java": Row(
+        "function_invocation rover-move",
+        "SemanticKernel",
+        SEMANTIC_KERNEL_JAVA,
+        None,
+        tool="rover-move",
+    ),
+    "semantic-kernel-java-error": Row(
+        "function_invocation rover-move",
+        "my.app",
+        SEMANTIC_KERNEL_JAVA,
+        None,
+        tool="rover-move",
+        error=True,
+        status=2,
+        events=(EXCEPTION,),
     ),
     "beeai": Row(
         "CustomTool",
@@ -1636,6 +1657,15 @@ def test_a_frameworks_own_tool_is_a_control_call(wire: Any, bench: Any, name: st
     found = bench().send(wire.span("handoff to irrigator", attributes, scope=scope))
 
     assert len(found.steps()) == 1
+    assert found.covered("control") == 1
+
+
+def test_a_prompt_of_semantic_kernel_for_java_is_a_control_call(wire: Any, bench: Any) -> None:
+    """It is of no plugin, so it was the program that called it."""
+    key = {"semantic_kernel.function.invocation.name": "ask"}
+    found = bench().send(wire.span("function_invocation null-ask", key, scope="SemanticKernel"))
+
+    assert found.tools() == ["null-ask"]
     assert found.covered("control") == 1
 
 

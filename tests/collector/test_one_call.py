@@ -165,6 +165,22 @@ def test_repeats_and_retries_stay(wire: Any, bench: Any) -> None:
     assert found.tools() == ["move"] * 4 + ["scan"] * 2
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_begins_behind_the_end_of_the_call_above_is_another(
+    wire: Any, bench: Any, order: tuple[int, int]
+) -> None:
+    """Semantic Kernel for Java leaves its context behind in threads: later calls seem to be inside earlier ones."""
+    key = {"semantic_kernel.function.invocation.name": "scan"}
+    name = "function_invocation rover-scan"
+    spans = [
+        wire.span(name, key, id="a", start=1, end=2),
+        wire.span(name, key, id="b", parent="a", start=3, end=4),
+    ]
+    found = bench().send(*(spans[each] for each in order))
+
+    assert found.tools() == ["rover-scan", "rover-scan"]
+
+
 def test_an_agent_as_a_tool_is_no_chain(wire: Any, bench: Any) -> None:
     """A tool that runs an agent which calls a tool of the same name: two calls."""
     outer = wire.tool("ask", id="a", start=1, end=5)
