@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from collector.decode.span import Span
+from collector.dialects.adk_rust import ADK_RUST
 from collector.dialects.agentops import AGENTOPS
 from collector.dialects.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
@@ -175,6 +176,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     TANSTACK_AI,
     GENKIT,
     SEMANTIC_KERNEL_JAVA,
+    ADK_RUST,
     CODEX,
     CODEX_MCP,
     OPENHANDS,

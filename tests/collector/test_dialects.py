@@ -64,6 +64,11 @@ SEMANTIC_KERNEL_JAVA = {
     "semantic_kernel.function.invocation.name": "move",
     "semantic_kernel.function.invocation.plugin_name": "rover",
 }
+ADK_RUST = {
+    "tool.name": "move",
+    "gcp.vertex.agent.invocation_id": "inv-1",
+    "gcp.vertex.agent.session_id": "field-7",
+}
 EINO = "github.com/cloudwego/eino-ext/callbacks/apmplus"
 EINO_TOOL = {"runinfo.component": "Tool", "runinfo.name": "move", "runinfo.type": "Move"}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
@@ -716,6 +721,29 @@ ROWS = {
     ),
     "eino-cut-off": Row(
         "move", EINO, {**EINO_TOOL, "gen_ai.prompt.0.content": '{"text": "{'}, None, kind=3
+    ),
+    "adk-rust": Row(
+        "execute_tool move",
+        "adk-telemetry",
+        ADK_RUST,
+        events=(("tool_call", {"level": "DEBUG", "tool.name": "move", "tool.args": AS_JSON}),),
+    ),
+    "adk-rust-retried": Row(
+        "execute_tool move",
+        "my.app",
+        ADK_RUST,
+        events=(
+            ("tool_call", {"tool.args": AS_JSON, "attempt": 0}),
+            ("tool_call", {"tool.args": AS_JSON, "attempt": 1}),
+        ),
+    ),
+    "adk-rust-no-debugging": Row("execute_tool move", "adk-telemetry", ADK_RUST, None),
+    "adk-rust-cut-off": Row(
+        "execute_tool move",
+        "adk-telemetry",
+        ADK_RUST,
+        None,
+        events=(("tool_call", {"tool.args": '{"x": 3, "y...[truncated 9 bytes]'}),),
     ),
     "tanstack-ai": Row(
         "execute_tool move",
@@ -1479,6 +1507,11 @@ LOOK_ALIKES = {
         "water",
         "genkit-tracer",
         {"genkit:metadata:subtype": "flow", "genkit:name": "water", "genkit:input": AS_JSON},
+    ),
+    "adk-rust-part": (
+        "execute",
+        "adk-telemetry",
+        {"tool.name": "move", "function_call.id": "c"},
     ),
     "eino-tools": (
         "Tools",
