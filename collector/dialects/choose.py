@@ -28,6 +28,7 @@ from collector.dialects.claude import (
 from collector.dialects.codex import CODEX, CODEX_MCP
 from collector.dialects.copilot import COPILOT
 from collector.dialects.crewai import CREWAI, CREWAI_SPLUNK
+from collector.dialects.dapr import DAPR_AGENTS
 from collector.dialects.datadog import DATADOG
 from collector.dialects.dspy import DSPY
 from collector.dialects.eino import EINO
@@ -168,6 +169,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     UPSONIC,
     LLAMA_STACK,
     VERCEL_AI_GENAI_ANSWERED,
+    DAPR_AGENTS,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,

@@ -74,9 +74,11 @@ AGENT_KEYS: Final = (
     "ai.telemetry.functionId",
 )
 
-NO_AGENT: Final = frozenset({"", "OpenAI Agent", "LangGraph"})
-"""Names that name nobody: OpenTelemetry's instrumentation writes the one on every tool span, and a graph that was
-given no name has the other."""
+NO_AGENT: Final = frozenset(
+    {"", "OpenAI Agent", "LangGraph", "AgentToolExecutor", "ChatClient"}
+)
+"""Names that name nobody: OpenTelemetry's instrumentation writes the first on every tool span, a graph that was
+given no name has the second, and Dapr's tools and models have the others."""
 
 METADATA_SCOPES: Final[tuple[str, ...]] = (
     "openinference.instrumentation.langchain",

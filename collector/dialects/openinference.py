@@ -7,6 +7,7 @@ tool was given. A few instrumentations write the arguments to both; they have fi
 from collector.dialects.agentops import AGENTOPS_CLIENTS
 from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
+from collector.dialects.dapr import DAPR_SCOPE
 
 __all__ = [
     "BEEAI_JS_SCOPE",
@@ -51,7 +52,7 @@ OPENINFERENCE_BY_NAME = Dialect(
     name="openinference",
     when=("openinference.span.kind",),
     unless=("tool.name",),
-    not_scopes=(BEEAI_SCOPE, BEEAI_JS_SCOPE, OPENAI_AGENTS_JS_SCOPE),
+    not_scopes=(BEEAI_SCOPE, BEEAI_JS_SCOPE, DAPR_SCOPE, OPENAI_AGENTS_JS_SCOPE),
     values=TOOL,
     span_name="(?P<tool>.+)",
     arguments=_ARGUMENTS,

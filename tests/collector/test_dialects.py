@@ -71,6 +71,13 @@ ADK_RUST = {
 }
 EINO = "github.com/cloudwego/eino-ext/callbacks/apmplus"
 EINO_TOOL = {"runinfo.component": "Tool", "runinfo.name": "move", "runinfo.type": "Move"}
+DAPR = "dapr_agents.observability.instrumentor"
+DAPR_TOOL = {
+    **GEN,
+    **OI_TOOL,
+    "agent.name": "AgentToolExecutor",
+    "input.value": json.dumps({"tool_name": "move", "args": [], "kwargs": MOVE}),
+}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -522,6 +529,32 @@ ROWS = {
                 {"meta": {"input": {"value": AS_JSON}, "output": {"value": "{}"}}, "tags": {}}
             ),
         },
+    ),
+    "dapr-agents": Row("execute_tool move", DAPR, {**DAPR_TOOL, "output.value": "at 3,4"}),
+    "dapr-agents-raised": Row(
+        "execute_tool move",
+        DAPR,
+        {
+            **DAPR_TOOL,
+            "output.value": "content=[TextContent(type='text', text=\"Error executing tool"
+            " 'move': stuck\")] structuredContent=None isError=True",
+        },
+        error=True,
+        status=1,
+    ),
+    "dapr-agents-tells-of-errors": Row(
+        "execute_tool move", DAPR, {**DAPR_TOOL, "output.value": "isError=True"}
+    ),
+    "dapr-agents-another-program": Row(
+        "execute_tool move",
+        DAPR,
+        {
+            **DAPR_TOOL,
+            "gen_ai.tool.call.id": "call_1",
+            "input.value": json.dumps({"tool_name": "dig", "args": [], "kwargs": {}}),
+        },
+        {"tool_name": "dig", "args": [], "kwargs": {}},
+        call_id="call_1",
     ),
     "agentops-decorator": Row(
         "move.tool",
@@ -1491,6 +1524,17 @@ LOOK_ALIKES = {
         {**BEEAI_JS, "tool.name": "move", "tool.parameters": AS_JSON},
     ),
     "beeai-js-main": ("beeai-framework-main", OI_JS + "beeai", BEEAI_JS),
+    "dapr-step": (
+        "rover.run_tool",
+        DAPR,
+        {
+            "openinference.span.kind": "TOOL",
+            "gen_ai.operation.name": "execute_tool",
+            "agent.name": "rover",
+            "workflow.activity": "run_tool",
+            "input.value": json.dumps({"tool_call": {"id": "call_1"}, "order": 0}),
+        },
+    ),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
     "openai-agents-js-tools-list": (
         "mcp_tools",
@@ -1732,6 +1776,17 @@ def test_what_is_not_packed_as_datadog_does_is_unknown(
     found = bench().send(wire.span("move", {**DATADOG, "_llmobs": value}))
     assert found.steps()[0]["arguments"] is None
     assert found.covered("arguments_unreadable") == 1
+
+
+def test_what_dapr_calls_its_parts_names_no_agent(wire: Any, bench: Any) -> None:
+    """The agent is named by the step of its workflow, where there is one."""
+    step = {"openinference.span.kind": "TOOL", "agent.name": "rover"}
+    alone = wire.span("execute_tool move", DAPR_TOOL, scope=DAPR, trace="alone")
+    below = wire.span("execute_tool move", DAPR_TOOL, scope=DAPR, parent="step", start=1)
+    found = bench().send(alone, below, wire.span("rover.run_tool", step, id="step", scope=DAPR))
+    assert found.tools() == ["move", "move"]
+    agents = {judgement["agent"] for judgement in found.monitor.judgements()}
+    assert agents == {"svc", "rover"}
 
 
 def test_an_agent_of_datadog_is_named_by_its_span(wire: Any, bench: Any) -> None:
