@@ -74,6 +74,7 @@ from collector.dialects.names import (
     SESSION_KEYS,
     STOPS,
 )
+from collector.dialects.nemo import NEMO_FUNCTION, NEMO_TOOL
 from collector.dialects.openai_agents import (
     HANDOFF,
     OPENAI_AGENTS,
@@ -182,6 +183,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     CODEX,
     CODEX_MCP,
     OPENHANDS,
+    NEMO_FUNCTION,
+    NEMO_TOOL,
     HAYSTACK,
     DATADOG,
     AGENTOPS,

@@ -78,6 +78,26 @@ DAPR_TOOL = {
     "agent.name": "AgentToolExecutor",
     "input.value": json.dumps({"tool_name": "move", "args": [], "kwargs": MOVE}),
 }
+NEMO_FUNCTION = {
+    "openinference.span.kind": "CHAIN",
+    "nat.event_type": "FUNCTION_START",
+    "nat.framework": "unknown",
+    "nat.function.name": "move",
+    "nat.function.parent_id": "a31d",
+    "nat.subspan.name": "move",
+    "input.value": AS_JSON,
+    "input.mime_type": "application/json",
+}
+NEMO_RETURNED = {**NEMO_FUNCTION, "output.value": "at 3,4"}
+NEMO_TOOL = {
+    "openinference.span.kind": "TOOL",
+    "nat.event_type": "TOOL_START",
+    "nat.framework": "langchain",
+    "nat.function.name": "<workflow>",
+    "nat.subspan.name": "move",
+    "input.value": str(MOVE),
+    "output.value": "at 3,4",
+}
 CODEX = {"codex.tool.phase": "dispatch", "tool_name": "move", "call_id": "call_1"}
 
 
@@ -555,6 +575,24 @@ ROWS = {
         },
         {"tool_name": "dig", "args": [], "kwargs": {}},
         call_id="call_1",
+    ),
+    "nemo-function": Row("move", "nat", NEMO_RETURNED, status=1),
+    "nemo-function-raised": Row("move", "nat", NEMO_FUNCTION, error=True, status=1),
+    "nemo-function-shown-otherwise": Row("Moving", "nat", NEMO_RETURNED),
+    "nemo-function-given-a-prompt": Row(
+        "move",
+        "nat",
+        {key: each for key, each in NEMO_RETURNED.items() if key != "input.mime_type"},
+        None,
+    ),
+    "nemo-tool": Row(
+        "move", "nat", {**NEMO_TOOL, "nat.metadata": json.dumps({"tool_inputs": MOVE})}
+    ),
+    "nemo-tool-as-python-writes-it": Row(
+        "move", "nat", {**NEMO_TOOL, "nat.metadata": str({"tool_inputs": MOVE})}
+    ),
+    "nemo-tool-given-a-text": Row(
+        "move", "nat", {**NEMO_TOOL, "nat.metadata": json.dumps({"tool_inputs": None})}, None
     ),
     "agentops-decorator": Row(
         "move.tool",
@@ -1535,6 +1573,17 @@ LOOK_ALIKES = {
             "input.value": json.dumps({"tool_call": {"id": "call_1"}, "order": 0}),
         },
     ),
+    "nemo-workflow": (
+        "<workflow>",
+        "nat",
+        {**NEMO_RETURNED, "nat.function.parent_id": "root"},
+    ),
+    "nemo-chain": (
+        "RunnableSequence",
+        "nat",
+        {**NEMO_RETURNED, "nat.framework": "langchain"},
+    ),
+    "nemo-run": ("rover", "nat", {**NEMO_RETURNED, "nat.event_type": "WORKFLOW_START"}),
     "beeai-error": ("error", OI + "beeai", {"openinference.span.kind": "TOOL"}),
     "openai-agents-js-tools-list": (
         "mcp_tools",
@@ -1776,6 +1825,18 @@ def test_what_is_not_packed_as_datadog_does_is_unknown(
     found = bench().send(wire.span("move", {**DATADOG, "_llmobs": value}))
     assert found.steps()[0]["arguments"] is None
     assert found.covered("arguments_unreadable") == 1
+
+
+def test_a_tool_of_nemo_is_one_call_with_the_function_below_it(wire: Any, bench: Any) -> None:
+    """Of one that raised the function's span alone is sent, below one that never comes."""
+    found = bench().send(
+        wire.span("move", NEMO_RETURNED, id="function", parent="tool", start=1),
+        wire.span("move", NEMO_TOOL, id="tool", parent="root", end=1.5),
+        wire.span("dig", NEMO_FUNCTION | {"nat.function.name": "dig"}, parent="lost", start=2),
+    )
+    assert found.tools() == ["move", "dig"]
+    assert [step["arguments"] for step in found.steps()] == [MOVE, MOVE]
+    assert [step["error"] for step in found.steps()] == [False, True]
 
 
 def test_what_dapr_calls_its_parts_names_no_agent(wire: Any, bench: Any) -> None:
