@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 from collector.claims import Claim
 from collector.decode.span import Resource, Span
 from collector.dialects.arguments import HIDDEN
+from collector.dialects.names import NO_SESSION
 from collector.dialects.plan import Plan
 from collector.span_tree import Node, Parts, Tree
 from collector.traces import Trace
@@ -275,9 +276,9 @@ def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
 
 
 def id_of(value: Any) -> str:
-    """A session's id as text; "" where the value is none, or stands for one that is hidden."""
+    """A session's id as text; "" where the value is none, or stands for one that is hidden or is not there."""
     if type(value) is str:
-        return "" if value.startswith(HIDDEN) else value[:ID_MAX]
+        return "" if value.startswith(HIDDEN) or value == NO_SESSION else value[:ID_MAX]
     if value is None or isinstance(value, dict | list | bytes | bool):
         return ""
     return str(value)[:ID_MAX]

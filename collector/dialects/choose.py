@@ -14,6 +14,7 @@ from typing import Any, Final
 from collector.decode.span import Span
 from collector.dialects.adk_rust import ADK_RUST
 from collector.dialects.agentops import AGENTOPS
+from collector.dialects.agentscope import AGENTSCOPE
 from collector.dialects.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELOOP
 from collector.dialects.arguments import unless_scrubbed
 from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
@@ -171,6 +172,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     LLAMA_STACK,
     VERCEL_AI_GENAI_ANSWERED,
     DAPR_AGENTS,
+    AGENTSCOPE,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,

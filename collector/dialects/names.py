@@ -12,6 +12,7 @@ __all__ = [
     "FAILED_PARTS",
     "METADATA_SCOPES",
     "NO_AGENT",
+    "NO_SESSION",
     "ROOT_AGENT",
     "SESSION_KEYS",
     "STOPS",
@@ -79,6 +80,9 @@ NO_AGENT: Final = frozenset(
 )
 """Names that name nobody: OpenTelemetry's instrumentation writes the first on every tool span, a graph that was
 given no name has the second, and Dapr's tools and models have the others."""
+
+NO_SESSION: Final = "[no_session_id]"
+"""What AgentScope writes where a conversation has no id."""
 
 METADATA_SCOPES: Final[tuple[str, ...]] = (
     "openinference.instrumentation.langchain",

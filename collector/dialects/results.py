@@ -6,6 +6,7 @@ looked for only in its own spans, and only in what the framework has put around 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ __all__ = [
     "RESULT_MAX",
     "Says",
     "of_adk",
+    "of_agentscope",
     "of_langchain",
     "of_langfuse",
     "of_llama_index",
@@ -42,6 +44,13 @@ _OBSERVED: Final = frozenset({"content", "kind"})
 _ID: Final = '"tool_call_id"'
 _MCP: Final = frozenset({"result", "is_error"})
 _RETURNED: Final = "\"{'func"
+_ENDED: Final = "ToolResultState."
+_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+"""A text as Python shows it."""
+_STATE: Final = re.compile(
+    r"ToolResponse\(content=\[.*?\], state=<ToolResultState\.(\w+): >", re.DOTALL
+)
+_UNDONE: Final = frozenset({"DENIED", "ERROR", "INTERRUPTED"})
 _REFUSED: Final = frozenset(
     {
         "This tool call requires confirmation, please approve or reject.",
@@ -76,6 +85,18 @@ def of_adk(value: Any, _call_id: str) -> bool:
         return False
     error = answer.get("error")
     return isinstance(error, str) and error in _REFUSED
+
+
+def of_agentscope(value: Any, _call_id: str) -> bool:
+    """`ToolResponse(content=[...], state=<ToolResultState.ERROR: 'error'>, ...)`, as Python shows it.
+
+    What the tool gave is in texts there, which are left out: none of them is the state.
+    """
+    if type(value) is not str or len(value) > RESULT_MAX or _ENDED not in value:
+        return False
+    shown = parsed(value)
+    found = _STATE.match(_LITERAL.sub("", shown)) if type(shown) is str else None
+    return found is not None and found[1] in _UNDONE
 
 
 def of_openhands(value: Any, call_id: str) -> bool:

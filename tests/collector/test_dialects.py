@@ -71,6 +71,7 @@ ADK_RUST = {
 }
 EINO = "github.com/cloudwego/eino-ext/callbacks/apmplus"
 EINO_TOOL = {"runinfo.component": "Tool", "runinfo.name": "move", "runinfo.type": "Move"}
+AGENTSCOPE = "\"ToolResponse(content=[TextBlock(text='stuck')], state=<ToolResultState.{}>)\""
 DAPR = "dapr_agents.observability.instrumentor"
 DAPR_TOOL = {
     **GEN,
@@ -549,6 +550,21 @@ ROWS = {
                 {"meta": {"input": {"value": AS_JSON}, "output": {"value": "{}"}}, "tags": {}}
             ),
         },
+    ),
+    "agentscope": Row(
+        "execute_tool move",
+        "agentscope",
+        {**GEN_ID, **ARGS, "gen_ai.tool.call.result": AGENTSCOPE.format("SUCCESS: 'success'")},
+        call_id="call_1",
+        status=1,
+    ),
+    "agentscope-raised": Row(
+        "execute_tool move",
+        "agentscope",
+        {**GEN_ID, **ARGS, "gen_ai.tool.call.result": AGENTSCOPE.format("ERROR: 'error'")},
+        call_id="call_1",
+        error=True,
+        status=1,
     ),
     "dapr-agents": Row("execute_tool move", DAPR, {**DAPR_TOOL, "output.value": "at 3,4"}),
     "dapr-agents-raised": Row(

@@ -499,7 +499,9 @@ def test_a_long_trace_forgets_its_older_half(wire: Any, bench: Any) -> None:
     assert list(found.sessions()) == ["s9"]
 
 
-@pytest.mark.parametrize("hidden", ["[Scrubbed due to 'session']", "__REDACTED__"])
+@pytest.mark.parametrize(
+    "hidden", ["[Scrubbed due to 'session']", "__REDACTED__", "[no_session_id]"]
+)
 def test_a_hidden_session_id_names_no_session(wire: Any, bench: Any, hidden: str) -> None:
     """All conversations of a service would be one: the next best id counts, or the trace."""
     told = bench().send(
