@@ -37,6 +37,8 @@ SERVER: Final = "mcp"
 _ACTIONS: Final = "openhands"
 _UNNAMED: Final = "MCPToolAction"
 """The dialect that names the tools of all servers alike, and how."""
+_SENDER: Final = "fast_agent"
+"""The dialect of what is the agent's side of MCP alone."""
 PREFIX: Final = "mcp__"
 _BETWEEN: Final = "__"
 """What stands before a server's name, and between it and its tool's, where agents join the two."""
@@ -509,13 +511,19 @@ def same_call(outer: Piece, inner: Piece) -> bool:
         if inner.source == SERVER and outer.tool.startswith(PREFIX):
             return True  # models may give an id twice: a tool of no server is another call
     return outer.tool == inner.tool or (
-        inner.source == SERVER and (is_served(outer.tool, inner.tool) or _is_unnamed(outer))
+        inner.source == SERVER
+        and (is_served(outer.tool, inner.tool) or _is_unnamed(outer) or _is_sent(outer, inner))
     )
 
 
 def _is_unnamed(piece: Piece) -> bool:
     """True for a call of some server's tool."""
     return piece.tool == _UNNAMED and piece.source == _ACTIONS
+
+
+def _is_sent(outer: Piece, inner: Piece) -> bool:
+    """True for a tool that fast-agent names with its server's name before it."""
+    return outer.source == _SENDER and outer.tool.endswith(_BETWEEN + inner.tool)
 
 
 def is_served(asked: str, served: str) -> bool:

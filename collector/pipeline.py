@@ -570,6 +570,8 @@ class Pipeline:
             self._amend(trace, old, new, now, verdicts)
             if old.evidence is Evidence.REQUESTED:
                 self._take_back(trace, new, now, verdicts, judged=True)
+            elif old.tool != new.tool:  # what it was asked for by is known now
+                self._take_back(trace, new, now, verdicts, judged=False)
 
     def _first(
         self,

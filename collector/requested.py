@@ -56,7 +56,7 @@ OPEN_NS: Final = 300 * 1_000_000_000
 
 _SPAN_BITS: Final = 64
 
-_PROTOCOL: Final = frozenset({"mcp", "mcp_traceloop"})
+_PROTOCOL: Final = frozenset({"fast_agent", "mcp", "mcp_traceloop"})
 """Dialects of what stands between an agent and some of its tools."""
 
 _ANSWER: Final = '"tool_call_response"'

@@ -33,6 +33,7 @@ from collector.dialects.dapr import DAPR_AGENTS
 from collector.dialects.datadog import DATADOG
 from collector.dialects.dspy import DSPY
 from collector.dialects.eino import EINO
+from collector.dialects.fast_agent import FAST_AGENT
 from collector.dialects.gemini_cli import GEMINI_CLI
 from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
 from collector.dialects.genkit import GENKIT
@@ -173,6 +174,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     VERCEL_AI_GENAI_ANSWERED,
     DAPR_AGENTS,
     AGENTSCOPE,
+    FAST_AGENT,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,

@@ -129,6 +129,46 @@ def test_a_request_is_told_once_by_mcp_in_any_order(wire: Any, bench: Any) -> No
         assert bench().send(*order).tools() == ["look"]
 
 
+def test_a_call_of_fast_agent_is_told_once_in_any_order(wire: Any, bench: Any) -> None:
+    """Its span has the name that the model knows, MCP's below it the server's; its own functions have no spans."""
+    named = {"tool_name": "look", "namespaced_tool_name": "farm__look"}
+    spans = [
+        model(wire, [("1", "farm__look", {}), ("2", "pay", {"amount": 5})], start=1, end=2),
+        wire.span(
+            "MCP Tool: farm__look",
+            named,
+            id="tool",
+            start=3,
+            scope="fast_agent.mcp.mcp_aggregator",
+        ),
+        mcp(wire, "look", id="send", parent="tool", start=3.01),
+        model(wire, [], ("1", "2"), start=4, end=5),
+    ]
+    first, last = spans[0], spans[-1]
+    for order in permutations(spans):
+        if order.index(first) < order.index(last):
+            found = bench().send(*order)
+            assert sorted(found.tools()) == ["farm__look", "pay"]
+            assert paid(found) == [5]
+
+
+def test_what_a_server_of_fast_agent_calls_in_turn_is_a_call(wire: Any, bench: Any) -> None:
+    """A server's own call of another tool is not its agent's."""
+    spans = [
+        wire.span(
+            "MCP Tool: farm__look",
+            {"namespaced_tool_name": "farm__look"},
+            id="tool",
+            end=1,
+            scope="fast_agent.mcp.mcp_aggregator",
+        ),
+        mcp(wire, "look", id="send", parent="tool", end=1),
+        mcp(wire, "pay", id="other", parent="send", start=0.1),
+    ]
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["farm__look", "pay"]
+
+
 def test_a_tool_span_of_a_framework_tells_of_all(wire: Any, bench: Any) -> None:
     """Where a framework writes tools' spans, a request without one was not carried out."""
     found = bench().send(
