@@ -54,6 +54,7 @@ from collector.dialects.langchain import (
 )
 from collector.dialects.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
 from collector.dialects.langwatch import LANGWATCH
+from collector.dialects.letta import LETTA
 from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_GENAI, LLAMA_INDEX_TRACELOOP
 from collector.dialects.llama_stack import LLAMA_STACK, LLAMA_STACK_SEARCH
 from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
@@ -175,6 +176,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     DAPR_AGENTS,
     AGENTSCOPE,
     FAST_AGENT,
+    LETTA,
     # Frameworks and protocols, known by their keys.
     MCP,
     SPRING_AI,

@@ -79,6 +79,7 @@ DAPR_TOOL = {
     "agent.name": "AgentToolExecutor",
     "input.value": json.dumps({"tool_name": "move", "args": [], "kwargs": MOVE}),
 }
+LETTA = {"parameter.function_name": "move", "parameter.function_args": str(MOVE)}
 NEMO_FUNCTION = {
     "openinference.span.kind": "CHAIN",
     "nat.event_type": "FUNCTION_START",
@@ -591,6 +592,13 @@ ROWS = {
         },
         {"tool_name": "dig", "args": [], "kwargs": {}},
         call_id="call_1",
+    ),
+    "letta": Row("ToolExecutionManager.execute_tool_async", "letta.otel.tracing", LETTA),
+    "letta-empty": Row(
+        "ToolExecutionManager.execute_tool_async",
+        "letta.otel.tracing",
+        {**LETTA, "parameter.function_args": "{}"},
+        {},
     ),
     "nemo-function": Row("move", "nat", NEMO_RETURNED, status=1),
     "nemo-function-raised": Row("move", "nat", NEMO_FUNCTION, error=True, status=1),
@@ -1589,6 +1597,7 @@ LOOK_ALIKES = {
             "input.value": json.dumps({"tool_call": {"id": "call_1"}, "order": 0}),
         },
     ),
+    "letta-below": ("SandboxToolExecutor.execute", "letta.otel.tracing", LETTA),
     "nemo-workflow": (
         "<workflow>",
         "nat",
