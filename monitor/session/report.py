@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monitor.records import Kind, Reason
@@ -37,10 +37,16 @@ class _Part(NamedTuple):
     judge: Judge
     folded: PathRows | None
     """Of the folded part, if there is one."""
-    path: list[int] | None
+    kept: Sequence[int] | None
+    """Tokens of the folded part; None where they are no longer kept."""
     tokens: list[int]
     """Of the substantive steps in the log."""
     codes: list[int]
+
+    @property
+    def path(self) -> list[int] | None:
+        """The condensed path of all of it."""
+        return None if self.kept is None else [*self.kept, *self.tokens]
 
     def rows(self) -> PathRows | None:
         """The running rows of all of it."""
@@ -55,30 +61,22 @@ class _Part(NamedTuple):
             rows.add(self.judge.score_tokens[token])
         return rows
 
-    def take(self, token: int) -> None:
-        """A substantive step."""
-        self.tokens.append(token)
-        if self.path is not None:
-            self.path.append(token)
-
 
 def _parts(judgement: Judgement) -> list[_Part]:
     """The current episode, after those that ended in the log."""
     judge, base, log = judgement.judge, judgement.base, judgement.log
     kept = base.condensed if base else ()
     folded = base.rows if base else None
-    parts = [_Part(judge, folded, None if kept is None else list(kept), [], [])]
     if judge.once is None:
-        for token in judgement.substantive():
-            parts[0].take(token)
-        return parts
+        return [_Part(judge, folded, kept, judgement.substantive(), [])]
+    parts = [_Part(judge, folded, kept, [], [])]
     for step in judgement.walk():
         token = log.token(step.place)
         if judge.opens(step.before, token):
-            parts.append(_Part(judge, None, [], [], []))
+            parts.append(_Part(judge, None, (), [], []))
         parts[-1].codes.append(step.code)
         if is_substantive(step.code):
-            parts[-1].take(token)
+            parts[-1].tokens.append(token)
     return parts
 
 

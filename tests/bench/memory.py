@@ -202,16 +202,8 @@ def _later_call() -> Cost:
 def measure() -> list[Row]:
     """Bytes a session, by lengths and in all."""
     rows = [
-        Row("monitor, as allocated", sessions, calls, bytes_a_session(sessions, calls))
-        for calls, sessions in _SESSIONS.items()
-    ]
-    rows += [
-        Row(
-            WITH_IDS,
-            sessions,
-            calls,
-            bytes_a_session(sessions, calls, ids=True),
-        )
+        Row(what, sessions, calls, bytes_a_session(sessions, calls, ids=what == WITH_IDS))
+        for what in ("monitor, as allocated", WITH_IDS)
         for calls, sessions in _SESSIONS.items()
     ]
     rows.append(Row("monitor, resident", MANY, 5, _in_a_process_of_its_own()))

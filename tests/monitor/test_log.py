@@ -417,6 +417,53 @@ def test_siblings_are_known_among_many_parents() -> None:
     assert not log.append(call(31, 2_500, parent_span_id=span(52)), 7, 0, 2_500, RECEIPT)
 
 
+# --- call ids ----------------------------------------------------------------------------------
+
+
+def shown_ids(log: Log) -> list[str]:
+    texts = [log.row(place).texts for place in range(len(log))]
+    return [each.call_id if each else "" for each in texts]
+
+
+def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
+    """Ids go where their steps go: into the middle, to another log, and out with them."""
+    log, long = Log(), "x" * 300
+    for number, call_id in [(1, "one"), (2, ""), (3, long), (5, "five")]:
+        assert log.append(call(number, number, call_id=call_id), 0, 0, number, number)
+    log.insert(call(4, 4, call_id="four"), 0, 0, 4, 9)
+    assert shown_ids(log) == ["one", "", long, "four", "five"]
+
+    other = Log()
+    for place in range(5):
+        other.take(log, place)
+    assert shown_ids(other) == ["one", "", long, "four", "five"]
+
+    log.remove(3)
+    assert shown_ids(log) == ["one", "", long, "five"]
+    log.forget(2)
+    assert shown_ids(log) == [long, "five"]
+    log.forget(2)
+    assert (log._ids, log._texts) == (b"", {})
+
+
+def test_ids_outlive_the_hashes_of_arguments() -> None:
+    """What was kept to be compared goes; arguments that are shown, and all ids, stay."""
+    log, long = Log(), "x" * 300
+    for number, call_id in [(1, "one"), (2, long), (3, "three"), (4, "")]:
+        log.append(call(number, number, call_id=call_id), 0, 0, number, number)
+        shown = {"a": 1} if number == 3 else None
+        log.keep(span(number), Texts(call_id, shown, frozenset({number})))
+    log.release()
+
+    assert [log.row(place).texts for place in range(4)] == [
+        Texts("one", None),
+        Texts(long, None),
+        Texts("three", {"a": 1}),
+        None,
+    ]
+    assert len(log._texts or {}) == 2
+
+
 # --- folding and merging --------------------------------------------------------------------------
 
 
