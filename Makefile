@@ -66,7 +66,7 @@ bench-report: $(VENV)/.dev native
 # The same with its hot path compiled, in .native; needs a C compiler, and takes a few minutes.
 native: .native/.built
 
-.native/.built: $(VENV)/.dev hatch_build.py $(shell find collector monitor -name '*.py' -o -name '*.c')
+.native/.built: $(VENV)/.dev hatch_build.py tests/bench/training.py $(shell find collector monitor -name '*.py' -o -name '*.c')
 	rm -rf .native
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
 	@touch $@

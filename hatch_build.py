@@ -2,22 +2,34 @@
 
 mypyc turns the modules below into C by their types. Without it a wheel is plain Python, and needs no
 compiler. What is not on the hot path stays as it is: it would only take longer to build.
+
+Where the compiler is GCC it is all compiled twice: first so that it counts which ways are taken, which
+`TRAINING` then takes, and again by what was counted. What a span needs is far more code than a
+processor holds at a time, so it matters what lies beside what.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SWITCH = "OFFRAILS_NATIVE"
+UNTRAINED = "untrained"
+"""Value of the switch with which it is compiled once; with any other it is trained, where that can be done."""
 NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 """The last two for their types."""
+TRAINING = "tests/bench/training.py"
 
 COMPILED = {
     "collector": "claims joining lines one_call pipeline requested seen served sessions span_tree stats traces",
@@ -51,6 +63,10 @@ DIRECT_LINKED = ["-Wl,-Bsymbolic", "-Wl,-z,now"]
 """Calls, among the modules and into Python, go straight to what they call: a span waits for code as much
 as for memory, and each detour is a line of it. Known to Linux's compilers and linkers."""
 
+COUNTING = ["-fprofile-generate"]
+TRAINED = ["-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile"]
+"""What the training does not reach is compiled as if there had been none."""
+
 DEALLOC = re.compile(r"\s*\w+_dealloc\(\w+ \*self\)")
 """The head of the function by which objects of one class go, in what mypyc writes."""
 
@@ -67,8 +83,10 @@ class Native(BuildHookInterface[Any]):
     """Adds the compiled modules to a wheel."""
 
     def dependencies(self) -> list[str]:
-        """What the build needs beside hatchling."""
-        return NEEDS if os.environ.get(SWITCH) else []
+        """What the build needs beside hatchling: for the training, what the program needs."""
+        if not os.environ.get(SWITCH):
+            return []
+        return NEEDS + (self.metadata.core.dependencies if _can_train(Path(self.root)) else [])
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, if it is asked for; an editable install is always plain."""
@@ -83,41 +101,115 @@ class Native(BuildHookInterface[Any]):
         build_data["infer_tag"] = True
 
 
+def _can_train(root: Path) -> bool:
+    """True for GCC, where what it is trained on is at hand: it is in the source distribution."""
+    at_hand = (root / TRAINING).exists() and (root / "dfa_specs").exists()
+    if os.environ[SWITCH] == UNTRAINED or not at_hand:
+        return False
+    command = [os.environ.get("CC", "cc"), "--version"]
+    try:
+        told = subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return "Free Software Foundation" in told
+
+
 def _compile(root: Path, place: Path) -> None:
     """Puts the compiled modules into a folder, under the paths they have in the wheel."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        os.chdir(root)
+        try:
+            modules = _modules(root, scratch)
+            trained = _can_train(root)
+            if trained:
+                counting = scratch / "counting"
+                for package in ("collector", "monitor"):
+                    shutil.copytree(root / package, counting / package)
+                for other in ("tests", "dfa_specs"):
+                    (counting / other).symlink_to(root / other)
+                _build(modules, counting, scratch, COUNTING)
+                _train(counting)
+            _build(modules, place, scratch, TRAINED if trained else [])
+        finally:
+            os.chdir(before)
+
+
+def _modules(root: Path, scratch: Path) -> list[Any]:
+    """The extension modules, as C."""
     from mypyc.build import mypycify
-    from setuptools import Distribution, Extension
-    from setuptools.command.build_ext import build_ext
+    from setuptools import Extension
 
     names = [
         f"{folder}/{name}.py" for folder, all_ in COMPILED.items() for name in all_.split()
     ]
-    before = Path.cwd()
-    with tempfile.TemporaryDirectory() as scratch:
-        config = Path(scratch) / "mypy.ini"
-        config.write_text(CONFIG.format(root=root))
-        os.chdir(root)
-        try:
-            modules = mypycify(
-                ["--config-file", str(config), "--cache-dir", scratch, *names],
-                opt_level="2",
-                debug_level="0",
-                target_dir=scratch,
-                group_name="offrails",
-            )
-            for written in Path(scratch).rglob("*.c"):
-                written.write_text(_at_once(written.read_text()))
-            modules += [Extension(name, [path]) for name, path in IN_C.items()]
-            if sys.platform == "linux":
-                for module in modules:
-                    module.extra_compile_args = [*module.extra_compile_args, *DIRECT]
-                    module.extra_link_args = [*module.extra_link_args, *DIRECT_LINKED]
-            command = build_ext(Distribution({"name": "offrails", "ext_modules": modules}))
-            command.build_lib, command.build_temp = str(place), scratch
-            command.ensure_finalized()
-            command.run()
-        finally:
-            os.chdir(before)
+    config = scratch / "mypy.ini"
+    config.write_text(CONFIG.format(root=root))
+    modules = mypycify(
+        ["--config-file", str(config), "--cache-dir", str(scratch), *names],
+        opt_level="2",
+        debug_level="0",
+        target_dir=str(scratch),
+        group_name="offrails",
+        multi_file=True,  # compilers take four times as long for all in one
+    )
+    for written in scratch.rglob("*.c"):
+        written.write_text(_at_once(written.read_text()))
+    return modules + [Extension(name, [path]) for name, path in IN_C.items()]
+
+
+def _build(modules: Sequence[Any], place: Path, scratch: Path, how: list[str]) -> None:
+    """Compiles and links them; each time into the same objects, beside which lies what was counted."""
+    from setuptools import Distribution
+
+    direct, linked = (DIRECT, DIRECT_LINKED) if sys.platform == "linux" else ([], [])
+    made = [copy(module) for module in modules]
+    for module in made:
+        module.extra_compile_args = [*module.extra_compile_args, *direct, *how]
+        module.extra_link_args = [*module.extra_link_args, *linked, *how]
+    command = _parallel()(Distribution({"name": "offrails", "ext_modules": made}))
+    command.build_lib, command.build_temp, command.force = str(place), str(scratch), True
+    command.ensure_finalized()
+    command.run()
+
+
+def _parallel() -> type[Any]:
+    """The command that builds extension modules, with as many compilers at once as there are processors."""
+    from setuptools.command.build_ext import build_ext
+
+    class Parallel(build_ext):
+        def build_extensions(self) -> None:
+            compiler = self.compiler
+            compile_all, compile_one = compiler.compile, compiler._compile  # noqa: SLF001
+
+            def compiled(*arguments: Any, **named: Any) -> Any:
+                begun = []
+                with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+                    def begin(*of: Any) -> None:
+                        begun.append(pool.submit(compile_one, *of))
+
+                    compiler._compile = begin  # noqa: SLF001
+                    objects = compile_all(*arguments, **named)
+                for each in begun:
+                    each.result()
+                return objects
+
+            compiler.compile = compiled
+            super().build_extensions()
+
+    return Parallel
+
+
+def _train(counting: Path) -> None:
+    """Has the program work, so that it is counted which ways are taken."""
+    paths = [str(counting), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-P", str(counting / TRAINING)]
+    done = subprocess.run(command, cwd=counting, env=environment, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"{TRAINING} failed; {SWITCH}={UNTRAINED} builds without it")
 
 
 def _at_once(code: str) -> str:
