@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from monitor.automaton.position import Outcome, Position
 from monitor.records import ToolCall, built
 from monitor.scores.running import PathRows
@@ -191,8 +193,12 @@ class Checkpoint:
             self.compensations.start_episode()
 
 
+@mypyc_attr(acyclic=True)
 class Judgement:
-    """The calls of one session (of one agent, or turn, where the spec's scope says so)."""
+    """The calls of one session (of one agent, or turn, where the spec's scope says so).
+
+    It and its pair may refer to each other while it is live: `Table` sees to that.
+    """
 
     __slots__ = (
         "_joined",

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from mypy_extensions import mypyc_attr
+
 from monitor.records import FROM_TRACE, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
@@ -26,8 +28,12 @@ LOOKED_THROUGH_MAX: Final = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
 
 
+@mypyc_attr(acyclic=True)
 class Session:
-    """What is known of a session beside its judgements. Times are Unix nanoseconds."""
+    """What is known of a session beside its judgements. Times are Unix nanoseconds.
+
+    It and its neighbours refer to each other while it is live: `Table` sees to that.
+    """
 
     __slots__ = (
         "_index",

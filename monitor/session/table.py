@@ -14,6 +14,9 @@ __all__ = ["Table"]
 TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for so many that may be live."""
 
+NEAR: Final = 1_024
+"""Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
+
 
 class Table:
     """Live sessions by last activity, and the ended ones that may still be asked for.
@@ -28,9 +31,16 @@ class Table:
         self._oldest: Session | None = None
         self._newest: Session | None = None
         self._ended: OrderedDict[SessionKey, Session] = OrderedDict()
-        self._asked: SessionKey | None = None
-        self._answer: Session | None = None
-        """What was asked for last, and which live session it is: mostly it is asked for again."""
+        self._near: list[Session | None] = [None] * NEAR
+        """Live sessions, each at a place that its key gives by what it is: each span asks, and to
+        look a key up by what it says costs five times as much."""
+
+    def __del__(self) -> None:
+        """Breaks what live sessions are in, since compiled nobody looks for garbage among them."""
+        for session in list(self.latest()):
+            session.older = session.newer = None
+            for judgement in session.judgements:
+                judgement.pair = None
 
     def __len__(self) -> int:
         return len(self._live)
@@ -60,23 +70,27 @@ class Table:
         return iter(() if found is None else (found,))
 
     def live(self, key: SessionKey) -> Session | None:
-        if key is not self._asked:
-            self._asked, self._answer = key, self._live.get(key)
-        return self._answer
+        place = _place(key)
+        near = self._near[place]
+        if near is not None and near.key is key:
+            return near
+        session = self._live.get(key)
+        if session is not None and session.key is key:
+            self._near[place] = session
+        return session
 
     def find(self, key: SessionKey) -> Session | None:
         """The session, live or ended."""
-        session = self._live.get(key)
+        session = self.live(key)
         return self._ended.get(key) if session is None and self._ended else session
 
     def add(self, session: Session) -> None:
         self._live[session.key] = session
-        self._asked = None
         self._link(session)
 
     def touch(self, key: SessionKey) -> Session | None:
         """The live session with this key, from now on the most recently active one."""
-        session = self._live.get(key)
+        session = self.live(key)
         if session is not None and session is not self._newest:
             self._unlink(session)
             self._link(session)
@@ -100,8 +114,10 @@ class Table:
     def drop(self, key: SessionKey) -> Session | None:
         """Takes a live session out without a tombstone."""
         session = self._live.pop(key, None)
-        self._asked = self._answer = None
         if session is not None:
+            place = _place(session.key)
+            if self._near[place] is session:
+                self._near[place] = None
             self._unlink(session)
         return session
 
@@ -150,3 +166,7 @@ class Table:
         else:
             newer.older = older
         session.older = session.newer = None
+
+
+def _place(key: SessionKey) -> int:
+    return (id(key) >> 4) & (NEAR - 1)  # objects begin at multiples of 16

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,7 +130,7 @@ def _in_a_cycle() -> tuple[set[str], set[str]]:
 def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) -> None:
     """Split traces, requests taken back, calls that merge and evictions: compiled, it would leak.
 
-    But for requests and their trace, which refer to each other until they are closed.
+    But for requests and their trace, until they are closed, and for live sessions.
     """
     chance = Random(1)
     spans = [_any_span(wire, chance) for _ in range(400)]
@@ -140,13 +141,36 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     monitor, pipeline = _played(spans, requested)
     made, circular = _in_a_cycle()
     assert {"Trace", "Tree", "Told", "Call", "Piece", "Open", "Log", "Run", "HarmTally"} <= made
-    assert circular == {"Open", "Trace"}
+    assert circular == {"Open", "Trace", "Session", "Judgement"}
     assert monitor.ended["evicted"]
     assert gc.collect() == 0
 
     pipeline.finish()
+    monitor.close(2_000_000_000 * SECOND)
     assert _in_a_cycle()[1] == set()
     assert gc.collect() == 0
+
+
+def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> None:
+    """Live sessions refer to each other and to what they are summed up in, which is undone then."""
+    traffic = generate(50, 10)
+
+    def play() -> None:
+        monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
+        pipeline = Pipeline(monitor, stats, lambda _: None)
+        export = Export(pipeline.consume, stats, lambda: 1_800_000_000 * SECOND)
+        for body in traffic.requests:
+            export.traces(body, "proto", "grpc")
+        assert monitor.sessions > 100
+        pipeline.finish()
+
+    play()  # what is made once in a process
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(5):
+        play()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 500
 
 
 def test_what_there_is_at_the_start_is_left_alone(restored: None) -> None:
