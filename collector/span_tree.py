@@ -196,8 +196,8 @@ class Tree:
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """A span has come, below its parent (b"" for a root)."""
-        known = self.node(span_id)
-        node = known if known is not None else self._add(span_id)
+        made = Node(span_id)  # mostly it is new: to look first costs as much as to add it
+        node = self.nodes.setdefault(span_id, made)
         if not node.came:
             self.size += 1
             self.places += 1
@@ -206,7 +206,7 @@ class Tree:
         if self.looped is not None:
             self.looped.pop(span_id, None)
         if above is not None and (
-            above is node or (known is not None and _ends_in(above, node))
+            above is node or (node is not made and _ends_in(above, node))
         ):
             self._loop(node, above)
         return node
@@ -216,19 +216,12 @@ class Tree:
         last = self.last
         if last is not None and last.span_id == span_id:
             return last
-        found = self.node(span_id)
-        if found is None:
-            found = self._add(span_id)
-        self.last = found
+        found = self.last = self.nodes.setdefault(span_id, Node(span_id))
         return found
 
     def node(self, span_id: bytes) -> Node | None:
         """A span that has come, or is the parent of one."""
         return self.nodes.get(span_id)
-
-    def _add(self, span_id: bytes) -> Node:
-        node = self.nodes[span_id] = Node(span_id)
-        return node
 
     def _loop(self, node: Node, above: Node) -> None:
         """The parent of a span is below it, or so far from the root that this is not looked up."""

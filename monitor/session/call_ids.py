@@ -6,14 +6,38 @@ times its log. A log has few enough of them to be looked through when they are s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["found", "packed", "without"]
+__all__ = ["added", "found", "packed", "without"]
 
 _SPAN: Final = 8
 _HEAD: Final = _SPAN + 1
 _LENGTHS: Final = [bytes((length,)) for length in range(256)]
 """Made once: a text that is longer is not packed."""
+
+
+def _in_c() -> Callable[[bytes, bytes, str], bytes | None] | None:
+    """What `native.pyi` promises, where it was built."""
+    try:
+        from monitor.session import native
+    except ImportError:
+        return None
+    return native.add_id
+
+
+_add: Final = _in_c()
+"""(ids, span id, call id) gives what `added` gives, in a quarter of the time; None of what is not plain."""
+
+
+def added(ids: bytes, span_id: bytes, call_id: str) -> bytes:
+    """The same ids and another one behind them; none where it does not fit."""
+    if _add is not None:
+        more = _add(ids, span_id, call_id)
+        if more is not None:
+            return more
+    one = packed(span_id, call_id)
+    return ids + one if one else ids
 
 
 def packed(span_id: bytes, call_id: str) -> bytes:

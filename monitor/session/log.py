@@ -261,7 +261,10 @@ class Log:
             if at <= last or (at < tail_end and self._siblings(meta, other)):
                 return False
         self.tail_end = max(at, end)
-        self._note_receipt(len(self), receipt)
+        if receipt >= self._newest:
+            self._newest = receipt
+        else:
+            self._note_receipt(len(self), receipt)
         times = self._times(at, end, receipt, span)
         if _append is not None:
             _append(self._rows, at, times, span, meta, tool, token)
@@ -416,9 +419,8 @@ class Log:
         self._texts[span_id] = texts
 
     def _keep_id(self, span: bytes, call_id: str) -> None:
-        packed = call_ids.packed(span, call_id)
-        if packed:
-            self._ids += packed
+        known, self._ids = self._ids, call_ids.added(self._ids, span, call_id)
+        if self._ids is not known:
             return
         if self._texts is None:
             self._texts = {}
