@@ -13,14 +13,16 @@ __all__ = ["Claim", "Told"]
 class Claim:
     """A session as spans of a trace tell it: many of them the same."""
 
-    __slots__ = ("key", "name", "rung")
+    __slots__ = ("as_written", "key", "name", "rung")
 
-    def __init__(self, rung: int, key: SessionKey, name: str) -> None:
+    def __init__(self, rung: int, key: SessionKey, name: str, as_written: bytes = b"") -> None:
         self.rung = rung
         """The place of what told it on the ladder of ids: the least says most."""
         self.key = key
         self.name = name
         """What told it."""
+        self.as_written = as_written
+        """The attribute that told it, as it was on the wire, where that is remembered; else b""."""
 
     def told(self, span_id: bytes, start_ns: int) -> Told:
         """The same as one span told it."""

@@ -46,9 +46,9 @@ RESOURCE_RUNG: Final = 1_000_000
 
 _RESOURCES_MAX: Final = 4_096
 
-_KEYS_MAX: Final = 16_384
+_CLAIMS_MAX: Final = 16_384
 _RAW_MAX: Final = 256
-"""Ids on the wire that are remembered with the session they name, and how long they may be."""
+"""Attributes that are remembered with the session they name, and how long they may be on the wire."""
 
 
 class Asker(NamedTuple):
@@ -62,7 +62,7 @@ class Asker(NamedTuple):
 class Owner:
     """What a resource says of whose its spans are."""
 
-    __slots__ = ("asker", "keys", "mark", "namespace", "resource", "session")
+    __slots__ = ("asker", "claims", "mark", "namespace", "resource", "session")
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Owner:
         namespace: str,
         session: Claim | None,
         asker: Asker,
-        keys: dict[bytes, SessionKey],
+        claims: dict[bytes, Claim],
     ) -> None:
         self.resource = resource
         self.namespace = namespace
@@ -80,8 +80,8 @@ class Owner:
         """Where the resource itself carries a session's id."""
         self.asker = asker
         """Whose tools leave spans or not: the service."""
-        self.keys = keys
-        """Id as it was on the wire -> session, shared by the owners of one namespace."""
+        self.claims = claims
+        """Attribute as it was on the wire -> what it tells, shared by the owners of one namespace."""
 
 
 class Sessions:
@@ -99,8 +99,8 @@ class Sessions:
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
         self._last = Owner(Resource({}), "", None, Asker("", ""), {})
-        self._keys: dict[str, dict[bytes, SessionKey]] = {}
-        """Namespace -> id as it was on the wire -> session."""
+        self._claims: dict[str, dict[bytes, Claim]] = {}
+        """Namespace -> attribute as it was on the wire -> what it tells."""
         self._remembered = 0
 
     def owner(self, resource: Resource) -> Owner:
@@ -114,7 +114,7 @@ class Sessions:
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
                 self._owners.clear()
-                self._keys.clear()
+                self._claims.clear()
             found = self._owners[id(resource)] = self._owner(resource)
         return found
 
@@ -131,7 +131,8 @@ class Sessions:
             None,
         )
         asker = asker_of(namespace, resource.attributes)
-        return Owner(resource, namespace, session, asker, self._keys.setdefault(namespace, {}))
+        claims = self._claims.setdefault(namespace, {})
+        return Owner(resource, namespace, session, asker, claims)
 
     def asker(self, namespace: str, resource: Mapping[str, Any]) -> Asker:
         """Who asks in the spans of a resource, which is mostly the last span's."""
@@ -147,7 +148,7 @@ class Sessions:
             if (
                 claim is not None
                 and claim.rung == rung
-                and span.came_as(index, tree.as_written)
+                and span.came_as(index, claim.as_written)
             ):
                 return claim
             raw = span.values[index]
@@ -163,25 +164,26 @@ class Sessions:
     def _claim(
         self, owner: Owner, span: Span, raw: bytes, rung: int, name: str, tree: Tree
     ) -> Claim | None:
-        """What an attribute tells: one key for equal ones, while remembered."""
-        key = owner.keys.get(raw)
-        if key is None:
+        """What an attribute tells: one claim for equal ones, while remembered."""
+        claim = owner.claims.get(raw)
+        if claim is None:
             key = _session(owner, span, raw)
             if key is None:
                 return None
             if len(raw) > _RAW_MAX:
                 return Claim(rung, key, name)
-            self._remember(owner, raw, key)
-        tree.as_written, tree.claim = raw, Claim(rung, key, name)
-        return tree.claim
+            claim = Claim(rung, key, name, raw)
+            self._remember(owner, claim)
+        tree.claim = claim
+        return claim
 
-    def _remember(self, owner: Owner, raw: bytes, key: SessionKey) -> None:
-        if self._remembered >= _KEYS_MAX:
+    def _remember(self, owner: Owner, claim: Claim) -> None:
+        if self._remembered >= _CLAIMS_MAX:
             self._remembered = 0
-            for keys in self._keys.values():
-                keys.clear()
+            for claims in self._claims.values():
+                claims.clear()
         self._remembered += 1
-        owner.keys[raw] = key
+        owner.claims[claim.as_written] = claim
 
     def learn(
         self, trace: Trace, tree: Tree, node: Node, claim: Claim, start_ns: int

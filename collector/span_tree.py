@@ -146,7 +146,6 @@ class Tree:
 
     __slots__ = (
         "alike",
-        "as_written",
         "asked",
         "by_id",
         "claim",
@@ -173,10 +172,8 @@ class Tree:
         """The last span's place."""
         self.size = 0
         """Spans that have come and are remembered."""
-        self.as_written = b""
-        """A session's id as it was last on the wire: most spans of a trace repeat it."""
         self.claim: Claim | None = None
-        """What it tells."""
+        """The session that was told last: most spans of a trace repeat it."""
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
         """Span around calls -> the calls it lists; few frameworks have such spans."""
         self.alike: Alike | None = None
