@@ -39,6 +39,8 @@ __all__ = ["COVERAGE", "Pipeline"]
 
 SECOND: Final = 1_000_000_000
 
+_EXECUTED: Final[tuple[str, ...]] = ("calls", Evidence.EXECUTED)
+
 LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when it tells more."""
 
@@ -305,7 +307,7 @@ class Pipeline:
             self._cover("no_dialect", self._foreign)
             self._foreign = 0
         if self._executed:
-            self._stats.count("calls", Evidence.EXECUTED, by=self._executed)
+            self._stats.add(_EXECUTED, self._executed)
             self._executed = 0
         for trace in self._heard:
             trace.heard = False

@@ -1,7 +1,7 @@
 """The process' own health as plain counters; the exposition reads them, nothing here renders.
 
-A counter is one dict update (a tenth of a microsecond). Names and labels are those of the
-pipeline metrics: requests, spans, bytes, dropped spans, verdict latency, span lag.
+Names and labels are those of the pipeline metrics: requests, spans, bytes, dropped spans, verdict
+latency, span lag.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Final
 
-__all__ = ["SPAN_LAG_SECONDS", "VERDICT_LATENCY_SECONDS", "Histogram", "Stats", "Transport"]
+__all__ = [
+    "SPAN_LAG_SECONDS",
+    "VERDICT_LATENCY_SECONDS",
+    "Histogram",
+    "Stats",
+    "Tally",
+    "Transport",
+]
 
 Transport = str
 """grpc | http_proto | http_json"""
@@ -79,16 +86,54 @@ class Histogram:
         return rows
 
 
+class Tally:
+    """A counter, by up to three labels.
+
+    The labels that were counted last mostly come again: they are counted beside the dictionary, where that
+    costs a twentieth, until others come, or somebody asks.
+
+    Args:
+        labels: how many there are; of one, the keys are the label itself.
+    """
+
+    __slots__ = ("_counts", "_first", "_labels", "_more", "_second", "_third")
+
+    def __init__(self, labels: int) -> None:
+        self._labels = labels
+        self._counts: dict[Any, int] = {}
+        self._first = self._second = self._third = ""
+        self._more = 0
+        """Of these labels, not in the dictionary yet."""
+
+    def add(self, by: int, first: str, second: str = "", third: str = "") -> None:
+        """Counts so many more."""
+        is_last = first is self._first and second is self._second and third is self._third
+        if not is_last:
+            self._settle()
+            self._first, self._second, self._third = first, second, third
+        self._more += by
+
+    def _settle(self) -> None:
+        if self._first:
+            labels = (self._first, self._second, self._third)
+            key: Any = self._first if self._labels == 1 else labels[: self._labels]
+            self._counts[key] = self._counts.get(key, 0) + self._more
+            self._first, self._more = "", 0
+
+    @property
+    def counts(self) -> dict[Any, int]:
+        """All of them, by their labels."""
+        self._settle()
+        return self._counts
+
+
 class Stats:
     """Every counter of the process, keyed by label values."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str], int] = {}
-        """(transport, signal, code): signal traces | metrics | logs | other."""
-        self.spans: dict[tuple[str, str], int] = {}
-        """(transport, result): accepted | rejected."""
-        self.bytes: dict[str, int] = {}
-        """transport: bodies as decoded, after decompression."""
+        self._requests = Tally(3)
+        self._spans = Tally(2)
+        self._bytes = Tally(1)
         self.dropped: dict[str, int] = {}
         """reason: spans or calls that were accepted and not judged."""
         self.recorded: dict[str, int] = {"written": 0, "dropped": 0}
@@ -102,18 +147,32 @@ class Stats:
         self.span_lag = Histogram(SPAN_LAG_SECONDS)
         """End of a span to its receipt: the sender's batching, not our latency."""
 
+    @property
+    def requests(self) -> dict[tuple[str, str, str], int]:
+        """(transport, signal, code): signal traces | metrics | logs | other."""
+        return self._requests.counts
+
+    @property
+    def spans(self) -> dict[tuple[str, str], int]:
+        """(transport, result): accepted | rejected."""
+        return self._spans.counts
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """transport: bodies as decoded, after decompression."""
+        return self._bytes.counts
+
     def request(self, transport: Transport, signal: str, code: str) -> None:
         """Count one answered request; `code` is the gRPC code's name or the HTTP status."""
-        # Any: compiled, a tuple whose length is known is made anew wherever it is handed on.
-        key: Any = (transport, signal, code)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self._requests.add(1, transport, signal, code)
 
     def span(self, transport: Transport, result: str, count: int = 1) -> None:
-        key: Any = (transport, result)
-        self.spans[key] = self.spans.get(key, 0) + count
+        """Count spans of a request."""
+        self._spans.add(count, transport, result)
 
     def received(self, transport: Transport, byte_count: int) -> None:
-        self.bytes[transport] = self.bytes.get(transport, 0) + byte_count
+        """Count a body."""
+        self._bytes.add(byte_count, transport)
 
     def drop(self, reason: str, count: int = 1) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + count

@@ -132,6 +132,8 @@ class Connection(Member):
         self.writable = asyncio.Event()
         """The client reads what we write."""
         self.writable.set()
+        self._is_writable = True
+        """The same, without a call into asyncio."""
         self._start = start
         self._now = asyncio.get_running_loop().time
         self._parser: Any = _parser(self)
@@ -193,10 +195,10 @@ class Connection(Member):
             return
         data = self.crowd.inbox[:count]
         if count <= COPIED_BYTES:
-            copied = bytes(data)
+            copied = data.tobytes()
             self._take(copied, copied)
         else:
-            self._take(data, bytes(data[:KNOWN_BYTES_MAX]))
+            self._take(data, data[:KNOWN_BYTES_MAX].tobytes())
 
     def _take(self, data: Data, head: bytes) -> None:
         """Takes what has come.
@@ -242,9 +244,11 @@ class Connection(Member):
         return True
 
     def pause_writing(self) -> None:
+        self._is_writable = False
         self.writable.clear()
 
     def resume_writing(self) -> None:
+        self._is_writable = True
         self.writable.set()
         self._listen()
 
@@ -414,7 +418,7 @@ class Connection(Member):
             return
         if exchange.is_whole:
             self._rest()
-        if not self.writable.is_set():
+        if not self._is_writable:
             self._hold()
         if self._held:
             asyncio.get_running_loop().call_soon(self._take_turns)
@@ -440,7 +444,7 @@ class Connection(Member):
 
     def _listen(self) -> None:
         """Reads again, unless there is still something to do first."""
-        if not self._held or self.is_deaf or self._later or not self.writable.is_set():
+        if not self._held or self.is_deaf or self._later or not self._is_writable:
             return
         self._held = False
         self.transport.resume_reading()

@@ -236,7 +236,7 @@ def _inbox() -> memoryview:
 
 def part(data: Data, begin: int, end: int) -> bytes:
     """Some of what has come, to be kept."""
-    return data[begin:end] if isinstance(data, bytes) else bytes(data[begin:end])
+    return data[begin:end] if isinstance(data, bytes) else data[begin:end].tobytes()
 
 
 def _turn(waiting: tuple[int, Member]) -> int:

@@ -352,7 +352,7 @@ class Http2(Member):
     def buffer_updated(self, count: int) -> None:
         if not self.is_deaf:
             data = self.crowd.inbox[:count]
-            self._hear(bytes(data) if count <= COPIED_BYTES else data)
+            self._hear(data.tobytes() if count <= COPIED_BYTES else data)
 
     def _hear(self, data: Data) -> None:
         """Takes what has come, as far as its frames are whole."""

@@ -14,7 +14,7 @@ __all__ = ["Table"]
 TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for so many that may be live."""
 
-NEAR: Final = 1_024
+NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
 
 
