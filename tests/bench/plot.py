@@ -15,6 +15,8 @@ __all__ = ["svg"]
 WIDTH, BAR, GAP, LEFT, TOP = 760, 14, 16, 92, 54
 ROOM = WIDTH - LEFT - 70
 """For the longest bar of a group."""
+LETTER = 6.5
+"""Width of one, a little more than most are."""
 
 LINE = "#dc2626"
 COLOURS = ("#2563eb", "#94a3b8", "#d97706", "#059669")
@@ -47,13 +49,13 @@ def svg(rows: Sequence[Row]) -> str:
 
 def _legend(names: Sequence[str]) -> Iterator[str]:
     yield f'<text x="16" y="20" fill="#0f172a" font-weight="600">CPU {chr(0xB5)}s a span</text>'
-    x = 16 + len(names) * 200
-    yield f'<line x1="{x}" x2="{x}" y1="29" y2="41" stroke="{LINE}" stroke-width="2"/>'
-    yield f'<text x="{x + 6}" y="39" fill="#334155">at most, ours</text>'
-    for number, name in enumerate(names):
-        x = 16 + number * 200
-        yield f'<rect x="{x}" y="30" width="10" height="10" fill="{COLOURS[number]}"/>'
-        yield f'<text x="{x + 15}" y="39" fill="#334155">{name}</text>'
+    x = 16.0
+    for name, colour in zip(names, COLOURS, strict=False):
+        yield f'<rect x="{x:.1f}" y="30" width="10" height="10" fill="{colour}"/>'
+        yield f'<text x="{x + 15:.1f}" y="39" fill="#334155">{name}</text>'
+        x += 35 + len(name) * LETTER
+    yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="29" y2="41" stroke="{LINE}" stroke-width="2"/>'
+    yield f'<text x="{x + 6:.1f}" y="39" fill="#334155">at most, ours</text>'
 
 
 def _group(title: str, costs: Sequence[float], longest: float, top: int) -> Iterator[str]:
