@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
+from collector.stats import Tally
 from monitor.records import ToolCall
 
 __all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
@@ -25,8 +26,6 @@ class SeenAgent:
     __slots__ = (
         "_agent",
         "_dialect",
-        "_from",
-        "_from_calls",
         "_session_from",
         "_switch",
         "agents",
@@ -48,10 +47,7 @@ class SeenAgent:
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
         """Tool -> names of arguments seen."""
-        self._session_from: dict[str, int] = {}
-        self._from = ""
-        """What told the session of the last calls; their number, not in the dictionary yet."""
-        self._from_calls = 0
+        self._session_from = Tally(1)
         self._agent = ""
         """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
         self._dialect = ""
@@ -67,8 +63,7 @@ class SeenAgent:
     @property
     def session_from(self) -> dict[str, int]:
         """Attribute, or "trace" -> calls."""
-        self._count_told()
-        return self._session_from
+        return self._session_from.counts
 
     def told_by(self) -> dict[str, int]:
         """Where the session ids of its calls come from, as far as is known by now."""
@@ -86,11 +81,7 @@ class SeenAgent:
         if switch is not self._switch and switch:
             self._switch = switch
             _keep(self.switches, switch)
-        told_by = call.session_from
-        if told_by is not self._from:
-            self._count_told()
-            self._from = told_by
-        self._from_calls += 1
+        self._session_from.add(1, call.session_from)
         self._tool(call.tool, call.arguments)
 
     def named(self, agent: str) -> None:
@@ -116,12 +107,6 @@ class SeenAgent:
             self.arguments += 1
             if len(names) < NAMES_MAX and not _holds(names, arguments):
                 names.update(list(arguments)[:NAMES_MAX])
-
-    def _count_told(self) -> None:
-        if self._from_calls:
-            known = self._session_from
-            known[self._from] = known.get(self._from, 0) + self._from_calls
-            self._from_calls = 0
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data."""

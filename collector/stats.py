@@ -101,7 +101,9 @@ class Tally:
     def __init__(self, labels: int) -> None:
         self._labels = labels
         self._counts: dict[Any, int] = {}
-        self._first = self._second = self._third = ""
+        self._first: str | None = None
+        """None where all is in the dictionary."""
+        self._second = self._third = ""
         self._more = 0
         """Of these labels, not in the dictionary yet."""
 
@@ -114,11 +116,11 @@ class Tally:
         self._more += by
 
     def _settle(self) -> None:
-        if self._first:
+        if self._first is not None:
             labels = (self._first, self._second, self._third)
             key: Any = self._first if self._labels == 1 else labels[: self._labels]
             self._counts[key] = self._counts.get(key, 0) + self._more
-            self._first, self._more = "", 0
+            self._first, self._more = None, 0
 
     @property
     def counts(self) -> dict[Any, int]:

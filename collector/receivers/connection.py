@@ -179,7 +179,7 @@ class Connection(Member):
         self.crowd.part(self)
         self.is_deaf = True
         self._later.clear()
-        self.writable.set()
+        self._let_write()
         front, self._front, self._reading = self._front, None, None
         self._parser = self._first = None  # they know each other
         self._heads.clear()
@@ -248,9 +248,13 @@ class Connection(Member):
         self.writable.clear()
 
     def resume_writing(self) -> None:
+        self._let_write()
+        self._listen()
+
+    def _let_write(self) -> None:
+        """The client reads what we write, or is there no more."""
         self._is_writable = True
         self.writable.set()
-        self._listen()
 
     def _parse(self, data: Data) -> None:
         while True:

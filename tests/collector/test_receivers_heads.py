@@ -214,3 +214,23 @@ def test_a_known_head_is_not_parsed() -> None:
         client.outcome()
 
     asyncio.run(scenario())
+
+
+def test_an_answer_to_a_client_that_is_gone_touches_its_connection_no_more() -> None:
+    """It had stopped reading what we write; to pause what is closed would be an error."""
+
+    async def scenario() -> list[bool]:
+        client = _Client()
+        client.send(HEAD % b"5", is_read_into=False)
+        connection: Any = client.connection
+        exchange = connection._front
+        exchange.is_whole = True
+        connection.pause_writing()
+        connection.connection_lost(None)
+        paused: list[bool] = []
+        client.wire.pause_reading = lambda: paused.append(True)  # type: ignore[method-assign]
+        connection.answered(exchange)
+        assert exchange.is_answered
+        return paused
+
+    assert asyncio.run(scenario()) == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collector.stats import Stats, Tally
 
-LABELS = st.sampled_from(("grpc", "http_proto", "http_json"))
+LABELS = st.sampled_from(("grpc", "http_proto", "http_json", ""))
 READ = st.none()
 COUNTED = st.tuples(st.integers(0, 600), LABELS, st.sampled_from(("accepted", "rejected")))
 
