@@ -8,7 +8,6 @@ from typing import Final
 from collector.claims import Claim
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
-from collector.dialects.answers import answer_of
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.outputs import Outputs, goes_on
 from collector.dialects.plan import Plan
@@ -22,6 +21,7 @@ from collector.dialects.read import (
     unpended,
     wrapped_by,
 )
+from collector.docket import Docket
 from collector.joining import Joiner
 from collector.one_call import PREFIX, SERVER, Call, Piece, Seen
 from collector.requested import Asked, Mode, Requests
@@ -40,6 +40,9 @@ __all__ = ["COVERAGE", "Pipeline"]
 SECOND: Final = 1_000_000_000
 
 _EXECUTED: Final[tuple[str, ...]] = ("calls", Evidence.EXECUTED)
+
+TOGETHER: Final = 64
+"""Spans that go side by side through what is to be done with them."""
 
 LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when it tells more."""
@@ -114,6 +117,7 @@ class Pipeline:
         self._heard: list[Trace] = []
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
+        self._docket = Docket(monitor)
         self._rejects: Rejects | None = None
 
     def consume(self, spans: Sequence[Span], now: int, _transport: str) -> Rejects | None:
@@ -123,13 +127,31 @@ class Pipeline:
             those it did not take, for what only their dialect tells; None where it took all.
         """
         verdicts: list[Verdict] = []
-        for span in spans:
-            self._take(span, now, verdicts)
+        count = len(spans)
+        self._docket.open(now, verdicts, quiet=self.quiet, at_once=count == 1)
+        try:
+            for first in range(0, count, TOGETHER):
+                part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
+                self._take_together(part, now, verdicts)
+        finally:
+            self._docket.hear()  # what came before an error, too
         self._tell_seen(now)
         if verdicts:
             self._deliver(verdicts)
         rejects, self._rejects = self._rejects, None
         return rejects
+
+    def _take_together(self, spans: Sequence[Span], now: int, verdicts: list[Verdict]) -> None:
+        """Some spans, in three steps: see `docket`."""
+        plans: list[Plan] = []
+        readings: list[Reading | None] = []
+        for span in spans:
+            plan = self._plans.of(span)
+            plans.append(plan)
+            readings.append(read(span, plan) if plan.calls else None)
+        for place, span in enumerate(spans):
+            self._take(span, plans[place], readings[place], now, verdicts)
+        self._docket.hear()
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
@@ -145,25 +167,29 @@ class Pipeline:
     # What follows runs for each span: what is new is added to `verdicts`, and nothing is asked
     # that the plan of the span's shape has settled.
 
-    def _take(self, span: Span, now: int, verdicts: list[Verdict]) -> None:
-        plan = self._plans.of(span)
+    def _take(
+        self,
+        span: Span,
+        plan: Plan,
+        reading: Reading | None,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
         owner = self._sessions.owner(span.resource)
-        reading, evidence = None, Evidence.EXECUTED
+        evidence = Evidence.EXECUTED
         if plan.pending:
             real = unpended(span, plan)
             if real is not None:
                 span, evidence = real, Evidence.PENDING
-        if plan.calls:
-            reading = read(span, plan)
-            if reading is not None:
-                if reading is TOO_LONG:
-                    self._reject(span)
-                    return
-                if not span.end_ns:
-                    evidence = Evidence.PENDING
-                if self._is_old(owner, span, evidence, now):
-                    self._duplicate(owner, span)
-                    return
+        if reading is not None:
+            if reading is TOO_LONG:
+                self._reject(span)
+                return
+            if not span.end_ns:
+                evidence = Evidence.PENDING
+            if self._is_old(owner, span, evidence, now):
+                self._duplicate(owner, span)
+                return
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
         tree = self._traces.grow(trace, now)
@@ -255,9 +281,9 @@ class Pipeline:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
                 tree.wrap(span.span_id, wrapped)
-        self._learn(span, trace, told, agent, now, verdicts)
+        self._learn(span, trace, told, agent)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
-            self._hear_answer(span, told.key if told is not None else trace.key)
+            self._docket.answer(told.key if told is not None else trace.key, span)
         if plan.outputs is not None:
             if span.dropped:
                 self._cover("truncated_attributes")
@@ -291,15 +317,7 @@ class Pipeline:
         doubted = trace.is_rest
         if doubted is not trace.doubted:
             trace.doubted = doubted
-            verdicts += self.monitor.doubt(trace.key, doubted=doubted)
-
-    def _hear_answer(self, span: Span, key: SessionKey) -> None:
-        """What the agent said in the end, of a session that is compared with others."""
-        if not self.monitor.is_compared(key):
-            return
-        answer = answer_of(span)
-        if answer is not None:
-            self.monitor.answered(key, (*answer[:3], hash(answer.text)))
+            verdicts += self._docket.monitor.doubt(trace.key, doubted=doubted)
 
     def _tell_seen(self, now: int) -> None:
         """Tells the sessions how many spans were seen of them; one with no call yet waits."""
@@ -366,7 +384,7 @@ class Pipeline:
         """Counts a reason in all, and in the session it concerns."""
         self._cover(reason)
         if call is not None and call.judged is not None:
-            self.monitor.miss(call.judged.session, reason)
+            self._docket.monitor.miss(call.judged.session, reason)
 
     def _cover(self, reason: str, count: int = 1) -> None:
         self._stats.add(("coverage", reason), count)
@@ -387,7 +405,7 @@ class Pipeline:
         if told is not None:
             if trace.doubted:
                 trace.doubted = False
-                verdicts += self.monitor.doubt(trace.key, doubted=False)
+                verdicts += self._docket.monitor.doubt(trace.key, doubted=False)
             before = self._sessions.learn(trace, tree, node, told, start_ns)
             if before is not None:
                 self._move(trace, tree, before, now)
@@ -421,7 +439,7 @@ class Pipeline:
 
     def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
         """The trace's calls get the session id that has just been told."""
-        if not self.monitor.rekey(before, trace.key, trace.session_from, now):
+        if not self._docket.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
         for node in tree.calls():
@@ -453,8 +471,6 @@ class Pipeline:
         trace: Trace,
         told: Claim | None,
         agent: str,
-        now: int,
-        verdicts: list[Verdict],
     ) -> None:
         """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
@@ -474,15 +490,8 @@ class Pipeline:
             trace.learnt_named = named
             trace.learnt_early = trace.learnt_early or early
         trace.learnt = attributes
-        news = self.monitor.learn(
-            told.key if told is not None else trace.key,
-            now,
-            named=named,
-            attributes=attributes,
-            start_ns=span.start_ns,
-        )
-        if news:
-            verdicts += news
+        key = told.key if told is not None else trace.key
+        self._docket.learn(key, named, attributes, span.start_ns)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -567,7 +576,7 @@ class Pipeline:
         elif old.session != key:
             verdicts += self._retract(old)
             named = None if trace.split else trace.named
-            verdicts += self.monitor.observe(new, now, named, quiet=self.quiet)
+            self._docket.observe(new, named, doubted=False)
         elif self._differs(old, new):
             self._amend(trace, old, new, now, verdicts)
             if old.evidence is Evidence.REQUESTED:
@@ -599,9 +608,7 @@ class Pipeline:
         if trace.sampled:
             self._cover("sampled_upstream")
         named = None if trace.split else trace.named
-        news = self.monitor.observe(new, now, named, quiet=self.quiet, doubted=trace.doubted)
-        if news:
-            verdicts += news
+        self._docket.observe(new, named, doubted=trace.doubted)
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts, judged=False)
 
@@ -614,11 +621,9 @@ class Pipeline:
         ):
             self._cover("arguments_late")
         named = None if trace.split else trace.named
-        verdicts += self.monitor.amend(old, new, now, named)
+        verdicts += self._docket.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:
-            verdicts += self.monitor.learn(
-                new.session, now, attributes=new.attributes, start_ns=new.start_ns
-            )
+            self._docket.learn(new.session, None, new.attributes, new.start_ns)
 
     def _differs(self, old: ToolCall, new: ToolCall) -> bool:
         """True where the difference may change a verdict, or what is shown of it."""
@@ -663,7 +668,7 @@ class Pipeline:
         return key, source
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
-        return self.monitor.retract(call)
+        return self._docket.monitor.retract(call)
 
     # --- servers in the agent's process ---------------------------------------------------------
 
@@ -746,4 +751,4 @@ class Pipeline:
         """What was announced, by a model or by a call's parent id, and never came."""
         for trace, count in found:
             self._cover(reason, count)
-            self.monitor.miss(trace.key, reason, count)
+            self._docket.monitor.miss(trace.key, reason, count)

@@ -98,6 +98,8 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
+        self._askers: dict[Asker, Asker] = {}
+        """One object for equal ones: processes of one service are many."""
         self._last = Owner(Resource({}), "", None, Asker("", ""), {})
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """Namespace -> attribute as it was on the wire -> what it tells."""
@@ -114,6 +116,7 @@ class Sessions:
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
                 self._owners.clear()
+                self._askers.clear()
                 self._claims.clear()
             found = self._owners[id(resource)] = self._owner(resource)
         return found
@@ -131,6 +134,7 @@ class Sessions:
             None,
         )
         asker = asker_of(namespace, resource.attributes)
+        asker = self._askers.setdefault(asker, asker)
         claims = self._claims.setdefault(namespace, {})
         return Owner(resource, namespace, session, asker, claims)
 

@@ -6,7 +6,7 @@ still be readable: then all of it is parsed. What is built in C needs a third of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ __all__ = [
     "Result",
     "callback",
     "in_context",
+    "lacks_at",
     "last_asked",
     "listed",
     "listed_at",
@@ -101,18 +102,21 @@ class _Spoken(msgspec.Struct, gc=False):
 
 Members = Callable[..., tuple[str | bytes | None, ...] | None]
 Listed = Callable[..., list[tuple[str | bytes | None, ...]] | None]
+Lacks = Callable[[Sequence[Any], int, str], bool]
 
 
-def _in_c() -> tuple[Members | None, Listed | None, Members | None, Listed | None]:
+def _in_c() -> tuple[
+    Members | None, Listed | None, Members | None, Listed | None, Lacks | None
+]:
     """What `native.pyi` promises, where it was built."""
     try:
         from collector.dialects import native
     except ImportError:
-        return None, None, None, None
-    return native.members, native.listed, native.members_at, native.listed_at
+        return None, None, None, None, None
+    return native.members, native.listed, native.members_at, native.listed_at, native.lacks_at
 
 
-members, listed, members_at, listed_at = _in_c()
+members, listed, members_at, listed_at, lacks_at = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
 messages: Final = msgspec.json.Decoder(list[Message]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode

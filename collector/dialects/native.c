@@ -499,6 +499,43 @@ static PyObject *native_listed_at(
     return listed_of(text, given + 2, count - 2);
 }
 
+/* Whether a text has another one in it, of two bytes or more: looked for by its first and its last. */
+static bool holds(Piece text, Piece sign)
+{
+    const char *at = text.at;
+    ptrdiff_t size = sign.end - sign.at;
+#if defined(__SSE2__) && !defined(PORTABLE)
+    const __m128i first = _mm_set1_epi8(sign.at[0]), last = _mm_set1_epi8(sign.at[size - 1]);
+    for (; text.end - at >= (ptrdiff_t)sizeof first + size - 1; at += sizeof first) {
+        __m128i begins = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), first);
+        __m128i ends = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(at + size - 1)), last);
+        unsigned places = (unsigned)_mm_movemask_epi8(_mm_and_si128(begins, ends));
+        for (; places; places &= places - 1)
+            if (memcmp(at + __builtin_ctz(places), sign.at, (size_t)size) == 0)
+                return true;
+    }
+#endif
+    for (; text.end - at >= size; at++)
+        if (*at == *sign.at && memcmp(at, sign.at, (size_t)size) == 0)
+            return true;
+    return false;
+}
+
+static PyObject *native_lacks_at(
+    PyObject *Py_UNUSED(self), PyObject *const *given, Py_ssize_t count)
+{
+    Piece text, sign;
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "expected values, an index and a sign");
+        return NULL;
+    }
+    if (!text_of(given[2], &sign))
+        return NULL;
+    if (sign.end - sign.at < 2 || text_in == NULL || !text_in(given, &text.at, &text.end))
+        Py_RETURN_FALSE;
+    return PyBool_FromLong(!holds(text, sign));
+}
+
 static PyMethodDef methods[] = {
     {"members", (PyCFunction)(void (*)(void))native_members, METH_FASTCALL,
      "What an object in JSON has of some members; None where it is to be read in full."},
@@ -508,6 +545,8 @@ static PyMethodDef methods[] = {
      "`members` of the text of a span's value, by its index; None also where it has none."},
     {"listed_at", (PyCFunction)(void (*)(void))native_listed_at, METH_FASTCALL,
      "`listed` likewise."},
+    {"lacks_at", (PyCFunction)(void (*)(void))native_lacks_at, METH_FASTCALL,
+     "Whether a span's value, by its index, is a text without this in it."},
     {NULL, NULL, 0, NULL},
 };
 

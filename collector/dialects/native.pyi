@@ -29,3 +29,9 @@ def listed_at(
     values: Sequence[Any], index: int, within: str, wanted: str, kind: str, /, *names: str
 ) -> list[tuple[str | bytes | None, ...]] | None:
     """`listed` likewise."""
+
+def lacks_at(values: Sequence[Any], index: int, sign: str, /) -> bool:
+    """True where a span's value is certainly a text without `sign` in it, which has two bytes or more.
+
+    False also where the value is long or was not read in C.
+    """

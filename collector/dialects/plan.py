@@ -10,6 +10,7 @@ from __future__ import annotations
 from collector.dialects.arguments import Unwrap
 from collector.dialects.base import Dialect
 from collector.dialects.outputs import Outputs
+from collector.dialects.results import sign_of
 from collector.dialects.span_name import SpanName
 from collector.dialects.wrappers import Listed
 
@@ -53,6 +54,7 @@ class Fields:
         "plain",
         "request_id",
         "results",
+        "sign",
         "tool",
         "undone",
     )
@@ -81,6 +83,8 @@ class Fields:
         self.request_id = request_id
         self.failed = failed
         self.results = results
+        self.sign = sign_of(dialect.says_failed)
+        """What a result has in it that says that the call failed; "" where nothing is known."""
         self.failed_marks = failed_marks
         self.marks = marks
         self.undone = undone

@@ -39,6 +39,7 @@ _NO_ID: Final = "<not specified>"
 
 _members: Final = brief.members
 _members_at: Final = brief.members_at
+_lacks_at: Final = brief.lacks_at
 _AGENT_NAME: Final = "lc_agent_name"
 
 
@@ -195,23 +196,38 @@ def _has_text(span: Span, at: int | None) -> bool:
 
 def _is_marked(span: Span, fields: Fields) -> bool:
     """True for a framework's own call, by a value that says so."""
-    return any(_name(span, at).startswith(mark) for at, mark in fields.marks)
+    for at, mark in fields.marks:  # noqa: SIM110 - `any` makes a generator
+        if _name(span, at).startswith(mark):
+            return True
+    return False
 
 
 def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
     """Signs of failure beside the status."""
     if fields.undone and span.end_ns and not plan.pending and _says_all(span, fields.dialect):
         return True
-    if any(fits(span, guard) for guard in fields.failed):
-        return True
+    for guard in fields.failed:
+        if fits(span, guard):
+            return True
+    for at in fields.results:
+        if _is_told(span, fields, at, call_id):
+            return True
+    for at, mark in fields.failed_marks:
+        if _begins(span, at, mark):
+            return True
+    if fields.dialect.failed_by_exception:
+        for name, _, _ in span.span_events():
+            if name == "exception":
+                return True
+    return False
+
+
+def _is_told(span: Span, fields: Fields, at: int, call_id: str) -> bool:
+    """True where a result says that the call failed; most are long, and lack what all of these have."""
+    if fields.sign and _lacks_at is not None and _lacks_at(span.values, at, fields.sign):
+        return False
     says = fields.dialect.says_failed
-    if says is not None and any(says(span.attribute(at), call_id) for at in fields.results):
-        return True
-    if any(_begins(span, at, mark) for at, mark in fields.failed_marks):
-        return True
-    return fields.dialect.failed_by_exception and any(
-        name == "exception" for name, _, _ in span.span_events()
-    )
+    return says is not None and says(span.attribute(at), call_id)
 
 
 def _says_all(span: Span, dialect: Dialect) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "of_mcp",
     "of_openhands",
     "of_upsonic",
+    "sign_of",
 ]
 
 Says = Callable[[Any, str], bool]
@@ -129,6 +130,22 @@ def of_langfuse(value: Any, call_id: str) -> bool:
     if found is None or not call_id:
         return False
     return found.tool_call_id == call_id and _is_failed(found)
+
+
+_SIGNS: Final[dict[Says, str]] = {
+    of_adk: _ERROR,
+    of_agentscope: _ENDED,
+    of_langchain: _ERROR,
+    of_langfuse: _ERROR,
+    of_llama_index: _IS_ERROR,
+    of_mcp: _IS_ERROR,
+}
+"""What each looks for first."""
+
+
+def sign_of(says: Says | None) -> str:
+    """What all results have in them of which this says that the call failed; "" where nothing is known."""
+    return _SIGNS.get(says, "") if says is not None else ""
 
 
 def _object(value: Any, sign: str) -> dict[str, Any] | None:

@@ -141,16 +141,16 @@ def _rover(tmp_path: Path) -> Path:
     return file
 
 
-def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never") -> Any:
-    """What the API shows at the end, after these spans in this order, each in its own request."""
+def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never", size: int = 1) -> Any:
+    """What the API shows at the end, after these spans in this order, in requests of so many."""
     loaded = load_specs([_rover(tmp_path)])
     assert not loaded.refused
     limits = Limits(history_complete=True, keep_arguments=True, fold=False)
     monitor = Monitor(loaded.specs, limits)
     pipeline = Pipeline(monitor, Stats(), lambda _: None, requested=requested)
     end = max(span.end_ns for span in spans)
-    for span in spans:
-        pipeline.consume([span], end, "test")
+    for first in range(0, len(spans), size):
+        pipeline.consume(spans[first : first + size], end, "test")
     monitor.close(end)
     objects = [
         {key: value for key, value in found.items() if key != "coverage"}
@@ -167,6 +167,16 @@ def test_arrival_order_does_not_matter(path: Path, tmp_path: Path) -> None:
 
     for order in (spans[::-1], spans[::2] + spans[1::2], spans + spans, spans[1::2] + spans):
         assert _final(order, tmp_path) == wanted
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_what_comes_together_does_not_matter(path: Path, tmp_path: Path) -> None:
+    """In requests of a few spans, and in one of all, they end as each in its own."""
+    spans = _spans(path)
+    for requested in ("never", "auto"):
+        wanted = _final(spans, tmp_path, requested)
+        for size in (3, len(spans)):
+            assert _final(spans, tmp_path, requested, size) == wanted
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)

@@ -13,6 +13,9 @@ from collector.decode import otlp_proto, scan
 from collector.decode.span import Span
 from collector.dialects import arguments, outputs, read
 from collector.dialects.arguments import Bare, Carried, callback_form
+from collector.dialects.choose import DIALECTS
+from collector.dialects.plan import Fields
+from collector.dialects.results import of_langchain
 from tests.conformance.bodies import raw_field as field
 from tests.native import missing, native, native_json, native_reader
 
@@ -279,3 +282,52 @@ def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
         c.members_at(span.values)
     with pytest.raises(TypeError):
         c.listed_at(span.values, 0, "parts", "x")
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    text=st.text(st.sampled_from('error"é'), max_size=70),
+    behind=st.sampled_from(["", 'error"', "x" * 40]),
+    sign=st.sampled_from(['error"', '"e', "rr", "é"]),
+)
+def test_a_text_lacks_what_is_not_in_it(text: str, behind: str, sign: str) -> None:
+    """Wherever it would stand; what follows in the request is no part of the text."""
+    _, span = spans_with(text, behind)
+
+    assert native_json().lacks_at(span.values, 0, sign) is (sign not in text)
+
+
+def test_what_is_no_text_at_hand_may_have_any_sign() -> None:
+    """Other values, long ones, and those of another reader: they are to be read."""
+    lacks_at = native_json().lacks_at
+    long_ = "x" * native().TEXT_BYTES_MAX
+    full, span = spans_with("good", long_, field(2, b"\1")[:1] + b"\1", b"")
+
+    assert lacks_at(span.values, 0, "no")
+    assert not lacks_at(span.values, 0, "x")
+    for index in range(1, len(span.values) + 1):
+        assert not lacks_at(span.values, index, "no")
+    assert not lacks_at(full.values, 0, "no")
+    assert not lacks_at(span.values, -1, "no")
+    for given_ in ((span.values, 0), (span.values, 0, 7)):
+        with pytest.raises(TypeError):
+            lacks_at(*given_)
+
+
+FAILED = {"type": "tool", "data": {"tool_call_id": "c", "status": "error"}}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("result", [json.dumps(FAILED), '"error"', "all is well", "{}"])
+def test_a_result_is_told_with_its_sign_as_without(result: str) -> None:
+    """By whether the text is looked at where it lies, or read: the call failed, or did not."""
+    spans = spans_with(result)
+    dialect = next(each for each in DIALECTS if each.says_failed is of_langchain)
+    fields = Fields(dialect, None, 0, (), None, None, (), (0,), (), (), undone=False)
+    found = []
+    for lacks_at in (None, native_json().lacks_at):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read, "_lacks_at", lacks_at)
+            found += [read._is_told(each, fields, 0, "c") for each in spans]
+
+    assert found == [result == json.dumps(FAILED)] * 4

@@ -17,6 +17,7 @@ from collector.dialects.results import (
     of_llama_index,
     of_mcp,
     of_openhands,
+    sign_of,
 )
 
 CALL = "call_1"
@@ -106,6 +107,13 @@ ALL: list[Says] = [of_adk, of_langchain, of_langfuse, of_llama_index, of_mcp, of
 def test_a_result_says_whether_its_call_failed(says: Says, result: Any, failed: bool) -> None:
     """In the framework's own form; what is no such thing, or too deep or long, says nothing."""
     assert says(json.dumps(result), CALL) is failed
+
+
+@pytest.mark.parametrize(("says", "result"), [row[:2] for row in ROWS if row[2]])
+def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any) -> None:
+    """So a long text without it need not be read."""
+    assert sign_of(says) in json.dumps(result)
+    assert sign_of(None) == ""
 
 
 @pytest.mark.parametrize("says", ALL)

@@ -287,10 +287,11 @@ def forests(draw: st.DrawFn) -> list[Span]:
     return spans
 
 
-def _result(spans: list[Span]) -> Any:
+def _result(spans: list[Span], size: int = 1) -> Any:
+    """What comes of them in requests of so many."""
     monitor, pipeline = _pipeline()
-    for span in spans:
-        pipeline.consume([span], 100 * SECOND, "test")
+    for first in range(0, len(spans), size):
+        pipeline.consume(spans[first : first + size], 100 * SECOND, "test")
     found = [
         (judgement["session"], judgement["steps"])
         for judgement in monitor.judgements()
@@ -307,3 +308,13 @@ def test_arrival_order_is_nothing(spans: list[Span], data: st.DataObject) -> Non
     again = data.draw(st.lists(st.sampled_from(spans), max_size=3))
 
     assert _result([*order, *again]) == _result(spans)
+
+
+@given(forests(), st.data())
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_what_comes_together_is_nothing(spans: list[Span], data: st.DataObject) -> None:
+    """Whatever shares a request ends in the same calls, of the same sessions."""
+    order = data.draw(st.permutations(spans))
+    size = data.draw(st.integers(2, 9))
+
+    assert _result(order, size) == _result(order)

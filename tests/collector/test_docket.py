@@ -1,0 +1,113 @@
+"""Spans of one request go side by side through what is done with them, and come out as one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.decode import otlp_proto
+from collector.decode.span import Span
+from collector.pipeline import TOGETHER, Pipeline
+from collector.stats import Stats
+from monitor import Limits, Monitor, Verdict
+from monitor.spec.read import load_spec
+from tests.bench import traffic
+from tests.bench.traffic import ROVER, SECOND, generate
+
+NOW = 1_800_000_000 * SECOND
+
+
+class Told:
+    """A monitor behind a pipeline, and all that came of what was sent."""
+
+    def __init__(self, *, quiet: bool = True) -> None:
+        limits = Limits(history_complete=True, keep_arguments=True, fold=False)
+        self.monitor, self.stats = Monitor([load_spec(ROVER)], limits), Stats()
+        self.verdicts: list[Verdict] = []
+        self.pipeline = Pipeline(self.monitor, self.stats, self.verdicts.extend)
+        self.pipeline.quiet = quiet
+
+    def send(self, spans: list[Span], size: int) -> Told:
+        """In requests of so many."""
+        for first in range(0, len(spans), size):
+            self.pipeline.consume(spans[first : first + size], NOW, "test")
+        return self
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        """What was told, what is shown, and what was counted."""
+        seen = [each.as_json() for each in self.pipeline.seen]
+        return self.verdicts, list(self.monitor.judgements()), self.stats.counts, seen
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few sessions at a time: a request has several spans of each."""
+    monkeypatch.setattr(traffic, "IN_FLIGHT", 12)
+
+
+def spans_of(seed: int, late: float) -> list[Span]:
+    """Of a dozen sessions at a time, which end and begin, of four instrumentations."""
+    (body,) = generate(3 * TOGETHER + 7, 1, seed=seed, late=late).requests
+    return otlp_proto.decode(body).spans
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("late", [0.0, 0.08, 0.7])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_together_is_told_what_is_told_one_by_one(seed: int, late: float, quiet: bool) -> None:
+    """The same verdicts in the same order, revisions among them, however many come at once."""
+    spans = spans_of(seed, late)
+    alone = Told(quiet=quiet).send(spans, 1)
+
+    for size in (2, TOGETHER - 1, TOGETHER, TOGETHER + 1, len(spans)):
+        assert Told(quiet=quiet).send(spans, size).all == alone.all
+    assert alone.verdicts
+    assert late < 0.5 or any(verdict.revised_from for verdict in alone.verdicts)
+
+
+def steps(told: Told) -> list[Any]:
+    return [judgement["steps"] for judgement in told.monitor.judgements()]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
+def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before it is judged at once, and what comes later as if that had not come."""
+    spans, behind = spans_of(4, 0.0), place + 2
+    told, wanted = Told(), Told().send(spans[:place], 1)
+    taken, broken = told.pipeline._take, spans[place]
+
+    def take(span: Span, *more: Any) -> None:
+        if span is broken:
+            raise ZeroDivisionError
+        taken(span, *more)
+
+    monkeypatch.setattr(told.pipeline, "_take", take)
+    with pytest.raises(ZeroDivisionError):
+        told.pipeline.consume(spans[:behind], NOW, "test")
+
+    assert steps(told) == steps(wanted)
+    assert steps(told.send(spans[behind:], len(spans))) == steps(wanted.send(spans[behind:], 1))
+
+
+@pytest.mark.plain
+def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that fails while its calls are judged says nothing in the next one."""
+    spans, told = spans_of(5, 0.0), Told()
+    first, later = spans[:40], spans[40:]
+    observe = told.monitor.observe
+
+    def fail(*_: Any, **__: Any) -> list[Verdict]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(told.monitor, "observe", fail)
+    with pytest.raises(ZeroDivisionError):
+        told.pipeline.consume(first, NOW, "test")
+    monkeypatch.setattr(told.monitor, "observe", observe)
+    told.send(later, len(later))
+
+    shown = {step["span_id"] for each in steps(told) for step in each}
+    assert shown
+    assert shown.isdisjoint(span.span_id.hex() for span in first)
