@@ -219,6 +219,7 @@ class App:
             AddressInUse: nothing stays open then.
         """
         allow_connections(self.settings.receiver)
+        await self._alerts.prepare()
         if self._recorder is not None:
             _begin(self._recorder, self.settings.record)
         _check_lines(self.settings.alerts.jsonl)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-from typing import Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
+from collector.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
 from collector.sinks.page import printable
 
-__all__ = ["NoAnswerError", "ask"]
+if TYPE_CHECKING:
+    import httpx
 
-TIMEOUT_SECONDS: Final = 10
+__all__ = ["NoAnswerError", "ask", "opened"]
+
+TIMEOUT_SECONDS: Final = 10.0
 
 
 class NoAnswerError(Exception):
@@ -34,25 +38,57 @@ def ask(url: str, path: str) -> dict[str, Any]:
     Raises:
         NoAnswerError: it is no such address, nobody is there, or somebody else is.
     """
+    with opened(url, path, TIMEOUT_SECONDS) as answer:
+        found = json.loads(answer.read())
+        if not isinstance(found, dict):
+            raise NoAnswerError(f"{_shown(url)}: expected an object at {path}")
+        return found
+
+
+@contextmanager
+def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Response]:
+    """The answer of a path of the API, with status 200, to be read.
+
+    Args:
+        url: HOST:PORT, or with `http://` or `https://` before it; a user and a password in it are sent
+            as basic authentication.
+        path: of the API, quoted.
+        timeout_seconds: to connect, and for each wait.
+
+    Raises:
+        NoAnswerError: it is no such address, nobody is there, or somebody else is.
+    """
+    import httpx
+
     base = url if "://" in url else f"http://{url}"
-    if not base.startswith(("http://", "https://")):
-        raise NoAnswerError(f"{printable(url)}: expected HOST:PORT or http://HOST:PORT")
+    if not base.startswith(("http://", "https://")) or not _has_host(base):
+        raise NoAnswerError(f"{_shown(url)}: expected HOST:PORT or http://HOST:PORT")
+    base, authorization = without_user(base.rstrip("/"))
+    headers = {"authorization": authorization} if authorization else {}
     try:
-        with urlopen(base.rstrip("/") + path, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - its scheme was looked at
-            found = json.load(answer)
-    except HTTPError as problem:
-        raise NoAnswerError(
-            f"{printable(url)}: status {problem.code} for {path}", problem.code
-        ) from None
-    except (OSError, ValueError, http.client.HTTPException) as problem:
-        raise NoAnswerError(f"{printable(url)}: {_why(problem)}") from None
-    if not isinstance(found, dict):
-        raise NoAnswerError(f"{printable(url)}: expected an object at {path}")
-    return found
+        proxy = proxy_of(base)
+        made = options(base, timeout_seconds=timeout_seconds, proxy=proxy, headers=headers)
+        with httpx.Client(**made) as client, client.stream("GET", base + path) as answer:
+            if answer.status_code != httpx.codes.OK:
+                status = answer.status_code
+                raise NoAnswerError(f"{_shown(url)}: status {status} for {path}", status)
+            yield answer
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
+        why = printable(reason(problem))
+        if why == NO_RESPONSE and base.startswith("http:"):
+            why += "; if it speaks TLS, ask for https://"
+        raise NoAnswerError(f"{_shown(url)}: {why}") from None
 
 
-def _why(problem: Exception) -> str:
-    """What is wrong, in the system's words: those of urllib have brackets around them."""
-    inner = problem.reason if isinstance(problem, URLError) else problem
-    said = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
-    return printable(said) or type(inner).__name__
+def _has_host(base: str) -> bool:
+    try:
+        return bool(urlsplit(base).hostname)
+    except ValueError:
+        return False
+
+
+def _shown(url: str) -> str:
+    """An address without user and password, and without what a terminal would obey."""
+    scheme, colon, rest = url.rpartition("://")
+    place, slash, path = rest.partition("/")
+    return printable(scheme + colon + place.rpartition("@")[2] + slash + path)

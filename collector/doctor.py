@@ -6,7 +6,7 @@ too: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE an
 
 from __future__ import annotations
 
-import http.client
+import errno
 import json
 import os
 import secrets
@@ -14,10 +14,12 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from collector.http_client import options, proxy_of, reason
 from collector.receivers.address import Address, parse_address
 from collector.receivers.greeting import PREFACE
 from collector.receivers.status import status_message
@@ -130,13 +132,14 @@ def _by_grpc(who: Sender) -> Finding:
 
     address = who.addresses["grpc"]
     found = Finding("grpc", str(address), "")
-    if reason := _unreachable(address):
-        return found._replace(problem=reason, hint=_REACH)
-    options = [("grpc.enable_http_proxy", 0)]
+    proxy = _proxy(who, address)
+    if proxy is None and (why := _unreachable(address)):
+        return found._replace(problem=why, hint=_REACH)
+    arguments = [("grpc.enable_http_proxy", int(proxy is not None))]
     with (
-        grpc.secure_channel(str(address), _credentials(who), options)
+        grpc.secure_channel(str(address), _credentials(who), arguments)
         if who.tls
-        else grpc.insecure_channel(str(address), options)
+        else grpc.insecure_channel(str(address), arguments)
     ) as channel:
         used: Any = channel
         try:
@@ -164,20 +167,20 @@ def _credentials(who: Sender) -> Any:
 def _by_http(who: Sender, content_type: str) -> Finding:
     address = who.addresses["http"]
     found = Finding("http", str(address), "")
-    if reason := _unreachable(address):
-        return found._replace(problem=reason, hint=_REACH)
+    if _proxy(who, address) is None and (why := _unreachable(address)):
+        return found._replace(problem=why, hint=_REACH)
     body = _span() if content_type == PROTO else _json_span()
     try:
         status, text = _post(who, address, body, content_type)
-    except (OSError, http.client.HTTPException) as error:
-        problem = f"no answer in HTTP: {error or type(error).__name__}"
+    except OSError as error:
+        problem = f"no answer in HTTP: {error.strerror}"
         return found._replace(problem=problem, hint=_wrong_protocol(who, address, "http"))
-    if status == http.client.OK:
+    if status == HTTPStatus.OK:
         return found
-    if status == http.client.NOT_FOUND and (ours := _observer(who, address)):
+    if status == HTTPStatus.NOT_FOUND and (ours := _observer(who, address)):
         return found._replace(problem=ours, hint=_OBSERVER)
     hint = _HTTP_HINTS.get(status, "")
-    if status == http.client.BAD_REQUEST and _spoken(who, address) == "grpc":
+    if status == HTTPStatus.BAD_REQUEST and _spoken(who, address) == "grpc":
         hint = _OTHER.format("grpc")
     return found._replace(problem=f"status {status}: {text[:200]}", hint=hint)
 
@@ -186,8 +189,8 @@ def _observer(who: Sender, address: Address) -> str:
     """Which of our other listeners is there; "" where it is none of them."""
     try:
         ready = _ask(who, address, "GET", "/-/ready")[1].strip()
-        admin = _ask(who, address, "GET", "/api/v1/about")[0] == http.client.OK
-    except (OSError, http.client.HTTPException):
+        admin = _ask(who, address, "GET", "/api/v1/about")[0] == HTTPStatus.OK
+    except OSError:
         return ""
     if ready not in ("ready", "not ready"):
         return ""
@@ -206,17 +209,52 @@ def _ask(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_SECONDS)
-    with _open(who, address, tls=who.tls) as opened:
-        connection.sock = opened
-        connection.request(method, path, body, {**who.headers, **(headers or {})})
-        answer = connection.getresponse()
-        said, text = answer.read(), None
-        if answer.getheader("content-type") == PROTO:
-            text = status_message(said)
-        if text is None:
-            text = said.decode("utf-8", "replace")
-        return answer.status, "".join(letter for letter in text if letter.isprintable())
+    """The status and the text of one answer.
+
+    Raises:
+        OSError: there was none.
+    """
+    import httpx
+
+    base = _url(who, address)
+    made = options(
+        base,
+        timeout_seconds=TIMEOUT_SECONDS,
+        proxy=_proxy(who, address),
+        context=_context(who) if who.tls else None,
+        headers=who.headers,
+    )
+    if address.path:
+        made["transport"] = httpx.HTTPTransport(uds=address.path, verify=made["verify"])
+    try:
+        with httpx.Client(**made) as client:
+            answer = client.request(method, base + path, content=body, headers=headers)
+    except httpx.HTTPError as error:
+        raise OSError(errno.EPROTO, reason(error)) from error
+    said, text = answer.content, None
+    if answer.headers.get("content-type") == PROTO:
+        text = status_message(said)
+    if text is None:
+        text = said.decode("utf-8", "replace")
+    return answer.status_code, "".join(letter for letter in text if letter.isprintable())
+
+
+def _url(who: Sender, address: Address) -> str:
+    """Where HTTP is spoken; a Unix socket has no place of its own."""
+    scheme = "https" if who.tls else "http"
+    return f"{scheme}://localhost" if address.path else f"{scheme}://{address}"
+
+
+def _proxy(who: Sender, address: Address) -> str | None:
+    """The proxy on the way, which senders find in their environment, too."""
+    return None if address.path else proxy_of(_url(who, address))
+
+
+def _context(who: Sender) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(who.ca) if who.ca else None)
+    if who.cert is not None:
+        context.load_cert_chain(who.cert, who.key)
+    return context
 
 
 def _open(
@@ -230,10 +268,8 @@ def _open(
         plain = socket.create_connection((address.host, address.port), TIMEOUT_SECONDS)
     if not tls:
         return plain
-    context = ssl.create_default_context(cafile=str(who.ca) if who.ca else None)
+    context = _context(who)
     context.set_alpn_protocols(list(protocols))
-    if who.cert is not None:
-        context.load_cert_chain(who.cert, who.key)
     return context.wrap_socket(plain, server_hostname=address.host or "localhost")
 
 

@@ -32,6 +32,9 @@ def masked(settings: Settings) -> dict[str, Any]:
     keys and tokens are named only; what is in them is never read for this.
     """
     data = _urls(msgspec.to_builtins(settings, enc_hook=str))
+    for client in ("alertmanager_http", "webhook_http", "otlp_http"):
+        headers = data["alerts"][client]["headers"]
+        headers.update(dict.fromkeys(headers, MASK))
     webhook = data["alerts"]["webhook"]
     if webhook["secret"]:
         webhook["secret"] = MASK

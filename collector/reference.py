@@ -39,7 +39,7 @@ def settings() -> str:
 
 
 def _shown(default: Any) -> str:
-    if default in ((), "", None):
+    if default in ((), "", None, {}):
         return ""
     if isinstance(default, bool):
         return "`true`" if default else "`false`"

@@ -76,8 +76,39 @@ def _url(value: Any) -> Any:
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or not value.isascii():
             raise ValueError("expected a URL that begins with http:// or https://")
+        try:
+            parts.port  # noqa: B018 - it is read to be checked
+        except ValueError:
+            raise ValueError("expected a URL with a port from 0 to 65535") from None
         if any(char.isspace() for char in value):
             raise ValueError("expected a URL without spaces")
+    return value
+
+
+def _proxy(value: Any) -> Any:
+    # YAML 1.2 leaves `off` a text; a boolean is what a JSON file may hold.
+    if value is False or (isinstance(value, str) and value.lower() == OFF):
+        return OFF
+    return _url(value)
+
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_HEADERS_OF_OURS = frozenset(
+    {"host", "connection", "content-length", "content-type", "transfer-encoding"}
+)
+
+
+def _headers(value: Any) -> Any:
+    """Headers as a mapping; in a variable `name=value`, separated by commas."""
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        value = {name.strip(): inner.strip() for name, _, inner in parts}
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if not _HEADER.fullmatch(str(name)) or str(name).lower() in _HEADERS_OF_OURS:
+            raise ValueError(f"{name!r} is no name of a header that can be set")
+        if not isinstance(inner, str) or not _HEADER_VALUE.fullmatch(inner):
+            raise ValueError(f"{name}: expected a value in printable ASCII")
     return value
 
 
@@ -271,6 +302,60 @@ class Reload(_Section, frozen=True):
     watch: Annotated[bool, Meta(description="Read specs anew when their files change.")] = True
 
 
+class HttpClient(_Section, frozen=True):
+    """How a sink's receiver is reached; files are read again when they change."""
+
+    username: Annotated[
+        str, Meta(description="Basic authentication; user and password in the URL do the same.")
+    ] = ""
+    password_file: Annotated[Path | None, Meta(description="The password of `username`.")] = (
+        None
+    )
+    bearer_token_file: Annotated[
+        Path | None, Meta(description="A token, sent as `Authorization: Bearer`.")
+    ] = None
+    ca_file: Annotated[
+        Path | None,
+        Meta(description="Authorities (PEM) of the receiver's certificate; else the system's."),
+    ] = None
+    client_cert_file: Annotated[
+        Path | None, Meta(description="Certificate (PEM) to show to the receiver (mTLS).")
+    ] = None
+    client_key_file: Annotated[
+        Path | None,
+        Meta(description="Its key, not encrypted; unset, it is in the certificate's file."),
+    ] = None
+    proxy: Annotated[
+        str,
+        Meta(
+            extra={BEFORE: _proxy},
+            description="http:// or https:// URL of a proxy, or off; unset, as the environment says"
+            " (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY), never for loopback.",
+        ),
+    ] = ""
+    headers: Annotated[
+        dict[str, str],
+        Meta(extra={BEFORE: _headers}, description="More headers: `name=value` in a variable."),
+    ] = {}
+
+    def __post_init__(self) -> None:
+        if bool(self.username) != (self.password_file is not None):
+            raise ValueError("expected both username and password_file, or neither")
+        if self.username and self.bearer_token_file is not None:
+            raise ValueError("expected a username or a bearer_token_file, not both")
+        if ":" in self.username:
+            raise ValueError("expected a username without a colon")
+        if self.client_key_file is not None and self.client_cert_file is None:
+            raise ValueError("client_key_file needs client_cert_file")
+        if self.has_credentials and "authorization" in map(str.lower, self.headers):
+            raise ValueError("expected one authorization, not a header beside it")
+
+    @property
+    def has_credentials(self) -> bool:
+        """True where a user or a token is set."""
+        return bool(self.username) or self.bearer_token_file is not None
+
+
 class Webhook(_Section, frozen=True):
     """A receiver of pages, in the form of Alertmanager's webhook."""
 
@@ -289,7 +374,9 @@ class Alerts(_Section, frozen=True):
         Annotated[tuple[Url, ...], Meta(extra={BEFORE: _several})],
         Meta(description="Base URLs of Alertmanagers; each is told of every page."),
     ] = ()
+    alertmanager_http: HttpClient = HttpClient()
     webhook: Webhook = Webhook()
+    webhook_http: HttpClient = HttpClient()
     jsonl: Annotated[
         Path | None,
         Meta(description="File to which harmful verdicts are appended, as JSON lines."),
@@ -300,6 +387,7 @@ class Alerts(_Section, frozen=True):
             description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`); needs `offrails[otlp]`."
         ),
     ] = ""
+    otlp_http: HttpClient = HttpClient()
     settle_seconds: Annotated[
         float,
         Meta(
@@ -332,6 +420,16 @@ class Alerts(_Section, frozen=True):
     runbook_url: Annotated[
         AlertLink, Meta(description="Where a runbook is: a link with {alert}.")
     ] = ""
+
+    def __post_init__(self) -> None:
+        clients = {
+            "alertmanager": (self.alertmanager, self.alertmanager_http),
+            "webhook": ((self.webhook.url,), self.webhook_http),
+            "otlp": ((self.otlp_endpoint,), self.otlp_http),
+        }
+        for name, (urls, client) in clients.items():
+            if client.has_credentials and any("@" in urlsplit(url).netloc for url in urls):
+                raise ValueError(f"expected the user in the URL or in {name}_http, not both")
 
 
 def _silent() -> Any:

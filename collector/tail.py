@@ -6,12 +6,11 @@ that no name can move the cursor, change colours, or begin a line of its own.
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
+from collector.asking import NoAnswerError, opened
 from collector.sinks.page import printable
 
 __all__ = ["DEFAULT_URL", "Filters", "TailError", "lines", "tail", "worded"]
@@ -20,6 +19,9 @@ DEFAULT_URL = "http://127.0.0.1:4319"
 PATH = "/api/v1/verdicts"
 SILENCE_SECONDS = 30.0
 """The service says something each 10 s; after so long it is taken as gone."""
+
+LINE_BYTES_MAX = 1 << 20
+"""A verdict is a line of some hundred bytes."""
 
 _COLOURS = {
     "progress": "32",
@@ -80,25 +82,22 @@ def tail(
 
 
 def _stream(url: str) -> Iterator[bytes]:
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-    if parts.scheme not in kinds or not parts.hostname:
-        raise TailError(f"{printable(url)}: expected http://HOST:PORT")
     try:
-        connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=SILENCE_SECONDS)
-        try:
-            connection.request("GET", parts.path.rstrip("/") + PATH)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise TailError(f"{printable(url)}: status {answer.status} for {PATH}")
-            yield from answer
-        finally:
-            connection.close()
-    except (OSError, ValueError, http.client.HTTPException) as problem:
-        hint = ""
-        if parts.scheme == "http" and isinstance(problem, http.client.RemoteDisconnected):
-            hint = "; if it speaks TLS, ask for https://"
-        raise TailError(f"{printable(url)}: {printable(str(problem))}{hint}") from None
+        with opened(url, PATH, SILENCE_SECONDS) as answer:
+            yield from _split(answer.iter_raw())
+    except NoAnswerError as problem:
+        raise TailError(str(problem)) from None
+
+
+def _split(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a stream, and nothing but line feeds ends one."""
+    waiting = b""
+    for part in parts:
+        *whole, waiting = (waiting + part).split(b"\n")
+        yield from whole
+        if len(waiting) > LINE_BYTES_MAX:
+            raise TailError("a line of the stream is too long")
+    yield waiting
 
 
 def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.asgi import as_json
-from collector.sinks.http import post
+from collector.settings import HttpClient
+from collector.sinks.http import HttpSender
 
 __all__ = ["Alertmanager"]
 
@@ -17,18 +18,24 @@ class Alertmanager:
     Args:
         url: its base, such as http://127.0.0.1:9093.
         timeout_seconds: for a whole request.
+        client: credentials, certificates, proxy.
     """
 
     name = "alertmanager"
 
-    def __init__(self, url: str, timeout_seconds: float) -> None:
-        self._url = url.rstrip("/") + "/api/v2/alerts"
-        self._timeout_seconds = timeout_seconds
+    def __init__(
+        self, url: str, timeout_seconds: float, client: HttpClient | None = None
+    ) -> None:
+        self.sender = HttpSender(
+            url.rstrip("/") + "/api/v2/alerts",
+            timeout_seconds,
+            client,
+            "alerts.alertmanager_http",
+        )
 
     async def send(self, messages: Sequence[dict[str, Any]]) -> None:
         """Each message is an alert; one request carries them all."""
         # Of one alert told twice only the last counts.
         alerts = {str(alert["labels"]): alert for alert in messages}
         body = as_json(list(alerts.values()))
-        headers = {"content-type": "application/json"}
-        await post(self._url, body, headers, self._timeout_seconds)
+        await self.sender.post(body, {"content-type": "application/json"})

@@ -14,6 +14,7 @@ from collector.masking import masked_url
 from collector.settings import Alerts as AlertSettings
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
+from collector.sinks.http import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.page import Links, Page, as_alert
@@ -54,30 +55,21 @@ class Alerts:
         self._repeat_ns = int(settings.repeat_seconds * SECOND)
         self._links = Links(trace_url, settings.session_url, settings.runbook_url)
         timeout, room = settings.timeout_seconds, settings.queue
-        self._managers = [
-            Queue(Alertmanager(url, timeout), room, place=_place(url))
+        managers = [
+            (url, Alertmanager(url, timeout, settings.alertmanager_http))
             for url in settings.alertmanager
         ]
-        hook = settings.webhook
-        self._hooks = (
-            [
-                Queue(
-                    Webhook(hook.url, hook.secret, timeout),
-                    room,
-                    lump=1,
-                    place=_place(hook.url),
-                )
-            ]
-            if hook.url
-            else []
+        self._managers = [Queue(each, room, place=_place(url)) for url, each in managers]
+        hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
+        hooks = (
+            [Webhook(hook.url, hook.secret, timeout, settings.webhook_http)] if hook.url else []
         )
-        lines, endpoint = settings.jsonl, settings.otlp_endpoint
+        self._hooks = [Queue(each, room, lump=1, place=_place(hook.url)) for each in hooks]
         self._lines = [Queue(JsonLines(lines), room, place=str(lines))] if lines else []
-        self._logs = (
-            [Queue(OtlpLogs(endpoint, timeout), room, place=_place(endpoint))]
-            if endpoint
-            else []
-        )
+        logs = [OtlpLogs(endpoint, timeout, settings.otlp_http)] if endpoint else []
+        self._logs = [Queue(each, room, place=_place(endpoint)) for each in logs]
+        self._senders = [each.sender for _, each in managers] + [each.sender for each in hooks]
+        self._prepared: list[HttpSender | OtlpLogs] = [*self._senders, *logs]
         rules = Rules(
             settle_ns=int(settings.settle_seconds * SECOND),
             repeat_ns=self._repeat_ns,
@@ -149,6 +141,15 @@ class Alerts:
 
     # --- its life ------------------------------------------------------------------------------
 
+    async def prepare(self) -> None:
+        """Reads certificates and credentials of all sinks, off the event loop.
+
+        Raises:
+            UnusableError: a file that the settings name.
+        """
+        for each in self._prepared:
+            await each.prepare()
+
     def start(self) -> None:
         """Begins to send, in the running loop."""
         for queue in self.queues:
@@ -168,6 +169,7 @@ class Alerts:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
         await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
+        await asyncio.gather(*(sender.close() for sender in self._senders))
 
     # --- what the metrics say of it --------------------------------------------------------------
 

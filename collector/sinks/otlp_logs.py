@@ -8,22 +8,31 @@ an endpoint is set, and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.sinks.http import DeliveryError
+from collector.http_client import proxy_of, tls_context, without_user
+from collector.logs import log
+from collector.receivers.files import UnusableError, Watched
+from collector.settings import HttpClient
+from collector.sinks.http import DeliveryError, authorization_of, files_of
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Verdict
 from monitor.totals import SessionFinished
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import ReadableLogRecord
 
 __all__ = ["EVENT", "Event", "OtlpLogs", "of_alarm", "of_session", "of_verdict"]
 
 EVENT = "gen_ai.evaluation.result"
+
+SETTING = "alerts.otlp_http"
 
 GRACE_SECONDS = 1.0
 """The exporter has its own timeout; after so much more it is not waited for."""
@@ -140,6 +149,7 @@ class OtlpLogs:
     Args:
         endpoint: its base, such as http://127.0.0.1:4318; /v1/logs is added.
         timeout_seconds: for a whole request.
+        client: credentials, certificates, proxy; what it leaves out, `OTEL_EXPORTER_OTLP_*` may set.
 
     Raises:
         OSError: a sentence; the exporter is not installed.
@@ -147,9 +157,11 @@ class OtlpLogs:
 
     name = "otlp"
 
-    def __init__(self, endpoint: str, timeout_seconds: float) -> None:
+    def __init__(
+        self, endpoint: str, timeout_seconds: float, client: HttpClient | None = None
+    ) -> None:
         try:
-            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+            import opentelemetry.exporter.otlp.proto.http._log_exporter  # noqa: F401
         except ImportError:
             raise OSError(
                 "alerts.otlp_endpoint needs opentelemetry-exporter-otlp: pip install 'offrails[otlp]'"
@@ -158,12 +170,25 @@ class OtlpLogs:
         logger = logging.getLogger("opentelemetry.exporter")
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-        self._exporter = OTLPLogExporter(
-            endpoint=endpoint.rstrip("/") + "/v1/logs", timeout=timeout_seconds
-        )
+        self._url, self._authorization = without_user(endpoint.rstrip("/") + "/v1/logs")
+        self._timeout_seconds = timeout_seconds
         self._patience_seconds = timeout_seconds + GRACE_SECONDS
+        self._settings = client or HttpClient()
+        self._watched = Watched(*files_of(self._settings))
+        self._exporter: OTLPLogExporter | None = None
         # It waits for the network: in a thread of its own, one request at a time.
         self._thread = ThreadPoolExecutor(1, "otlp-logs")
+
+    async def prepare(self) -> None:
+        """Reads certificates and credentials, so that wrong ones are noticed at the start.
+
+        Raises:
+            UnusableError: a file that the settings name.
+        """
+        loop = asyncio.get_running_loop()
+        # What the environment says of proxies is no setting: the first event says that it is wrong.
+        with contextlib.suppress(ValueError):
+            self._exporter = await loop.run_in_executor(self._thread, self._make)
 
     async def send(self, messages: Sequence[Event]) -> None:
         """Each message is an event."""
@@ -173,11 +198,48 @@ class OtlpLogs:
                 arrived = await loop.run_in_executor(self._thread, self._export, messages)
         except TimeoutError:
             raise DeliveryError("no answer in time") from None
+        except (UnusableError, ValueError) as problem:
+            raise DeliveryError(getattr(problem, "strerror", None) or str(problem)) from None
         if not arrived:
             raise DeliveryError("the exporter gave up")
 
     def _export(self, messages: Sequence[Event]) -> bool:
+        if self._exporter is None or self._watched.changed():
+            try:
+                self._exporter = self._make()
+            except UnusableError as problem:
+                if self._exporter is None:
+                    raise
+                log.warning("sink_files_not_reloaded", reason=problem.strerror)
         return self._exporter.export(_records(messages)).name == "SUCCESS"
+
+    def _make(self) -> OTLPLogExporter:
+        import requests
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+
+        given = self._settings
+        if given.ca_file or given.client_cert_file:  # what is wrong with them, is said by this
+            tls_context(given.ca_file, given.client_cert_file, given.client_key_file, SETTING)
+        authorization = authorization_of(given, SETTING) or self._authorization
+        headers = {"authorization": authorization} if authorization else {}
+        session = requests.Session()
+        session.trust_env = False  # proxies are found as for every other sink
+        proxy = proxy_of(self._url, given.proxy)
+        if proxy is not None:
+            session.proxies = {"http": proxy, "https": proxy}
+        return OTLPLogExporter(
+            endpoint=self._url,
+            certificate_file=_text(given.ca_file),
+            client_certificate_file=_text(given.client_cert_file),
+            client_key_file=_text(given.client_key_file),
+            headers={**headers, **given.headers} or None,
+            timeout=self._timeout_seconds,
+            session=session,
+        )
+
+
+def _text(file: Path | None) -> str | None:
+    return str(file) if file is not None else None
 
 
 def _records(events: Sequence[Event]) -> list[ReadableLogRecord]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.asgi import as_json
-from collector.sinks.http import post
+from collector.settings import HttpClient
+from collector.sinks.http import HttpSender
 
 __all__ = ["SIGNATURE", "Webhook", "payload", "signature"]
 
@@ -55,14 +56,16 @@ class Webhook:
         url: where pages are posted.
         secret: signs the body; "" leaves it unsigned.
         timeout_seconds: for a whole request.
+        client: credentials, certificates, proxy.
     """
 
     name = "webhook"
 
-    def __init__(self, url: str, secret: str, timeout_seconds: float) -> None:
-        self._url = url
+    def __init__(
+        self, url: str, secret: str, timeout_seconds: float, client: HttpClient | None = None
+    ) -> None:
+        self.sender = HttpSender(url, timeout_seconds, client, "alerts.webhook_http")
         self._secret = secret
-        self._timeout_seconds = timeout_seconds
 
     async def send(self, messages: Sequence[dict[str, Any]]) -> None:
         """Each message is one alert."""
@@ -70,7 +73,7 @@ class Webhook:
         headers = {"content-type": "application/json"}
         if self._secret:
             headers[SIGNATURE] = signature(self._secret, body)
-        await post(self._url, body, headers, self._timeout_seconds)
+        await self.sender.post(body, headers)
 
 
 def _alert(alert: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ SECRETS = {
     "OFFRAILS_TRACE_URL": "https://u:pw-10@t.example/{trace_id}?span={span_id}&auth=tok-11",
     "OFFRAILS_ALERTS_SESSION_URL": "/s/{session}?sig=tok-12#tok-13",
     "OFFRAILS_ALERTS_RUNBOOK_URL": "https://r.example/{alert}?tok-14",
+    "OFFRAILS_ALERTS_WEBHOOK_HTTP_PROXY": "http://me:pw-16@proxy.example:3128",
+    "OFFRAILS_ALERTS_OTLP_HTTP_HEADERS": "authorization=tok-17",
 }
 
 
@@ -35,7 +37,7 @@ def test_no_secret_is_printed(
     monkeypatch.setenv("OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE", str(tokens))
     assert main(["serve", "--print-config"]) == 0
     told = capsys.readouterr().out
-    for number in range(1, 16):
+    for number in range(1, 18):
         for kind in ("pw", "tok", "hmac"):
             assert f"{kind}-{number}" not in told.replace("hmac-sha", "")
     found = yaml.safe_load(told)

@@ -172,11 +172,31 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_DRAIN_SECONDS": "1",
         "OFFRAILS_LOG_LEVEL": "debug",
     }
+    for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
+        here = f"OFFRAILS_ALERTS_{sink}_HTTP"
+        values[f"{here}_CA_FILE"] = "ca.pem"
+        values[f"{here}_CLIENT_CERT_FILE"] = "cert.pem"
+        values[f"{here}_CLIENT_KEY_FILE"] = "key.pem"
+        values[f"{here}_PROXY"] = "http://proxy.example:3128"
+        values[f"{here}_HEADERS"] = "x-tenant=farm,x-other=a=b"
+        if sink == "OTLP":
+            values[f"{here}_BEARER_TOKEN_FILE"] = "token"
+        else:
+            values[f"{here}_USERNAME"], values[f"{here}_PASSWORD_FILE"] = "rover", "password"
     settings = load(None, values, {})
+    assert settings.alerts.webhook_http.headers == {"x-tenant": "farm", "x-other": "a=b"}
+    left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP"}
+    for sink, names in (
+        ("ALERTMANAGER", ("BEARER_TOKEN_FILE",)),
+        ("WEBHOOK", ("BEARER_TOKEN_FILE",)),
+        ("OTLP", ("USERNAME", "PASSWORD_FILE")),
+    ):  # a user and a token exclude each other
+        left_out |= {f"OFFRAILS_ALERTS_{sink}_HTTP_{name}" for name in names}
 
-    assert set(ENVIRONMENT) - set(values) == {"OFFRAILS_GRPC", "OFFRAILS_HTTP"}
+    assert set(ENVIRONMENT) - set(values) == left_out
     changed = msgspec.to_builtins(settings, enc_hook=str)
-    for path in ENVIRONMENT.values():
+    given = {*values, "OFFRAILS_GRPC", "OFFRAILS_HTTP"}
+    for path in (path for name, path in ENVIRONMENT.items() if name in given):
         value: Any = changed
         default: Any = msgspec.to_builtins(Settings(), enc_hook=str)
         for key in path:
@@ -215,6 +235,34 @@ def test_off_is_off(written: Any, word: str) -> None:
         ("sessions: {idle_seconds: .nan}\n", "sessions.idle_seconds: "),
         ("receiver:\n", ":1:1: receiver: "),
         ("receiver: {tls: {cert: a}}\n", "receiver.tls: expected both cert and key"),
+        (
+            "alerts: {webhook_http: {username: a}}\n",
+            "alerts.webhook_http: expected both username and",
+        ),
+        (
+            "alerts: {webhook_http: {client_key_file: a}}\n",
+            "client_key_file needs client_cert_file",
+        ),
+        (
+            "alerts: {webhook_http: {proxy: 'socks5://a'}}\n",
+            ".proxy: expected a URL that begins with http",
+        ),
+        (
+            "alerts: {webhook_http: {headers: {host: a}}}\n",
+            "'host' is no name of a header that can be set",
+        ),
+        (
+            "alerts: {webhook_http: {headers: {x: é}}}\n",
+            "x: expected a value in printable ASCII",
+        ),
+        (
+            "alerts: {webhook: {url: 'http://a:b'}}\n",
+            "expected a URL with a port from 0 to 65535",
+        ),
+        (
+            "alerts: {alertmanager: ['http://me:pw@a'], alertmanager_http: {bearer_token_file: a}}\n",
+            "alerts: expected the user in the URL or in alertmanager_http, not both",
+        ),
         ("receiver: {tls: {client_ca: a}}\n", "receiver.tls: client_ca needs cert and key"),
         ("metrics: 9464\n", ":1:1: metrics: expected HOST:PORT"),
         ("admin: here\n", ":1:1: admin: expected HOST:PORT"),

