@@ -55,6 +55,13 @@ def _open_streams() -> None:
             setattr(sys, name, stream)
 
 
+def _path(text: str) -> Path:
+    """A path; an empty text, as of a variable that is not set, is not the working directory."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a path, found an empty text")
+    return Path(text)
+
+
 class _Arguments(argparse.ArgumentParser):
     """The parser of a verb, or of them all."""
 
@@ -105,14 +112,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_serve(group: Any) -> None:
     serve = group.add_parser("serve", help="receive spans and judge calls as they arrive")
-    serve.add_argument("--config", type=Path, metavar="FILE.yaml", help="settings")
+    serve.add_argument("--config", type=_path, metavar="FILE.yaml", help="settings")
     _add_specs(serve)
     place = "H:P|unix:PATH|off"
     serve.add_argument("--grpc", metavar=place, help="OTLP over gRPC (127.0.0.1:4317)")
     serve.add_argument("--http", metavar=place, help="OTLP over HTTP (127.0.0.1:4318)")
     serve.add_argument("--metrics", metavar="H:P|off", help="/metrics (127.0.0.1:9464)")
     serve.add_argument("--admin", metavar="H:P|off", help="the API (127.0.0.1:4319)")
-    serve.add_argument("--record", type=Path, metavar="DIR", help="keep accepted spans there")
+    serve.add_argument("--record", type=_path, metavar="DIR", help="keep accepted spans there")
     serve.add_argument(
         "--history", choices=("auto", "complete"), help="complete: no session began before us"
     )
@@ -129,7 +136,7 @@ def _add_serve(group: Any) -> None:
 
 def _add_replay(group: Any) -> None:
     replay = group.add_parser("replay", help="judge stored OTLP/JSON lines or plain runs")
-    replay.add_argument("files", nargs="+", type=Path, metavar="FILE|DIR")
+    replay.add_argument("files", nargs="+", type=_path, metavar="FILE|DIR")
     _add_specs(replay)
     form = replay.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one judgement object a line")
@@ -140,7 +147,7 @@ def _add_replay(group: Any) -> None:
     replay.add_argument(
         "--against",
         action="append",
-        type=Path,
+        type=_path,
         metavar="OLD",
         help="older specs: say which sessions and calls --specs judges otherwise",
     )
@@ -166,9 +173,9 @@ def _add_import(group: Any) -> None:
     bring = group.add_parser("import", help="write specs from published automata")
     bring.add_argument("source", choices=("core",), help="whose: the CORE authors'")
     bring.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE.json", help="a data set, or one automaton"
+        "files", nargs="+", type=_path, metavar="FILE.json", help="a data set, or one automaton"
     )
-    bring.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the specs")
+    bring.add_argument("--out", type=_path, required=True, metavar="DIR", help="for the specs")
     bring.add_argument(
         "--no-repair", action="store_true", help="refuse defective tasks, repair nothing"
     )
@@ -177,21 +184,21 @@ def _add_import(group: Any) -> None:
 
 def _add_learn(group: Any) -> None:
     learn = group.add_parser("learn", help="learn a reference from recorded runs")
-    learn.add_argument("files", nargs="+", type=Path, metavar="FILE|DIR")
+    learn.add_argument("files", nargs="+", type=_path, metavar="FILE|DIR")
     learn.add_argument("--id", help="of the reference; with --update that of OLD")
-    learn.add_argument("--out", type=Path, required=True, metavar="FILE", help="for it")
+    learn.add_argument("--out", type=_path, required=True, metavar="FILE", help="for it")
     learn.add_argument("--writes", metavar="TOOL,...", help="tools that change something")
     told = learn.add_mutually_exclusive_group()
     told.add_argument(
         "--success", metavar="ATTR=VALUE", help="what a successful run says of itself"
     )
-    told.add_argument("--labels", type=Path, metavar="FILE", help="session and outcome a line")
+    told.add_argument("--labels", type=_path, metavar="FILE", help="session and outcome a line")
     learn.add_argument(
-        "--update", type=Path, metavar="OLD", help="propose the next version of this reference"
+        "--update", type=_path, metavar="OLD", help="propose the next version of this reference"
     )
     learn.add_argument(
         "--spec",
-        type=Path,
+        type=_path,
         metavar="OUT",
         help="draft a task spec as well, for review (ALERGIA; needs the extra learn)",
     )
@@ -211,7 +218,7 @@ def _add_init(group: Any) -> None:
     init.add_argument(
         "--service", help="which agent, by its service.name, where there are several"
     )
-    init.add_argument("--out", type=Path, metavar="FILE", help="where to; else it is printed")
+    init.add_argument("--out", type=_path, metavar="FILE", help="where to; else it is printed")
     init.set_defaults(run=verbs.run_init)
 
 
@@ -228,12 +235,12 @@ def _add_doctor(group: Any) -> None:
 
 def _add_check(group: Any) -> None:
     check = group.add_parser("check", help="say what is wrong with specs")
-    check.add_argument("paths", nargs="+", type=Path, metavar="FILE|DIR")
+    check.add_argument("paths", nargs="+", type=_path, metavar="FILE|DIR")
     check.add_argument("--json", action="store_true", help="one finding a line")
     check.add_argument(
         "--runs",
         nargs="+",
-        type=Path,
+        type=_path,
         default=(),
         metavar="RUNS",
         help="recorded good runs: say which of them a spec rejects",
@@ -268,26 +275,26 @@ def _add_accept(group: Any) -> None:
         help="a running service's admin address (127.0.0.1:4319)",
     )
     place.add_argument(
-        "--runs", nargs="+", type=Path, metavar="RUNS", help="recordings that have the call"
+        "--runs", nargs="+", type=_path, metavar="RUNS", help="recordings that have the call"
     )
     accept.set_defaults(run=verbs.run_accept)
 
 
 def _add_draw(group: Any) -> None:
     draw = group.add_parser("draw", help="draw a spec or a reference")
-    draw.add_argument("file", type=Path, metavar="FILE")
+    draw.add_argument("file", type=_path, metavar="FILE")
     draw.add_argument(
         "--format",
         choices=("mermaid", "dot"),
         help="of what is printed; mermaid is the default",
     )
     draw.add_argument(
-        "--out", type=Path, metavar="FILE.svg|.png", help="write a picture instead"
+        "--out", type=_path, metavar="FILE.svg|.png", help="write a picture instead"
     )
     draw.add_argument(
         "--runs",
         nargs="+",
-        type=Path,
+        type=_path,
         default=(),
         metavar="RUNS",
         help="recordings: draw in the sessions named by --session, or (a reference) all",
@@ -336,7 +343,7 @@ def _add_specs(verb: Any) -> None:
     verb.add_argument(
         "--specs",
         action="append",
-        type=Path,
+        type=_path,
         metavar="DIR",
         help="spec file or folder; repeatable",
     )

@@ -32,7 +32,7 @@ def settings() -> str:
         "A YAML file (`offrails serve --config FILE`, or `OFFRAILS_CONFIG`), overridden by\n"
         "`OFFRAILS_*` variables, overridden by options. Unknown keys are refused, and\n"
         "so are unknown variables that are like one of these, or of a section of these; others are told\n"
-        "in the log. Lists are comma separated in a variable, paths as in `PATH`.\n\n"
+        "in the log. Lists are comma separated in a variable, paths as in `PATH`; empty parts are left out.\n\n"
         "| key | variable | default | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"

@@ -49,7 +49,16 @@ def _address(value: Any) -> Any:
 def _several(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    return [part.strip() for part in value.split(",") if part.strip()]
+    parts = [part.strip() for part in value.split(",") if part.strip()]
+    if value.strip() and not parts:
+        raise ValueError("expected values separated by commas, found only commas")
+    return parts
+
+
+def _paths(value: Any) -> Any:
+    if isinstance(value, str) and value.strip() and not value.strip(f" ,{os.pathsep}"):
+        raise ValueError(f"expected paths separated by {os.pathsep!r}, found only separators")
+    return _several(value)
 
 
 def _link(value: Any) -> Any:
@@ -497,7 +506,7 @@ class Settings(_Section, frozen=True):
     """Everything a user can set."""
 
     specs: Annotated[
-        Annotated[tuple[Path, ...], Meta(extra={BEFORE: _several})],
+        Annotated[tuple[Path, ...], Meta(extra={BEFORE: _paths})],
         Meta(description="Spec files and folders (read recursively)."),
     ] = ()
     reload: Reload = Reload()
@@ -612,7 +621,9 @@ def load(
         path: environ[name] for name, path in ENVIRONMENT.items() if environ.get(name)
     }
     if ("specs",) in given:
-        given["specs",] = given["specs",].split(os.pathsep)
+        # An empty part would be the working directory, with every spec below it.
+        parts = [part for part in given["specs",].split(os.pathsep) if part.strip()]
+        given["specs",] = parts or given["specs",]
     for path, value in {**given, **options}.items():
         wrong = _put(data, path, value)
         if wrong:

@@ -256,6 +256,8 @@ def _literal(kind: inspect.LiteralType, value: Any) -> Any:
 def _file(value: Any) -> Path:
     if not isinstance(value, str | Path):
         raise _Wrong("Input is not a valid path")
+    if isinstance(value, str) and not value.strip():
+        raise _Wrong("Input should be a path, found an empty text")
     return Path(value)
 
 

@@ -260,3 +260,16 @@ def test_starting_is_quick() -> None:
     )
 
     assert ended.stderr == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["check", ""], ["serve", "--specs", ""], ["replay", " "], ["draw", ""]]
+)
+def test_an_empty_path_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable that is not set is not the working directory."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "expected a path, found an empty text" in capsys.readouterr().err

@@ -87,6 +87,40 @@ def test_blanks_around_the_names_of_a_list_are_none_of_theirs() -> None:
     assert settings.alerts.alertmanager == ("http://a:1", "http://b:1")
 
 
+@pytest.mark.parametrize("text", ["a.yaml:", ":a.yaml", "a.yaml::", "::a.yaml: :"])
+def test_an_empty_path_is_not_the_working_directory(text: str) -> None:
+    """An empty part of a list of paths is left out, wherever it stands."""
+    environ = {"OFFRAILS_SPECS": text.replace(":", os.pathsep)}
+    assert load(None, environ, {}).specs == (Path("a.yaml"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("OFFRAILS_SPECS", os.pathsep),
+        ("OFFRAILS_SPECS", f" {os.pathsep}{os.pathsep} "),
+        ("OFFRAILS_ALERTS_ALERTMANAGER", ","),
+        ("OFFRAILS_SESSIONS_ID_ATTRIBUTES", " , "),
+        ("OFFRAILS_RECORD_REDACT", ","),
+        ("OFFRAILS_RECORD_FOLDER", " "),
+        ("OFFRAILS_RECEIVER_TLS_CLIENT_CA", " "),
+    ],
+)
+def test_a_variable_of_separators_alone_is_refused(name: str, text: str) -> None:
+    """It was meant to name something."""
+    assert problem(environ={name: text}).startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    "text", ["specs: ['']\n", "specs: [a, ' ']\n", "record: {folder: ''}\n"]
+)
+def test_an_empty_path_in_a_file_is_refused(written: Any, text: str) -> None:
+    """It names nothing, and is not the working directory."""
+    assert "expected" in problem(written(text)) or "found an empty text" in problem(
+        written(text)
+    )
+
+
 def test_later_sources_win(written: Any) -> None:
     """A file is overridden by variables, and they by options, key by key."""
     file = written("receiver: {grpc: 'a:1', http: 'a:2'}\nmetrics: a:3\nadmin: a:4\n")
