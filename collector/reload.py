@@ -23,8 +23,8 @@ PATH = b"/-/reload"
 POLL_SECONDS = 1.0
 """How often the files are looked at. A change is read when it is so old."""
 
-Look = Mapping[str, tuple[int, int, int]]
-"""What the files look like: time of change, size and inode by path."""
+Look = Mapping[str, tuple[int, ...]]
+"""What the files look like by path: times of change (of content and of permissions), size and inode."""
 
 
 @dataclass(slots=True)
@@ -165,13 +165,18 @@ class Reloader:
 
 def look(paths: Sequence[Path]) -> Look:
     """What the spec files look like; one that cannot be seen is left out."""
-    seen: dict[str, tuple[int, int, int]] = {}
+    seen: dict[str, tuple[int, ...]] = {}
     for path in spec_files(paths):
         try:
             found = path.stat()
-        except OSError:
+        except (OSError, ValueError):
             continue
-        seen[str(path)] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        seen[str(path)] = (
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            found.st_size,
+            found.st_ino,
+        )
     return seen
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -35,7 +37,7 @@ def load_specs(paths: Iterable[Path | str], day: date | None = None) -> Loaded:
     """Compiles the specs of files and folders, each file by itself.
 
     Folders are read recursively (*.yaml and *.yml, by name, hidden ones left out); a file that is
-    named is read whatever its suffix. A file that is reached twice counts once. Of two specs
+    named is read whatever its suffix. A folder or a file that cannot be read is an error. A file that is reached twice counts once. Of two specs
     with one id the second is refused. Accepted calls that have expired by `day` are harmful again.
     """
     specs: dict[str, Spec] = {}
@@ -72,29 +74,63 @@ def spec_files(paths: Iterable[Path | str]) -> list[Path]:
 
 def _files(paths: Iterable[Path | str], findings: list[Finding]) -> list[Path]:
     """Files in order, each once; a path that leads to none is a finding."""
-    files: dict[Path, Path] = {}
+    files: dict[str, Path] = {}
     for path in map(Path, paths):
-        if not path.is_dir():
-            files.setdefault(path.resolve(), path)  # a missing file is found out by reading it
+        if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where it may not look
+            # A missing file is found out by reading it.
+            files.setdefault(_real(path), path)
             continue
-        inside = _inside(path)
-        if not inside:
+        before = len(findings)
+        inside = _inside(path, findings)
+        if not inside and len(findings) == before:
             findings.append(finding("no_specs", "no *.yaml or *.yml file in it", str(path)))
         for each in inside:
-            files.setdefault(each.resolve(), each)
+            files.setdefault(_real(each), each)
     return list(files.values())
 
 
-def _inside(folder: Path) -> list[Path]:
-    # A link that leads nowhere is found out by reading it. Hidden folders are left out: Kubernetes keeps the versions of a mounted ConfigMap in
-    # `..2026_01_31`, beside the links that are meant.
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix in SUFFIXES
-        and (path.is_file() or (path.is_symlink() and not path.exists()))
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+def _real(path: Path) -> str:
+    """Where a path leads, by which two ways to one file are known."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # no path at all, such as one with a NUL
+        return str(path)
+
+
+def _inside(folder: Path, findings: list[Finding]) -> list[Path]:
+    """The spec files of a folder and of those in it, by name; one that cannot be listed is a finding.
+
+    Hidden folders are left out: Kubernetes keeps the versions of a mounted ConfigMap in
+    `..2026_01_31`, beside the links that are meant. Links to folders are not followed.
+    """
+    found: list[Path] = []
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(here / entry.name)
+                    elif _may_be_spec(entry):
+                        found.append(here / entry.name)
+        except OSError as problem:
+            said = f"this folder cannot be listed: {problem.strerror or problem}"
+            findings.append(finding("unreadable_file", said, str(here)))
+    return sorted(found)
+
+
+def _may_be_spec(entry: os.DirEntry[str]) -> bool:
+    """True for a spec file, and for what may be one: reading it says what is wrong with it."""
+    if Path(entry.name).suffix not in SUFFIXES:
+        return False
+    try:
+        mode = entry.stat().st_mode
+    except OSError:  # a link that leads nowhere, or where nobody may look
+        return True
+    return stat.S_ISREG(mode)
 
 
 def _load(path: Path, day: date | None) -> tuple[Spec | None, tuple[Finding, ...]]:
@@ -102,8 +138,11 @@ def _load(path: Path, day: date | None) -> tuple[Spec | None, tuple[Finding, ...
     try:
         with path.open("rb") as stream:
             raw = stream.read(SIZE_MAX + 1)
-    except OSError as problem:
-        said = problem.strerror or str(problem)
+    except (
+        OSError,
+        ValueError,
+    ) as problem:  # ValueError: no path at all, such as one with a NUL
+        said = getattr(problem, "strerror", None) or str(problem)
         return None, (finding("unreadable_file", said, file),)
     if len(raw) > SIZE_MAX:
         return None, (finding("too_large", f"more than {SIZE_MAX:,} bytes", file),)

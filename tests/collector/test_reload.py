@@ -222,6 +222,46 @@ def test_the_look_sees_a_replaced_file(tmp_path: Path) -> None:
     assert look([tmp_path / "missing"]) == {}
 
 
+def test_a_folder_that_cannot_be_read_keeps_the_specs_in_use(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not empty: what is in use stays, the log says why, and when it can be read again it is."""
+    list_folder, refused = os.scandir, [True]
+
+    def scandir(path: Any) -> Any:
+        if refused and Path(path) == shop.file.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    done = asyncio.run(shop.reloader.reload("signal"))
+    assert (done.success, done.specs) == (False, 1)
+    assert [each.code for each in done.findings] == ["unreadable_file"]
+    assert shop.kinds("s", "a") == [("1", "progress")]
+
+    async def play() -> None:
+        watcher = asyncio.create_task(shop.reloader.watch())
+        await _until(lambda: shop.reloader.reloads.failed >= 2)
+        refused.clear()
+        await _until(lambda: shop.reloader.reloads.succeeded == 1)
+        watcher.cancel()
+
+    asyncio.run(play())
+    assert [event for _, event, _ in shop.log.events][:2] == [
+        "spec_finding",
+        "specs_not_reloaded",
+    ]
+
+
+def test_the_look_sees_a_change_of_permissions(tmp_path: Path) -> None:
+    """A file that may be read now was not, when its specs were refused."""
+    file = tmp_path / "one.yaml"
+    file.write_text("a: 1")
+    before = look([tmp_path])
+    file.chmod(0o600 if file.stat().st_mode & 0o044 else 0o644)
+    assert look([tmp_path]) != before
+
+
 # --- asked for over HTTP ------------------------------------------------------------------------
 
 

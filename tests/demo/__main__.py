@@ -2,10 +2,11 @@
 
     tests/demo/rover.py    the agent: how to make one observable, in ten lines
     tests/demo/words.py    how a verdict is put into words
+    tests/demo/tied.py     how both processes end with the demo
     this file              starts the two processes, reads the API, ends them
 
 Everything is on free ports of the loopback and ends by itself; with `--stay` the service and its
-page stay until Ctrl-C.
+page stay until Ctrl-C, or until the demo is ended in any other way.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.request import ProxyHandler, build_opener
 
+from tests.demo.tied import command, end_by_signals, orphaned
 from tests.demo.words import Paint, heading, report, step_lines
 
 ROOT = Path(__file__).parents[2]
 TASK = "farm_rover"
 POLL_SECONDS = 0.03
+ORPHAN_SECONDS = 0.5
+"""How soon it is noticed that who started the demo is gone."""
+
 LINE_SECONDS = 2
 """How long a line waits for the log event that has the time of its verdict."""
 
@@ -76,7 +81,10 @@ def main(*, stay: bool = False) -> int:
 def _stay(service: Service) -> None:
     say(f"\nAll of it is at http://{service.places['admin']}/ until you press Ctrl-C.")
     with suppress(KeyboardInterrupt):
-        service.process.wait()
+        while not orphaned():
+            with suppress(subprocess.TimeoutExpired):
+                service.process.wait(ORPHAN_SECONDS)
+                return
 
 
 def say(line: str) -> None:
@@ -144,9 +152,10 @@ def _bare() -> dict[str, str]:
 @contextmanager
 def _service() -> Iterator[Service]:
     with subprocess.Popen(
-        [sys.executable, "-m", "collector", "serve"],
+        command("collector", "serve"),
         cwd=ROOT,
         env={**_bare(), **SETTINGS},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -166,7 +175,10 @@ def _rover(service: Service) -> Iterator[subprocess.Popen[bytes]]:
         "no_proxy": "127.0.0.1",
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.demo.rover"], cwd=ROOT, env={**_bare(), **variables}
+        command("tests.demo.rover"),
+        cwd=ROOT,
+        env={**_bare(), **variables},
+        stdin=subprocess.PIPE,
     ) as process:
         try:
             yield process
@@ -234,6 +246,7 @@ class Watch:
 
 
 if __name__ == "__main__":
+    end_by_signals()
     try:
         sys.exit(main(stay="--stay" in sys.argv[1:]))
     except KeyboardInterrupt:

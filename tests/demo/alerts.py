@@ -22,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from tests.demo.tied import end_by_signals
 from tests.end_to_end.loopback import Loopback, Quiet
 from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.traffic import Rover, send
@@ -198,4 +199,5 @@ def _ready(place: str) -> bool:
 
 
 if __name__ == "__main__":
+    end_by_signals()
     sys.exit(main())

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.demo.words import Paint, heading, report, step_lines
-from tests.end_to_end.service import ROOT
+from tests.end_to_end.service import ROOT, eventually
 
 SECONDS_MAX = 20
 ESCAPE = "\x1b"
@@ -142,3 +145,62 @@ def test_undefined_scores_are_dashes() -> None:
 
     row = list(report([found], [], PLAIN))[3]
     assert row.split() == ["s", "1", "0", "-", "-", "-"]
+
+
+def _stays(*command: str) -> tuple[subprocess.Popen[str], int, str]:
+    """A demo with `--stay` that has come so far, its service's process and its admin address."""
+    demo = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if line.startswith("All of it is at http://"):
+            address = line.split("http://")[1].split("/")[0]
+            return demo, _owner(demo.pid), address
+    raise AssertionError("the demo has ended")
+
+
+def _owner(demo: int) -> int:
+    """The process of the demo's service, found below the demo."""
+    found = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in found.splitlines()[1:]]
+    below = {demo}
+    for pid, ppid, _ in sorted(rows, key=lambda row: int(row[0])):
+        if int(ppid) in below:
+            below.add(int(pid))
+    (service,) = [
+        int(pid) for pid, _, args in rows if int(pid) in below and "collector serve" in args
+    ]
+    return service
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="processes are found by ps")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
+def test_a_demo_that_is_ended_leaves_no_service(name: str) -> None:
+    """By whatever signal: the service goes with it."""
+    demo, service, _ = _stays(sys.executable, "-m", "tests.demo", "--stay")
+    demo.send_signal(getattr(signal, name))
+    demo.communicate(timeout=20)
+    eventually(lambda: _gone(service), 20)
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="processes are found by ps")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_what_started_the_demo_may_be_ended_too(name: str) -> None:
+    """As make is: the demo notices that it is alone, and goes."""
+    starter = "import subprocess, sys; subprocess.call([sys.executable, '-m', 'tests.demo', '--stay'])"
+    above, service, _ = _stays(sys.executable, "-c", starter)
+    above.send_signal(getattr(signal, name))
+    above.communicate(timeout=20)
+    eventually(lambda: _gone(service), 20)

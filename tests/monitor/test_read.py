@@ -421,3 +421,70 @@ def test_a_link_that_leads_nowhere_is_no_spec_less(tmp_path: Path) -> None:
     loaded = load_specs([tmp_path])
 
     assert codes(loaded.findings) == ["unreadable_file"]
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not empty: the message names the folder, nested or not, and why."""
+    nested = tmp_path / "team" / "secret"
+    nested.mkdir(parents=True)
+    (tmp_path / "good.yaml").write_text(spec_text("good"))
+    (nested / "hidden.yaml").write_text(spec_text("hidden"))
+    (tmp_path / ".git").mkdir()
+    list_folder = os.scandir
+
+    def refuse(*refused: Path) -> None:
+        def scandir(path: Path) -> Any:
+            if Path(path) in refused:
+                raise PermissionError(13, "Permission denied", str(path))
+            return list_folder(path)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+
+    for folder in (tmp_path, nested):
+        refuse(folder, tmp_path / ".git")
+        loaded = load_specs([tmp_path])
+        [found] = loaded.findings
+        assert (found.code, found.file) == ("unreadable_file", str(folder))
+        assert found.message == "this folder cannot be listed: Permission denied"
+        assert loaded.refused
+    refuse(tmp_path / ".git")
+    assert [spec.id for spec in load_specs([tmp_path]).specs] == ["good", "hidden"]
+
+
+def test_paths_that_lead_nowhere_are_errors(tmp_path: Path) -> None:
+    """A link without a target, links in a circle, a file in place of a folder, no path at all."""
+    good = tmp_path / "good.yaml"
+    good.write_text(spec_text("good"))
+    gone, round_about = tmp_path / "gone", tmp_path / "circle"
+    gone.symlink_to(tmp_path / "nowhere")
+    round_about.symlink_to(round_about)
+    for path in (gone, round_about, good / "specs", tmp_path / ("x" * 300), tmp_path / "a\0b"):
+        loaded = load_specs([path])
+        assert codes(loaded.findings) == ["unreadable_file"], path
+        assert loaded.refused
+    (tmp_path / "circle.yaml").symlink_to(tmp_path / "circle.yaml")
+    assert codes(load_specs([tmp_path]).findings) == ["unreadable_file"]
+
+
+@pytest.mark.parametrize("call", ["stat", "open"])
+def test_a_file_that_cannot_be_read_is_an_error_in_a_folder_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Whether it may not be looked at or not be opened."""
+    secret = tmp_path / "secret.yaml"
+    if call == "stat":
+        secret.symlink_to(tmp_path / "no" / "way")  # as if its target were in a closed folder
+    else:
+        secret.write_text(spec_text("secret"))
+    real = Path.open
+
+    def refused(self: Path, *args: Any, **named: Any) -> Any:
+        if self == secret:
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, *args, **named)
+
+    monkeypatch.setattr(Path, "open", refused)
+    [found] = load_specs([tmp_path]).findings
+    assert (found.code, found.message) == ("unreadable_file", "Permission denied")
