@@ -141,7 +141,7 @@ def starter(agent: Agent) -> str:
     lines = [
         f"# What {_comment(agent.service)} was seen to do. A start, not a judgement: strike out what is wrong,",
         "# add what is missing, then `offrails check` it, and `offrails replay` recorded runs on it.",
-        f"# Read by: {', '.join(agent.dialects)}; session id from: {_comment(', '.join(agent.session_from))}.",
+        f"# Read by: {_comment(', '.join(agent.dialects), 300)}; session id from: {_comment(', '.join(agent.session_from))}.",
         *_about_arguments(agent),
         "",
         f"id: {plain(_identifier(agent.service))}",
@@ -181,7 +181,10 @@ def _match(agent: Agent) -> list[str]:
 def _about_arguments(agent: Agent) -> list[str]:
     if agent.arguments:
         return []
-    how = " or ".join(agent.switches) or "see docs/frameworks.md"
+    how = (
+        " or ".join((_comment(each, 300) for each in agent.switches))
+        or "see docs/frameworks.md"
+    )
     return [f"# Its calls carry no arguments. To see them: {how}"]
 
 
@@ -208,8 +211,8 @@ def _symbol(name: str, tool: str, arguments: Sequence[str]) -> str:
     return f"  {plain(name)}: {{tool: {plain(tool)}}}{seen}"
 
 
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:60])
+def _comment(text: str, most: int = 60) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:most])
 
 
 def _golden(agent: Agent, symbols: Mapping[str, str]) -> list[str]:

@@ -18,6 +18,9 @@ _BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*")
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 """Not names to some reader of YAML, old or new."""
 
+KEY_MAX: Final = 1000
+"""Readers look for a key's colon in 1,024 characters, its quotes among them."""
+
 
 def name(text: str) -> str:
     """A key, symbol or state: bare where that is safe, else quoted."""
@@ -29,7 +32,7 @@ def name(text: str) -> str:
 def flow(value: Any) -> str:
     """A value on one line: texts quoted, lists and mappings in brackets."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name(str(key))}: {flow(value[key])}" for key in value) + "}"
+        return "{" + ", ".join(f"{_key(str(key))}: {flow(value[key])}" for key in value) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, str):
@@ -39,9 +42,17 @@ def flow(value: Any) -> str:
     return json.dumps(value)
 
 
+def _key(text: str) -> str:
+    """A key in braces; one that is too long to be seen as such is marked (YAML 1.2, 7.4.2)."""
+    written = name(text)
+    return written if len(written) <= KEY_MAX else f"? {written} "
+
+
 def _quoted(text: str) -> str:
-    # What is not printable is escaped: YAML allows less than JSON, and readers are people.
+    # What is not printable is escaped: YAML allows less than JSON, and readers are people. Half a
+    # surrogate pair, which YAML cannot write at all, becomes the sign for what is unreadable.
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return "".join(
         c if c.isprintable() else f"\\U{ord(c):08x}"
-        for c in json.dumps(text, ensure_ascii=False)
+        for c in json.dumps(whole, ensure_ascii=False)
     )
