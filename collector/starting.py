@@ -182,8 +182,7 @@ def _about_arguments(agent: Agent) -> list[str]:
     if agent.arguments:
         return []
     how = (
-        " or ".join((_comment(each, 300) for each in agent.switches))
-        or "see docs/frameworks.md"
+        " or ".join(_comment(each, 300) for each in agent.switches) or "see docs/frameworks.md"
     )
     return [f"# Its calls carry no arguments. To see them: {how}"]
 
