@@ -178,6 +178,8 @@ class _Learning:
         return any(
             digest and self.counts.writes[tool, digest] <= own
             for tool, digest in self._write_calls(run)
+        ) or any(
+            seems_to_write(tool) and self.called_by[tool][0] <= own for tool in set(run.names)
         )
 
     def _first_two_differ(self, run: SeenRun) -> bool | None:
@@ -216,7 +218,7 @@ class _Learning:
             self.failures - (not good),
             labelled=self.labelled,
         )
-        known = [tool for tool in tools if any(less[tool])]
-        called = sum(2 << tools.index(tool) for tool in known) | (len(known) < len(tools))
+        # One that no other run called is unknown to them: its rates are those of no run.
+        called = sum(2 << number for number in range(len(tools)))
         unexpected = bool(self._writes_unexpected(run))
         return risk.of(called, unexpected_write=unexpected) >= RISK_ALARM

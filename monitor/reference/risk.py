@@ -46,31 +46,38 @@ class Risk:
         """Risk, 0 to 1.
 
         Args:
-            called: bit mask of the tools called; the first bit is any unknown tool, then one
-                for each known.
+            called: bit mask of the tools called; the first bit is any unknown tool, then one for
+                each known, then one for each unknown.
             unexpected_write: whether the run has written what no seen run wrote.
         """
-        odds = self._prior + (self._unknown if called & 1 else 0.0)
+        odds, known = self._prior, len(self._weights)
         rest, number = called >> 1, 0
         while rest:
             if rest & 1:
-                odds += self._weights[number]
+                odds += self._weights[number] if number < known else self._unknown
             rest >>= 1
             number += 1
         return sigmoid(odds + (WRITE_WEIGHT if unexpected_write else 0.0))
 
 
 def prior(successes: int, failures: int) -> float:
-    """Log-odds of failure before the first call; many runs count as few (`PRIOR_RUNS_MAX`)."""
+    """Log-odds of failure before the first call; many runs count as few (`PRIOR_RUNS_MAX`).
+
+    `PSEUDO_RUNS` of either outcome are imagined beside them.
+    """
     runs = successes + failures
     scale = min(runs, PRIOR_RUNS_MAX) / runs if runs else 0.0
     return math.log((failures * scale + PSEUDO_RUNS) / (successes * scale + PSEUDO_RUNS))
 
 
 def weight(succeeded: int, failed: int, successes: int, failures: int) -> float:
-    """Log-odds a tool adds that `succeeded` of the successes and `failed` failures called."""
-    return math.log((failed + PSEUDO_RUNS) / (failures + 2 * PSEUDO_RUNS)) - math.log(
-        (succeeded + PSEUDO_RUNS) / (successes + 2 * PSEUDO_RUNS)
+    """Log-odds a tool adds that `succeeded` of the successes and `failed` failures called.
+
+    `PSEUDO_RUNS` of either outcome are imagined beside them, and half of these called the tool.
+    """
+    half = PSEUDO_RUNS / 2
+    return math.log((failed + half) / (failures + PSEUDO_RUNS)) - math.log(
+        (succeeded + half) / (successes + PSEUDO_RUNS)
     )
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "SPEC_FOLDS",
     "SPEC_PRUNED",
     "SPEC_RUNS_MAX",
+    "UNKNOWN_MAX",
     "VARIANTS_MAX",
     "VERSION",
     "WRITES_MAX",
@@ -34,6 +35,10 @@ PRIOR_RUNS_MAX: Final = 4
 
 WRITE_WEIGHT: Final = 2.0
 """Log-odds an unexpected write adds to the risk."""
+
+UNKNOWN_MAX: Final = 32
+"""Tools that no learning run called, of all sessions under a reference, that are told apart; of more
+than these, two may count as one in the risk."""
 
 RISK_ALARM: Final = 0.6
 """From here on the risk is worth telling."""

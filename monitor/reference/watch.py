@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from mypy_extensions import mypyc_attr
 
 from monitor.partial import Partial
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
-from monitor.reference.settings import AHEAD_MAX, RISK_ALARM
+from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.scores.consistency import similarity
 from monitor.spec.learnt import Alarm, Learnt
 
@@ -27,8 +28,9 @@ PHASES: Final = ("first_two", "early", "late")
 
 _UNKNOWN: Final = 0
 _UNKNOWN_WRITE: Final = 1
-_FIRST: Final = 2
-"""Calls of tools no seen run called; behind them, three for each tool, then the seen calls."""
+_PER_UNKNOWN: Final = 2
+_FIRST: Final = UNKNOWN_MAX * _PER_UNKNOWN
+"""Calls of tools no learning run called, two for each; behind them two for each tool, then the seen calls."""
 _UNSEEN: Final = 0
 _UNTOLD: Final = 1
 _PER_TOOL: Final = 2
@@ -130,6 +132,17 @@ def unpacked(found: int) -> Divergence:
     return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
 
 
+def _foreign(learnt: Learnt) -> frozenset[str]:
+    """Tools that write by their names and that only failed learning runs called.
+
+    For the watch they are as unknown as tools that no learning run called.
+    """
+    seen = {learnt.tools[node.tool] for node in learnt.nodes if node.tool >= 0}
+    seen |= learnt.write_calls.keys()
+    seen |= {tool for tool, (succeeded, _) in learnt.called_by.items() if succeeded}
+    return frozenset(tool for tool in learnt.tools if tool not in seen and seems_to_write(tool))
+
+
 class Watch:
     """One reference made ready to compare sessions with; it holds none of them."""
 
@@ -137,6 +150,7 @@ class Watch:
         "_ahead",
         "_base",
         "_children",
+        "_foreign",
         "_medoid",
         "_numbers",
         "_pairs",
@@ -145,6 +159,7 @@ class Watch:
         "_seen",
         "_tool_of",
         "_unexpected",
+        "_unknown",
         "learnt",
         "risk",
     )
@@ -165,13 +180,17 @@ class Watch:
         self._risks: dict[int, float] = {}
         """By what the risk depends on: most sessions of an agent call the same few tools."""
         self._base = _FIRST
-        self._tool_of: list[int] = [_NONE, _NONE]
+        self._unknown: dict[str, int] = {}
+        """Tools that no learning run called, by number: the first that came, in whatever session."""
+        self._tool_of: list[int] = [_NONE] * _FIRST
         for number in range(len(tools)):
             self._tool_of += [number] * _PER_TOOL
         self._pairs: dict[tuple[int, str], int] = {}
-        self._unexpected: list[bool] = [False, True]
+        self._foreign = _foreign(learnt)
+        self._unexpected: list[bool] = [False, True] * UNKNOWN_MAX
         for tool in tools:
-            self._unexpected += [tool in learnt.writes, False]
+            foreign = tool in self._foreign
+            self._unexpected += [foreign or tool in learnt.writes, foreign]
         self._number_writes()
         self._seen: list[frozenset[int] | None] = []
         self._number_nodes()
@@ -235,7 +254,8 @@ class Watch:
         """A call as one integer below `TOKENS_MAX`: what of it the watch needs."""
         number = self._numbers.get(tool)
         if number is None:
-            base = _UNKNOWN_WRITE if seems_to_write(tool) else _UNKNOWN
+            base = self._number_of_unknown(tool) * _PER_UNKNOWN
+            base += _UNKNOWN_WRITE if seems_to_write(tool) else _UNKNOWN
         elif number in self._plain or arguments is None or type(arguments) is Partial:
             base = self._base + number * _PER_TOOL + _UNTOLD
         else:
@@ -243,15 +263,28 @@ class Watch:
             base = self._pairs.get((number, digest(arguments)), unseen)
         return base << 1 | failed
 
+    def _number_of_unknown(self, tool: str) -> int:
+        found = self._unknown.get(tool)
+        if found is None:
+            found = len(self._unknown)
+            if found >= UNKNOWN_MAX:
+                return crc32(tool.encode(errors="surrogatepass")) % UNKNOWN_MAX
+            self._unknown[tool] = found
+        return found
+
     def step(self, at: Watched, token: int) -> Departure | None:
         """Takes one call; says how it departs from the reference, if it does."""
         base, tool = token >> 1, self._tool_of[token >> 1]
         at.calls += 1
         at.called |= 1 << (tool + 1)
+        if tool == _NONE:
+            at.called |= 2 << (len(self._numbers) + base // _PER_UNKNOWN)
         if at.calls <= FIRST_STEPS and self._medoid[at.calls - 1 : at.calls] != (tool,):
             at.flags |= _FIRST_TWO
         if self._unexpected[base]:
-            at.flags |= _UNEXPECTED if tool == _NONE else _UNEXPECTED | _NEW_ARGUMENTS
+            at.flags |= _UNEXPECTED
+            if tool != _NONE and self.tool(tool) in self.learnt.writes:
+                at.flags |= _NEW_ARGUMENTS
         if not token & 1:
             at.wrote |= 1 << (tool + 1)
         before = at.node
@@ -298,8 +331,9 @@ class Watch:
 
     def _writes(self, base: int, tool: int) -> bool:
         if tool == _NONE:
-            return base == _UNKNOWN_WRITE
-        return self.tool(tool) in self.learnt.writes
+            return base % _PER_UNKNOWN == _UNKNOWN_WRITE
+        name = self.tool(tool)
+        return name in self.learnt.writes or name in self._foreign
 
     # --- what is shown -----------------------------------------------------------------------
 

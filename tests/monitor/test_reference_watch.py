@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from dataclasses import replace
@@ -248,3 +249,95 @@ def test_a_session_is_small() -> None:
     )
 
     assert size <= 200
+
+
+# --- writes that only failed runs made, and the rates of the risk ---------------------------------
+
+DELETE: Made = ("delete_account", {"id": 1})
+
+
+def learnt_from(good: list[list[Made]], bad: list[list[Made]], *writes: str) -> Spec:
+    """A reference of runs with outcomes; with `writes`, these are the tools that write."""
+    seen = [
+        SeenRun(
+            f"{success} {n}",
+            "",
+            tuple(seen_call(tool, given, failed=False) for tool, given in calls),
+            success,
+        )
+        for success, runs in ((True, good), (False, bad))
+        for n, calls in enumerate(runs)
+    ]
+    spec, findings = compile_text(reference_text(learn(seen, writes or None), "r"), "r.yaml")
+    assert spec is not None, findings
+    return spec
+
+
+@pytest.mark.parametrize("arguments", [{"id": 1}, {"id": 2}, {}, None])
+@pytest.mark.parametrize("writes", [(), ("book_c",), ("book_c", "delete_account")])
+def test_a_write_of_failed_runs_alone_is_unexpected(
+    writes: tuple[str, ...], arguments: dict[str, Any] | None
+) -> None:
+    """Whether `--writes` names it or not, as it is where no run at all called it."""
+    spec = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes)
+    raised: list[tuple[str, str | None, bool]] = []
+    monitor = Monitor([spec], LIMITS)
+    monitor.on_alarm(lambda each: raised.append((each.alarm, each.kind, each.write)))
+    for number, made in enumerate([A, ("delete_account", arguments)]):
+        monitor.observe(call(number, *made), 2 * SECOND)
+    (found,) = monitor.find("s")
+    assert found["unexpected_write"]
+    assert found["divergence"]["write"]
+    assert ("unexpected_write", "wrong_tool", True) in raised
+
+
+def test_what_is_no_write_of_failed_runs_alone_is_not_unexpected() -> None:
+    """A tool that reads by its name; and one that a usual run called, which `--writes` leaves out."""
+    reads = learnt_from([[A, C]] * 3, [[A, D]], "book_c")
+    assert not judged(reads, [A, D])["unexpected_write"]
+    usual = learnt_from([[A, DELETE, C]] * 3, [[A, DELETE]], "book_c")
+    assert not judged(usual, [A, ("delete_account", {"id": 9})])["unexpected_write"]
+
+
+def test_the_alarm_is_measured_as_it_is_raised() -> None:
+    """A failed run's own write, named or not, is among the raised ones of the learning runs."""
+    for writes in ((), ("book_c",)):
+        watch = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes).learnt
+        assert watch is not None
+        worth = watch.alarms["unexpected_write"]
+        assert (worth.raised, worth.precision) == (1, 1.0)
+
+
+def odds(successes: int, failures: int, *called: tuple[int, int]) -> float:
+    """The formula of docs/references.md, for fewer than five runs."""
+    found = math.log((failures + 4) / (successes + 4))
+    for succeeded, failed in called:
+        found += math.log((failed + 2) / (failures + 4)) - math.log(
+            (succeeded + 2) / (successes + 4)
+        )
+    return 1 / (1 + math.exp(-found))
+
+
+def test_the_risk_is_the_documented_one() -> None:
+    """Four imagined runs of either outcome, the tool in half of them; each unknown tool counts once."""
+    spec = learnt_from([[A, C]] * 3, [[A, D]])
+    known = judged(spec, [A])
+    assert known["risk"] == pytest.approx(odds(3, 1, (3, 1)))
+    peeks: list[Made] = [("peek_1", {}), ("peek_2", {}), ("peek_1", {}), ("peek_3", None)]
+    risks = [step["risk"] for step in judged(spec, peeks)["steps"]]
+    unknown = (0, 0)
+    assert risks == pytest.approx([odds(3, 1, *[unknown] * count) for count in (1, 2, 2, 3)])
+    both = judged(spec, [A, *peeks[:2], D])
+    assert both["risk"] == pytest.approx(odds(3, 1, (3, 1), unknown, unknown, (0, 1)))
+
+
+def test_unknown_tools_are_bounded() -> None:
+    """However many names an agent makes up: the watch remembers some, and the risk goes on."""
+    spec = learnt_from([[A, C]] * 3, [[A, D]])
+    assert spec.learnt is not None
+    watch = Watch(spec.learnt)
+    at = watch.start()
+    for number in range(1_000):
+        watch.step(at, watch.token(f"peek_{number}\ud800", {}, failed=False))
+    assert at.called.bit_length() < 64
+    assert 0 < watch.risk_of(at) < 1
