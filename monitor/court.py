@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.binder import Binder
@@ -86,29 +86,45 @@ class Court:
         session.binder = binder
         bound = binder.bound(attributes, agent)
         found = bound.judges
+        if renamed and len(session.attributes) > 1:
+            # Another name may match together with what was told before.
+            found = _wanted(session.attributes, agent, binder)
         if first and (bound.more or not found):
             session.held = []
-        verdicts = self._unbind(session, binder, agent) if renamed and session.judges else []
-        new = tuple(judge for judge in found if judge not in session.judges)
-        if new:
-            session.judges = session.judges + new if session.judges else found
-            verdicts += self._catch_up(session, new, now)
-        elif not session.judges and session.seen and not session.judgements:
-            for call in session.held or ():
-                self._judge(session, self._unbound, call, now, quiet=True)
+        verdicts: list[Verdict] = []
+        if renamed and session.judges:
+            verdicts = self._unbind(session, set(found))
+        verdicts += self._bind_new(session, found, now)
+        if not session.judges and session.seen and not session.judgements:
+            self._observe(session, now)
         return verdicts
+
+    def _bind_new(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
+        """Those of the specs that the session has not; the calls so far are judged under them."""
+        new = tuple(judge for judge in found if judge not in session.judges)
+        if not new:
+            return []
+        session.judges = session.judges + new if session.judges else found
+        return self._catch_up(session, new, now)
+
+    def _observe(self, session: Session, now: int) -> None:
+        """The calls of a session that no spec matches are kept by an observer."""
+        for call in session.held or ():
+            self._judge(session, self._unbound, call, now, quiet=True)
 
     def rebind(self, session: Session, now: int) -> list[Verdict]:
         """The same where the session may have got another name."""
         return [] if session.bound_on is None else self.bind(session, session.bound_on, now)
 
-    def _unbind(self, session: Session, binder: Binder, agent: str) -> list[Verdict]:
+    def _unbind(self, session: Session, wanted: Collection[Judge]) -> list[Verdict]:
         """Specs that were bound for a name which turns out not to be the session's are let go.
 
         Where one of their verdicts is final they stay: final counters never change.
+
+        Args:
+            session: whose specs they are.
+            wanted: those that match the session under the name it has.
         """
-        facts = session.attributes
-        wanted = {judge for each in facts for judge in binder.bind(each, agent)}
         verdicts: list[Verdict] = []
         for judge in session.judges:
             found = session.under(judge)
@@ -120,6 +136,8 @@ class Court:
                     verdicts += self._ledger.withdrawn(session, judgement, place)
                 session.remove(judgement)
                 self._ledger.leave(judgement)
+        if not session.judges:
+            session.judged = 0
         return verdicts
 
     def _catch_up(self, session: Session, new: Sequence[Judge], now: int) -> list[Verdict]:
@@ -438,11 +456,11 @@ class Court:
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
         """Moves the calls of one session into another, each to its place; what that revises."""
-        verdicts: list[Verdict] = []
+        now = target.touched_ns
+        verdicts = self._agree(moved, target, now)
         missing = tuple(judge for judge in target.judges if judge not in moved.judges)
         new = tuple(judge for judge in moved.judges if judge not in target.judges)
         lost = moved.seen - len(moved.held or ())
-        now = target.touched_ns
         target.judges += new
         if new and target.seen:
             verdicts += self._catch_up(target, new, now)
@@ -468,7 +486,36 @@ class Court:
                 blind = FOREVER if target.gaps else judgement.blind_ns
                 verdicts += self._tell(target, judgement, judgement.join(blind))
         self._ledger.relabel(target)
-        return verdicts + self.rebind(target, now)
+        if target.binder is not None:
+            wanted = _wanted(target.attributes, target.known_agent, target.binder)
+            verdicts += self._bind_new(target, wanted, now)
+        return verdicts
+
+    def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:
+        """Two sessions that are one have one name, and no spec that was bound for another one."""
+        facts = (*target.attributes, *moved.attributes)
+        target.named_as(moved)
+        agent = target.known_agent
+        wanted: set[Judge] = set()
+        for session in (moved, target):
+            if session.binder is not None:
+                wanted.update(_wanted(facts, agent, session.binder))
+        verdicts: list[Verdict] = []
+        for session in (moved, target):
+            if session.bound_as != agent and session.judges:
+                verdicts += self._unbind(session, wanted)
+                if not session.judges and not session.judgements:
+                    self._observe(session, now)
+        target.bound_as = agent
+        return verdicts
+
+
+def _wanted(
+    facts: Iterable[Mapping[str, Any]], agent: str, binder: Binder
+) -> tuple[Judge, ...]:
+    """The specs of a session that told all of this, under one name; in the binder's order."""
+    wanted = {judge for each in facts for judge in binder.bind(each, agent)}
+    return tuple(judge for judge in binder.judges.values() if judge in wanted)
 
 
 def _tighten(session: Session, gone: ToolCall) -> None:

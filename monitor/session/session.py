@@ -189,6 +189,11 @@ class Session:
         self.agent = named.agent
         return changed
 
+    def named_as(self, other: Session) -> None:
+        """Takes the name of another session, whose calls move here, where it counts before this one's."""
+        if other._named_by:
+            self.name(Named(other._named_ns, other._named_by, other.agent))
+
     def under(self, judge: Judge) -> list[Judgement]:
         """The session's judgements under one spec."""
         return [each for each in self.judgements if each.judge is judge]
@@ -220,8 +225,7 @@ class Session:
         if other._sources is not None or other._source != self._source:
             for source, count in other._by_source().items():
                 self._count_source(source, count)
-        if other._named_by:
-            self.name(Named(other._named_ns, other._named_by, other.agent))
+        self.named_as(other)
         for attributes in other.attributes:
             if all(attributes is not each for each in self.attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]
