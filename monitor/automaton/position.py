@@ -208,8 +208,8 @@ def _settled(layers: Sequence[int]) -> Layers:
     """Each state at its least cost alone, and none further behind than `COST_MAX`."""
     found: list[int] = []
     seen = 0
-    for cost, states in enumerate(layers):
-        states &= ~seen
+    for cost, layer in enumerate(layers):
+        states = layer & ~seen
         seen |= states
         if cost > COST_MAX:
             found[COST_MAX] |= states
@@ -250,6 +250,7 @@ class Stepper:
         "heeds",
         "kinds",
         "machine",
+        "whole",
     )
 
     def __init__(
@@ -275,6 +276,8 @@ class Stepper:
         self._touched: dict[int, tuple[int, ...]] = {}
         """By token, the areas that look at it."""
         self._weight = 1
+        self.whole = True
+        """False where a group of constraints is cut, once areas are needed."""
         self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
         """By token a bit mask of the machine's parts (`Machine.heeds`); all where one is not sure.
 
@@ -334,16 +337,11 @@ class Stepper:
         """Position of a session joined in the middle: every reachable state."""
         return self._position([(place.all,) for place in self._areas()])
 
-    @property
-    def whole(self) -> bool:
-        """True where nothing is lost by keeping states in areas: none of them is cut."""
-        groups = [place.group for place in self._areas()]
-        return len(set(groups)) == len(groups)
-
     def _areas(self) -> tuple[_Places, ...]:
         if not self._places:
             areas = self.machine.areas(self._readings)
             self._places = tuple(_Places(area) for area in areas)
+            self.whole = len({area.group for area in areas}) == len(areas)
             self._weight = 1 + sum(len(area.states) for area in areas) // _WORD
         return self._places
 

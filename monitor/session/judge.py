@@ -330,6 +330,13 @@ class Judge:
             return None
         return machine.texts[machine.blame(state, symbols[0])]
 
+    def is_certain(self, before: Position, token: int) -> bool:
+        """True where a harmful call is so whatever is not known of the session.
+
+        Else another one may have been harmful in its stead: how many are harmful is certain.
+        """
+        return isinstance(before, int) or not self.stepper.chances(before, token).right
+
     def symbol(self, token: int) -> str | None:
         """What tool and arguments match, also where the call failed; None where nothing does."""
         if token == CONTROL_TOKEN or self.watch is not None:

@@ -7,7 +7,7 @@ first (schema.py); where the shape is wrong the meaning is not looked at.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final, Literal, TypeVar

@@ -578,11 +578,13 @@ class SideBySide:
         states = reachable(small, (small.initial,), max(1, min(limit, work // small.width)))
         if states is None:
             return None
-        digits = tuple(
-            Digit(self._weights[index], len(self.constraints[index].automaton.states), own)
-            for index, own in zip(members, machine._weights, strict=True)
-        )
-        return Area(machine, tuple(sorted(states)), digits, group)
+        digits: list[Digit] = []
+        own = 1
+        for index in members:
+            radix = len(self.constraints[index].automaton.states)
+            digits.append(Digit(self._weights[index], radix, own))
+            own *= radix
+        return Area(machine, tuple(sorted(states)), tuple(digits), group)
 
     def _cut(self, members: Sequence[int], group: int) -> list[Area]:
         """Areas of a few neighbouring constraints each, where all together have too many states."""

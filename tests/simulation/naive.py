@@ -149,7 +149,9 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
         tokens = [
             (call, token)
             for call, token in tokens
-            if meanings[token].symbols or meanings[token].symbol is not None
+            if meanings[token].symbols
+            or meanings[token].named
+            or meanings[token].symbol is not None
         ]
     if not tokens:
         return None
