@@ -86,6 +86,7 @@ class Families:
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])
         yield family("orders_left_out", [((), monitor.orders_left_out)])
+        yield family("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
         yield family("steps_folded_young", [((), monitor.folded_young)])
         built = (__version__, platform.python_version())
         yield family("build_info", [(built, 1)])

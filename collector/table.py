@@ -205,4 +205,6 @@ def harm_line(session: str, spec: str, step: dict[str, Any]) -> str:
         text += f"; skipped {', '.join(map(printable, step['skipped']))}"
     if step["allowed"]:
         text += f"; allowed were {', '.join(map(printable, step['allowed']))}"
+    if step.get("certain_call") is False:
+        text += "; this call or an earlier one"
     return text

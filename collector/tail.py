@@ -137,6 +137,8 @@ def worded(verdict: dict[str, Any], *, colour: bool) -> str:
             for name in ("allowed", "skipped")
             if verdict.get(name)
         ]
+    if verdict.get("certain_call") is False:
+        found.append("(this call or an earlier one)")
     if verdict.get("revised_from"):
         found.append(f"(was {_text(verdict, 'revised_from')})")
     return "  ".join(found)

@@ -303,7 +303,7 @@ class Court:
         if token < judge.plain:
             return token
         meaning = alphabet.tokens[token]
-        if meaning.symbols or meaning.symbol is not None:
+        if meaning.symbols or meaning.named or meaning.symbol is not None:
             return token
         if call.control:
             return CONTROL_TOKEN

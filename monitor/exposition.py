@@ -279,6 +279,11 @@ TABLE: Mapping[str, Described] = {
         (),
         "Times that overlapping calls were judged with more orders possible than are tried.",
     ),
+    "sessions_read_in_parts": Described(
+        "counter",
+        (),
+        "Sessions that ended while more was possible than their spec's constraints can be read together for.",
+    ),
     "steps_folded_young": Described(
         "counter", (), "Steps folded before the window had passed, in a burst of one session."
     ),

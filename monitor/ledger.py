@@ -240,6 +240,9 @@ class Ledger:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
         self.finalise(session, judgement, judgement.finalise(now).told)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
+        uncertain = not isinstance(judgement.head.position, int)
+        if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
+            self._totals.read_in_parts += 1
         finished = Finished(
             outcome=_outcome(judgement, ended),
             calls=tally.calls,
@@ -387,6 +390,7 @@ class Ledger:
             trace_id,
             span_id,
             judge.constraint(change.before, token) if harmful else None,
+            not harmful or judge.is_certain(change.before, token),
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict

@@ -308,6 +308,9 @@ class Verdict(NamedTuple):
     span_id: bytes
     constraint: str | None = None
     """What the spec says that was not kept: a constraint, a deadline, an idle limit."""
+    certain_call: bool = True
+    """False where something is not known (arguments, earlier calls) that would make this call right
+    and an earlier one the harm: that there is one harm more by now is certain."""
 
 
 class Raised(NamedTuple):

@@ -58,7 +58,7 @@ class Timekeeper:
         """True where what was told may be wrong now, or there is something to tell at once."""
         bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
         assert bounds is not None
-        hopeless = bool(bounds.traps) and bounds.hopeless(judgement.head.position)
+        hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
         if outlook is None:
             return hopeless
         if hopeless is not outlook.trapped or outlook.open:

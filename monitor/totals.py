@@ -402,6 +402,8 @@ class Totals:
         """By label, how often a value was folded into `OVERFLOW`."""
         self.by_tool: Counter[tuple[str, str]] = Counter()
         """(spec, tool): harmful calls, final."""
+        self.read_in_parts = 0
+        """Judgements that ended while their constraints were too many to be read together."""
         self.sampled = 0
         """Live judgements whose calls are kept for comparison."""
         self._agents: Counter[str] = Counter()

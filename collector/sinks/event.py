@@ -43,7 +43,7 @@ def _alarm(alarm: Raised) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
+    found = {
         "session": verdict.session.id,
         "namespace": verdict.session.namespace,
         "agent": verdict.agent,
@@ -66,3 +66,6 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "trace_id": verdict.trace_id.hex(),
         "span_id": verdict.span_id.hex(),
     }
+    if not verdict.certain_call:
+        found["certain_call"] = False
+    return found

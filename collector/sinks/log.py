@@ -57,6 +57,8 @@ class LogSink:
             "trace_id": verdict.trace_id.hex(),
             "span_id": verdict.span_id.hex(),
         }
+        if not verdict.certain_call:
+            fields["certain_call"] = False
         self._logger.tell(logging.WARNING, event, fields)
 
     def alarm(self, raised: Raised) -> None:

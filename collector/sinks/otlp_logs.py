@@ -118,7 +118,8 @@ def _explanation(verdict: Verdict, reason: str) -> str:
         return f"{reason}: {verdict.constraint}" if verdict.constraint else reason
     allowed = f"; allowed: {', '.join(verdict.allowed)}" if verdict.allowed else ""
     skipped = f"; skipped: {', '.join(verdict.skipped)}" if verdict.skipped else ""
-    return f"{reason}{allowed}{skipped}"
+    which = "" if verdict.certain_call else "; this call or an earlier one"
+    return f"{reason}{allowed}{skipped}{which}"
 
 
 def of_session(event: SessionFinished, now: int) -> list[Event]:

@@ -215,6 +215,8 @@ def _of_verdict(verdict: Verdict) -> dict[str, str]:
     if verdict.constraint:
         what = "Limit" if verdict.kind in SESSION_KINDS else "Constraint"
         lines.append(f"{what}: {verdict.constraint}.")
+    if not verdict.certain_call:
+        lines.append("Of the calls so far it may be another one: not all of them is known.")
     return {
         "summary": f"{short}.",
         "description": " ".join(lines),

@@ -8,10 +8,11 @@ certain reading that did not fail has its symbol's id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from monitor.alphabet.pattern import Matcher, Pattern
+from monitor.alphabet.readings import NONE, Readings
 from monitor.partial import Partial
 from monitor.records import Reason
 
@@ -21,6 +22,12 @@ FailedCalls = Literal["no_effect", "harmful", "ordinary"]
 
 SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
+
+TOKENS_MAX: Final = 8_192
+"""Tokens of one spec up to which readings of arguments known in part have tokens of their own."""
+
+WORK_MAX: Final = 500_000
+"""Values held against patterns to tell which symbols a call may be: a fifth of a second."""
 
 _ABSENT: Final = object()
 
@@ -39,6 +46,10 @@ class Token:
     """False where arguments were needed and are not on the wire."""
     symbol: int | None = None
     """What tool and arguments match, also when the call failed; None for nothing or several."""
+    sure: bool = True
+    """False where it may be none of the symbols, because arguments are not known."""
+    named: bool = False
+    """True for a failed call of one of the spec's symbols that is harmful because it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +71,17 @@ class _Candidate:
                 return False
         return True
 
-    def may_take(self, arguments: Partial) -> bool:
-        """True unless what is known of the arguments refuses them."""
-        if self.closed:
-            return not arguments
-        for name, matches in self.checks:
-            if name in arguments.unread:
-                continue
-            value = arguments.get(name, _ABSENT)
-            if value is _ABSENT or not matches(value):
-                return False
-        return True
-
-    def rests_on(self, arguments: Partial) -> bool:
-        """True where what it asks for cannot be read."""
-        return any(name in arguments.unread for name, _ in self.checks)
-
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
     """A tool whose symbol depends on the arguments; candidates most specific first."""
 
     candidates: tuple[_Candidate, ...]
+    readings: Readings
     unknown: int
     """Token of a call whose arguments are not on the wire."""
+    partly: Mapping[frozenset[int], int]
+    """Tokens of calls whose arguments are known in part, by the candidates that they may be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,31 +129,38 @@ class Alphabet:
         return self._mismatch
 
     def _match_known(self, found: _Tool, arguments: Partial) -> int:
-        """The same of arguments of which some cannot be read: unknown only where it hangs on these."""
-        for candidate in found.candidates:
-            if candidate.may_take(arguments):
-                return found.unknown if candidate.rests_on(arguments) else candidate.symbol
-        return self._mismatch
+        """The same of arguments of which some cannot be read: what is known may leave few readings."""
+        remaining = found.readings.known_in_part(arguments)
+        # Where they were too many to be listed beforehand: any that its symbols leave.
+        return found.partly.get(remaining, found.unknown)
 
 
 # --- building ---------------------------------------------------------------------------------
 
 
 def build(
-    symbols: Mapping[str, SymbolPatterns], failed_calls: FailedCalls = "no_effect"
+    symbols: Mapping[str, SymbolPatterns],
+    failed_calls: FailedCalls = "no_effect",
+    *,
+    open_world: bool = False,
 ) -> Alphabet:
-    """The alphabet of `symbols` (in declaration order) under a convention for failed calls."""
+    """The alphabet of `symbols` (in declaration order) under a convention for failed calls.
+
+    In an `open_world` (a policy) what no symbol matches is not judged.
+    """
     tokens = [Token((index,), symbol=index) for index in range(len(symbols))]
     unknown_tool = _add(tokens, Token((), reason=Reason.UNKNOWN_TOOL))
     mismatch = _add(tokens, Token((), reason=Reason.ARGUMENT_MISMATCH))
     certain: dict[str, int] = {}
     by_arguments: dict[str, _Tool] = {}
+    work = WORK_MAX
     for tool, members in _by_tool(symbols).items():
         if len(members) == 1 and _always_matches(members[0][1]):
             certain[tool] = members[0][0]
         else:
-            by_arguments[tool] = _Tool(_candidates(members), _add(tokens, _uncertain(members)))
-    failed = _add_failed(tokens, failed_calls)
+            found = by_arguments[tool] = _tool(members, tokens, mismatch, work)
+            work = max(0, found.readings.work)
+    failed = _add_failed(tokens, failed_calls, open_world=open_world)
     return Alphabet(
         symbols=tuple(symbols),
         tools=tuple(tool for tool, _ in symbols.values()),
@@ -186,14 +191,33 @@ def _always_matches(patterns: Mapping[str, Pattern] | None) -> bool:
     return bool(patterns) and all(pattern.kind == "any" for pattern in patterns.values())
 
 
-def _uncertain(members: _Members) -> Token:
-    symbols = tuple(index for index, _ in members)
-    return Token(symbols, exact=False, symbol=symbols[0] if len(symbols) == 1 else None)
-
-
-def _candidates(members: _Members) -> tuple[_Candidate, ...]:
+def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _Tool:
+    """A tool and the tokens of its calls with unknown arguments, which are added."""
     ordered = sorted(members, key=lambda member: specificity(member[1]), reverse=True)
-    return tuple(_candidate(index, patterns) for index, patterns in ordered)
+    readings = Readings([patterns for _, patterns in ordered], work)
+    partly: dict[frozenset[int], int] = {}
+    unknown = readings.unknown()
+    left = TOKENS_MAX - len(tokens)
+    listed = sorted(readings.remaining(), key=sorted) if left > 0 else []
+    for found in (unknown, *listed[: max(0, left)]):
+        if found not in partly:
+            partly[found] = _add_uncertain(found, ordered, tokens, mismatch)
+    candidates = tuple(_candidate(index, patterns) for index, patterns in ordered)
+    return _Tool(candidates, readings, partly[unknown], partly)
+
+
+def _add_uncertain(
+    readings: frozenset[int], ordered: _Members, tokens: list[Token], mismatch: int
+) -> int:
+    """The token of a call that may be any of some candidates, or none where that is one of them."""
+    # In the order they are declared in.
+    symbols = tuple(sorted(ordered[number][0] for number in readings if number != NONE))
+    if not symbols:
+        return mismatch
+    only = symbols[0] if len(symbols) == 1 else None
+    if only is not None and NONE not in readings:
+        return only
+    return _add(tokens, Token(symbols, exact=False, symbol=only, sure=NONE not in readings))
 
 
 def _candidate(index: int, patterns: Mapping[str, Pattern] | None) -> _Candidate:
@@ -220,19 +244,29 @@ def _add(tokens: list[Token], token: Token) -> int:
     return len(tokens) - 1
 
 
-def _add_failed(tokens: list[Token], failed_calls: FailedCalls) -> tuple[int, ...]:
+def _add_failed(
+    tokens: list[Token], failed_calls: FailedCalls, *, open_world: bool
+) -> tuple[int, ...]:
     """Appends the failed version of each token and returns their ids."""
     plain = tuple(tokens)
     if failed_calls == "ordinary":
         return tuple(range(len(plain)))
     if failed_calls == "harmful":
-        return tuple(
-            _add(tokens, Token((), reason=Reason.FAILED_CALL, symbol=token.symbol))
-            for token in plain
-        )
+        return tuple(_add(tokens, _harmful(token, open_world=open_world)) for token in plain)
     return tuple(
-        _add(tokens, Token(token.symbols, effect=False, exact=token.exact, symbol=token.symbol))
-        if token.symbols
-        else index
+        _add(tokens, replace(token, effect=False)) if token.symbols else index
         for index, token in enumerate(plain)
+    )
+
+
+def _harmful(token: Token, *, open_world: bool) -> Token:
+    """A failed call where each is harmful; in an open world, each that is one of the symbols."""
+    return Token(
+        (),
+        reason=Reason.FAILED_CALL,
+        # What it did is known where it is harmful in any case.
+        exact=token.sure or not open_world,
+        symbol=token.symbol,
+        sure=token.sure,
+        named=bool(token.symbols),
     )

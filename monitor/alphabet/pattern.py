@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 from monitor.errors import OffrailsError
 
-__all__ = ["RANKS", "TYPES", "Pattern", "PatternError", "covers", "overlaps", "parse", "same"]
+__all__ = [
+    "RANKS",
+    "TYPES",
+    "Pattern",
+    "PatternError",
+    "covers",
+    "overlaps",
+    "parse",
+    "same",
+    "samples",
+]
 
 Matcher = Callable[[Any], bool]
 
@@ -361,3 +372,75 @@ def _is_of_type(special: Pattern, wanted: str) -> bool:
     if special.kind == "type":
         return special.operand == wanted or (special.operand, wanted) == ("integer", "number")
     return {"range": "number", "regex": "string"}.get(special.kind) == wanted
+
+
+# --- values that patterns tell apart ----------------------------------------------------------
+
+
+def samples(patterns: Iterable[Pattern]) -> tuple[list[Any], str]:
+    """One JSON value at least of each kind that some patterns tell apart.
+
+    Returns:
+        The values, and a text that no pattern names, for which expressions are not decided.
+    """
+    named: list[Any] = []
+    for pattern in patterns:
+        if pattern.kind == "exact":
+            named.append(pattern.operand)
+        elif pattern.kind in {"one_of", "not_in"}:
+            named += pattern.operand
+        elif pattern.kind == "range":
+            named += [bound for bound in pattern.operand if abs(bound) != math.inf]
+    text = "x" * (1 + max((len(each) for each in named if isinstance(each, str)), default=0))
+    named = _different(named)
+    many = 1 + max((len(each) for each in named if isinstance(each, list | dict)), default=0)
+    others = [None, True, False, [None] * many, {str(index): None for index in range(many)}]
+    return [*named, *others, *_numbers_between(named)], text
+
+
+def _different(values: Iterable[Any]) -> list[Any]:
+    """The values, texts and numbers once each."""
+    texts, numbers, others = dict[str, None](), dict[float, None](), list[Any]()
+    for each in values:
+        if isinstance(each, str):
+            texts[each] = None
+        elif _is_number(each):
+            numbers[each] = None
+        else:
+            others.append(each)
+    return [*texts, *numbers, *others]
+
+
+def _numbers_between(named: Iterable[Any]) -> Iterator[int | float]:
+    """An integer and another number from before, between and behind the numbers, where there are."""
+    numbers = {each for each in named if _is_number(each) and not _is_nan(each)}
+    known = sorted(each for each in numbers if abs(each) != math.inf)
+    if not known:
+        yield from (0, 0.5)
+        return
+    low, high = math.floor(known[0]), math.ceil(known[-1])
+    yield from (low - 1, high + 1, *_parts_of(_as_float(low) - 0.5, _as_float(high) + 0.5))
+    for one, other in pairwise(known):
+        if math.floor(one) + 1 < other:
+            yield math.floor(one) + 1
+        tried = _parts_of(_as_float(math.floor(one)) + 0.5, _next(one), _previous(other))
+        yield from (each for each in tried if one < each < other)
+
+
+def _parts_of(*numbers: float) -> list[float]:
+    return [each for each in numbers if math.isfinite(each) and not each.is_integer()]
+
+
+def _next(number: float) -> float:
+    return math.nextafter(_as_float(number), math.inf)
+
+
+def _previous(number: float) -> float:
+    return math.nextafter(_as_float(number), -math.inf)
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer, and so large that none has a fraction
+        return math.inf

@@ -5,13 +5,44 @@ State belongs to the session, never to the automaton, so one automaton serves ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-__all__ = ["UNDEFINED", "Automaton", "Machine", "build"]
+__all__ = ["UNDEFINED", "Area", "Automaton", "Digit", "Machine", "build"]
 
 UNDEFINED: Final = -1
+
+
+class Digit(NamedTuple):
+    """Where one constraint's own state stands in a joint state, in mixed radix."""
+
+    weight: int
+    """In the state of the whole machine."""
+    radix: int
+    own: int
+    """Its weight in the state of the area's machine."""
+
+
+class Area(NamedTuple):
+    """A share of a machine, small enough for its states to be listed."""
+
+    machine: Machine
+    """The share, as a machine over the same symbols."""
+    states: tuple[int, ...]
+    """Its states that can be reached, ascending."""
+    digits: tuple[Digit, ...]
+    """How its states are read from those of the whole machine."""
+    group: int
+    """Areas of different groups share no call. Those of one group are parts of something too large."""
+
+    def part(self, state: int) -> int:
+        """The area's own share of a state of the whole machine."""
+        return sum(state // weight % radix * own for weight, radix, own in self.digits)
+
+    def value(self, own_state: int) -> int:
+        """What a state of the area adds to the state of the whole machine."""
+        return sum(own_state // own % radix * weight for weight, radix, own in self.digits)
 
 
 class Machine(Protocol):
@@ -34,6 +65,13 @@ class Machine(Protocol):
 
     def everywhere(self) -> tuple[int, ...]:
         """All states reachable from the initial one; () where they are too many to list."""
+
+    def areas(self, together: Iterable[Collection[int]]) -> tuple[Area, ...]:
+        """The machine in shares whose states can be listed.
+
+        Args:
+            together: symbols that one call may be: what looks at either of them is in one group.
+        """
 
     def heeds(self, symbol: int) -> int:
         """Bit mask of the parts of a state that decide on `symbol`, or that it moves.
@@ -88,6 +126,9 @@ class Automaton:
 
     def likeness(self, symbol: int) -> tuple[int, ...]:
         return self.table[symbol :: len(self.symbols)]
+
+    def areas(self, together: Iterable[Collection[int]]) -> tuple[Area, ...]:  # noqa: ARG002
+        return (Area(self, self.everywhere(), (Digit(1, len(self.states), 1),), 0),)
 
     def everywhere(self) -> tuple[int, ...]:
         seen = {self.initial}

@@ -1,42 +1,59 @@
-"""Where a session may be: normally one state, else a set of states with costs.
+"""Where a session may be: normally one state, else all states it may be in, by what they cost.
 
 A position is an `int` while one state is certain (then everything is CORE to the letter). Where
-knowledge is missing it is a tuple of (state, cost) pairs sorted by state: a state's cost is the
-number of harms that reading of the session needs above the least. `ANYWHERE` stands for more
-states than are worth listing.
+knowledge is missing (arguments that are not on the wire, calls that were not seen) it holds each
+state that some completion of what is missing leads to. A state's cost is how many harms more that
+completion has than the best one. A call is harmful exactly when the least cost rises: then every
+completion has so many harms. So the number of harms is certain; which calls they are is certain
+only where no completion allows them (`Stepper.chances`).
+
+States are bits of integers, one for each cost, so their number hardly matters: a call that is
+refused nearly everywhere takes a few operations on whole integers, and one that leads on shifts
+bits. A machine of several constraints is kept in areas (`monitor.automaton.dfa.Area`): a position
+has the states of each area, and stands for all their combinations. Areas of different groups share
+no call, so the costs of a combination are summed, and nothing is lost. A group that is too large
+is cut: then each of its areas is judged by itself. There another area may refuse a call, so it may
+have had no effect at the cost of one harm; and a harm that one area proves is one of every
+completion of the others, whose states can no longer cost less.
+
+No state is ever dropped. One that is `COST_MAX` harms behind is kept at this cost: a cost that is
+taken as too small makes no harm certain that is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from itertools import islice, product
 from typing import Final, NamedTuple
 
-from monitor.automaton.dfa import UNDEFINED, Machine
+from monitor.automaton.dfa import UNDEFINED, Area, Machine
 
 __all__ = [
-    "ANYWHERE",
     "COST_MAX",
-    "STATES_MAX",
+    "LISTED_MAX",
+    "Chances",
     "Outcome",
     "Position",
     "Stepper",
-    "likely",
-    "union",
 ]
 
-Position = int | tuple[tuple[int, int], ...]
+Layers = tuple[int, ...]
+"""The states of one area as bits, by their cost; the first layer has some."""
 
-STATES_MAX: Final = 16
-"""Beyond this a set says too little to be worth its memory: the position becomes ANYWHERE."""
+Position = int | tuple[Layers, ...]
 
-COST_MAX: Final = 2
-"""A reading three harms behind the best one is no longer believed."""
+COST_MAX: Final = 8
+"""A reading further behind the best one than this is kept as if it were as far."""
+
+LISTED_MAX: Final = 16
+"""So many states are listed at most, of those a session may be in."""
 
 CACHE_MAX: Final = 16_384
 """Bound of one spec's step cache; reaching it empties the cache, so cost stays flat."""
 
-ANYWHERE: Final[Position] = ()
+_WORD: Final = 1_024
+"""States that weigh as much as one step in this bound."""
 
 
 class Outcome(IntEnum):
@@ -54,41 +71,186 @@ class Step(NamedTuple):
     outcome: Outcome
 
 
-def likely(position: Position) -> tuple[int, ...]:
-    """The states of least cost; () where the session may be anywhere."""
-    if isinstance(position, int):
-        return (position,)
-    return tuple(state for state, cost in position if cost == 0)
+class Chances(NamedTuple):
+    """What a call may have been, over all states and readings."""
+
+    right: bool
+    """In one of them at least it is allowed."""
+    wrong: bool
+    """In one of them at least it is not."""
 
 
-def union(positions: Iterable[Position]) -> Position:
-    """Everywhere that one of the positions may be; ANYWHERE where one of them is."""
-    pairs: list[tuple[int, int]] = []
-    for position in positions:
-        if position == ANYWHERE:
-            return ANYWHERE
-        pairs += ((position, 0),) if isinstance(position, int) else position
-    return _settle(pairs)
+class _Moves(NamedTuple):
+    """What one symbol does to the states of an area."""
+
+    defined: int
+    loops: int
+    shifts: tuple[tuple[int, int], ...]
+    """(distance, states): so far on stands where they lead."""
+
+
+class _Taken(NamedTuple):
+    """Where a call leads in one area, by the cost of the states before it."""
+
+    right: list[int]
+    """Behind readings that are allowed."""
+    wrong: list[int]
+    """States in which some reading is refused: they stay."""
+    moved: bool
+    """One of the cheapest states is left."""
+
+
+class _Places:
+    """One area of a machine: its states as bits."""
+
+    __slots__ = (
+        "_index",
+        "_machine",
+        "_moves",
+        "_part",
+        "_values",
+        "accepting",
+        "all",
+        "group",
+    )
+
+    def __init__(self, area: Area) -> None:
+        self._part = area.part
+        self._machine = area.machine
+        self._index = {state: index for index, state in enumerate(area.states)}
+        self._values = [area.value(state) for state in area.states]
+        self._moves: dict[int, _Moves] = {}
+        self.group = area.group
+        self.all = (1 << len(area.states)) - 1
+        self.accepting = self.where(area.machine.accepts(state) for state in area.states)
+
+    def where(self, answers: Iterable[bool]) -> int:
+        """The states for which the answer is yes; they are asked in order."""
+        found = 0
+        for index, answer in enumerate(answers):
+            if answer:
+                found |= 1 << index
+        return found
+
+    def bit(self, state: int) -> int:
+        """The area's share of a state of the whole machine."""
+        return 1 << self._index[self._part(state)]
+
+    def values(self, states: int) -> Iterator[int]:
+        """What they add to a state of the whole machine."""
+        while states:
+            lowest = states & -states
+            yield self._values[lowest.bit_length() - 1]
+            states ^= lowest
+
+    def heeds(self, symbol: int) -> bool:
+        return bool(self._machine.heeds(symbol))
+
+    def moves(self, symbol: int) -> _Moves:
+        found = self._moves.get(symbol)
+        if found is None:
+            found = self._moves[symbol] = self._look(symbol)
+        return found
+
+    def _look(self, symbol: int) -> _Moves:
+        if not self._machine.heeds(symbol):
+            return _Moves(self.all, self.all, ())
+        defined = loops = 0
+        shifts: dict[int, int] = {}
+        for state, index in self._index.items():
+            target = self._machine.step(state, symbol)
+            if target == UNDEFINED:
+                continue
+            defined |= 1 << index
+            if target == state:
+                loops |= 1 << index
+            else:
+                distance = self._index[target] - index
+                shifts[distance] = shifts.get(distance, 0) | 1 << index
+        return _Moves(defined, loops, tuple(shifts.items()))
+
+    def take(
+        self, layers: Layers, readings: Sequence[int], *, effect: bool, right: bool, wrong: bool
+    ) -> _Taken:
+        """Where a call leads.
+
+        Args:
+            layers: the states before it.
+            readings: symbols that it may be.
+            effect: False where it changes nothing where it is allowed.
+            right: it may be something else, which is allowed and changes nothing.
+            wrong: it may be something else, which is refused.
+        """
+        rights: list[int] = []
+        wrongs: list[int] = []
+        moved = False
+        for states in layers:
+            allowed = states if right else 0
+            refused = states if wrong else 0
+            for symbol in readings:
+                defined, loops, shifts = self.moves(symbol)
+                refused |= states & ~defined
+                if not effect:
+                    allowed |= states & defined
+                    continue
+                allowed |= states & loops
+                for distance, leaving in shifts:
+                    going = states & leaving
+                    if going:
+                        allowed |= going << distance if distance > 0 else going >> -distance
+                        moved = moved or not rights
+            rights.append(allowed)
+            wrongs.append(refused)
+        return _Taken(rights, wrongs, moved)
+
+
+def _settled(layers: Sequence[int]) -> Layers:
+    """Each state at its least cost alone, and none further behind than `COST_MAX`."""
+    found: list[int] = []
+    seen = 0
+    for cost, layer in enumerate(layers):
+        states = layer & ~seen
+        seen |= states
+        if cost > COST_MAX:
+            found[COST_MAX] |= states
+        else:
+            found.append(states)
+    while found[-1] == 0:
+        found.pop()
+    return tuple(found)
+
+
+def _raised(layers: Sequence[int]) -> list[int]:
+    """The layers behind a harm that is certain: nothing costs less than this harm."""
+    first = layers[0] | (layers[1] if len(layers) > 1 else 0)
+    return [first, *layers[2:]]
 
 
 class Stepper:
     """Steps positions of one machine by token, with a bounded cache.
 
     `readings[token]` are the symbols a token may be (none: it matches nothing), `effects[token]`
-    is False for a failed call that changes nothing. In an `open_world` (a policy) an unmatched
-    call changes nothing, and an uncertain one (`certain[token]` False) may be none of its symbols.
+    is False for a failed call that changes nothing. `certain[token]` is False where a call may be
+    none of its symbols: in an `open_world` (a policy) that changes nothing, as an unmatched call
+    does, else it is harmful. `failing[token]` is True where the failure alone makes a call harmful
+    that is one of the spec's symbols.
     """
 
     __slots__ = (
         "_cache",
         "_certain",
         "_effects",
+        "_failing",
         "_open_world",
+        "_places",
         "_readings",
         "_size",
+        "_touched",
+        "_weight",
         "heeds",
         "kinds",
         "machine",
+        "whole",
     )
 
     def __init__(
@@ -99,14 +261,23 @@ class Stepper:
         certain: Sequence[bool],
         *,
         open_world: bool,
+        failing: Sequence[bool] = (),
     ) -> None:
         self.machine = machine
         self._readings = tuple(readings)
         self._effects = tuple(effects)
         self._certain = tuple(certain)
+        self._failing = tuple(failing) or (False,) * len(self._readings)
         self._open_world = open_world
         self._cache: tuple[dict[Position, Step], ...] = tuple({} for _ in readings)
         self._size = 0
+        self._places: tuple[_Places, ...] = ()
+        """The machine's areas, once they are needed."""
+        self._touched: dict[int, tuple[int, ...]] = {}
+        """By token, the areas that look at it."""
+        self._weight = 1
+        self.whole = True
+        """False where a group of constraints is cut, once areas are needed."""
         self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
         """By token a bit mask of the machine's parts (`Machine.heeds`); all where one is not sure.
 
@@ -120,7 +291,7 @@ class Stepper:
         found = 0
         for symbol in readings:
             found |= self.machine.heeds(symbol)
-        sure = len(readings) == 1 and (self._certain[token] or not self._open_world)
+        sure = len(readings) == 1 and self._certain[token]
         return found if sure or not found else -1
 
     def _likened(self) -> tuple[int, ...]:
@@ -129,13 +300,14 @@ class Stepper:
             symbol: alike.setdefault(self.machine.likeness(symbol), symbol)
             for symbol in {symbol for readings in self._readings for symbol in readings}
         }
-        first: dict[tuple[tuple[int, ...], bool, bool], int] = {}
+        first: dict[tuple[tuple[int, ...], bool, bool, bool], int] = {}
         kinds: list[int] = []
         for token, readings in enumerate(self._readings):
             key = (
                 tuple(like[symbol] for symbol in readings),
                 self._effects[token],
                 self._certain[token],
+                self._failing[token],
             )
             kinds.append(first.setdefault(key, token))
         return tuple(kinds)
@@ -152,7 +324,10 @@ class Stepper:
             self._effects,
             self._certain,
             open_world=self._open_world,
+            failing=self._failing,
         )
+
+    # --- positions --------------------------------------------------------------------------------
 
     def start(self) -> Position:
         """Position of a session seen from its first call."""
@@ -160,7 +335,102 @@ class Stepper:
 
     def anywhere(self) -> Position:
         """Position of a session joined in the middle: every reachable state."""
-        return _settle((state, 0) for state in self.machine.everywhere())
+        return self._position([(place.all,) for place in self._areas()])
+
+    def _areas(self) -> tuple[_Places, ...]:
+        if not self._places:
+            areas = self.machine.areas(self._readings)
+            self._places = tuple(_Places(area) for area in areas)
+            self.whole = len({area.group for area in areas}) == len(areas)
+            self._weight = 1 + sum(len(area.states) for area in areas) // _WORD
+        return self._places
+
+    def _position(self, found: Sequence[Layers]) -> Position:
+        """One state as an int, else the layers of each area."""
+        state = 0
+        for place, layers in zip(self._areas(), found, strict=True):
+            if len(layers) > 1 or layers[0].bit_count() > 1:
+                return tuple(found)
+            state += next(place.values(layers[0]))
+        return state
+
+    def _layers(self, position: Position) -> tuple[Layers, ...]:
+        if isinstance(position, int):
+            return tuple((place.bit(position),) for place in self._areas())
+        return position
+
+    def union(self, positions: Iterable[Position]) -> Position:
+        """Everywhere that one of the positions may be."""
+        different = list(dict.fromkeys(positions))
+        if len(different) == 1:
+            return different[0]
+        each = [self._layers(position) for position in different]
+        return self._position([_merged(layers) for layers in zip(*each, strict=True)])
+
+    def likely(self, position: Position) -> tuple[int, ...]:
+        """The states of least cost, the first `LISTED_MAX` of them."""
+        if isinstance(position, int):
+            return (position,)
+        each = [
+            list(islice(place.values(layers[0]), LISTED_MAX))
+            for place, layers in zip(self._areas(), position, strict=True)
+        ]
+        return tuple(sorted(map(sum, islice(product(*each), LISTED_MAX))))
+
+    def likely_each(self, position: Position) -> Iterator[int]:
+        """States of least cost: each that an area may be in, beside the first ones of all others."""
+        if isinstance(position, int):
+            yield position
+            return
+        areas = list(zip(self._areas(), position, strict=True))
+        firsts = [next(place.values(layers[0])) for place, layers in areas]
+        for (place, layers), first in zip(areas, firsts, strict=True):
+            for value in place.values(layers[0]):
+                yield sum(firsts) - first + value
+
+    def likely_count(self, position: Position) -> int:
+        """How many states have the least cost."""
+        found = 1
+        if not isinstance(position, int):
+            for layers in position:
+                found *= layers[0].bit_count()
+        return found
+
+    def accepts(self, position: Position) -> bool:
+        """True where every state of least cost accepts."""
+        if isinstance(position, int):
+            return self.machine.accepts(position)
+        return all(
+            not layers[0] & ~place.accepting
+            for place, layers in zip(self._areas(), position, strict=True)
+        )
+
+    def cannot_accept(self, position: Position) -> bool:
+        """True where no state accepts that the session may be in."""
+        if isinstance(position, int):
+            return not self.machine.accepts(position)
+        return any(
+            not any(states & place.accepting for states in layers)
+            for place, layers in zip(self._areas(), position, strict=True)
+        )
+
+    def possible(self, position: Position) -> list[list[int]]:
+        """By area, what the states that the session may be in add to a state of the machine."""
+        return [
+            [value for states in layers for value in place.values(states)]
+            for place, layers in zip(self._areas(), self._layers(position), strict=True)
+        ]
+
+    def allows(self, position: Position, symbol: int) -> bool:
+        """True where a symbol is defined in one of the states of least cost."""
+        if isinstance(position, int):
+            return self.machine.step(position, symbol) != UNDEFINED
+        return all(
+            layers[0] & place.moves(symbol).defined
+            for place, layers in zip(self._areas(), position, strict=True)
+        )
+
+    # --- steps ------------------------------------------------------------------------------------
 
     def step(self, position: Position, token: int) -> Step:
         """The step from `position` by `token`; a harmful one leaves a single state unchanged."""
@@ -172,48 +442,137 @@ class Stepper:
             for cache in self._cache:
                 cache.clear()
             self._size = 0
-        step = self._take(position, token)
+        if isinstance(position, int):
+            step = self._step_one(position, token)
+        else:
+            step = self._step_many(position, token)
         self._cache[token][position] = step
-        self._size += 1
+        self._size += 1 if isinstance(step.position, int) else self._weight
         return step
 
-    def _take(self, position: Position, token: int) -> Step:
-        if position == ANYWHERE:
-            lost = not self._readings[token] and not self._open_world
-            return Step(ANYWHERE, Outcome.HARMFUL if lost else Outcome.SELF_LOOP)
-        pairs = ((position, 0),) if isinstance(position, int) else position
-        moves = [move for state, cost in pairs for move in self._moves(state, cost, token)]
-        least = min(cost for _, cost, _ in moves)
-        after = _settle((state, cost - least) for state, cost, _ in moves)
-        if least:
-            return Step(after, Outcome.HARMFUL)
-        moved = any(moved for _, cost, moved in moves if cost == 0)
-        return Step(after, Outcome.PROGRESS if moved else Outcome.SELF_LOOP)
-
-    def _moves(self, state: int, cost: int, token: int) -> list[tuple[int, int, bool]]:
-        """(target, cost, moved) for each defined reading in `state`; a harm where none is."""
-        targets = {
-            target
-            for symbol in self._readings[token]
-            if (target := self.machine.step(state, symbol)) != UNDEFINED
-        }
-        if targets and not self._effects[token]:
-            targets = {state}
-        if self._open_world and (not self._certain[token] or not self._readings[token]):
-            targets.add(state)
+    def _step_one(self, state: int, token: int) -> Step:
+        targets, wrong = self._targets(state, token)
         if not targets:
-            return [(state, cost + 1, False)]
-        return [(target, cost, target != state) for target in sorted(targets)]
+            return Step(state, Outcome.HARMFUL)
+        moved = any(target != state for target in targets)
+        outcome = Outcome.PROGRESS if moved else Outcome.SELF_LOOP
+        if len(targets) == 1 and not (wrong and moved):
+            return Step(next(iter(targets)), outcome)
+        layers = [
+            _merged([(place.bit(target),) for target in targets]) for place in self._areas()
+        ]
+        if wrong:
+            stays = [(0, place.bit(state)) for place in self._areas()]
+            layers = [_merged(each) for each in zip(layers, stays, strict=True)]
+        return Step(self._position(layers), outcome)
+
+    def _targets(self, state: int, token: int) -> tuple[set[int], bool]:
+        """Where the readings of a call lead that are allowed; and whether one is refused."""
+        readings, effect = self._readings[token], self._effects[token]
+        targets: set[int] = set()
+        wrong = self._failing[token]
+        for symbol in readings:
+            target = self.machine.step(state, symbol)
+            if target == UNDEFINED:
+                wrong = True
+            else:
+                targets.add(target if effect else state)
+        if self._may_be_none(token):
+            if self._open_world:
+                targets.add(state)
+            else:
+                wrong = True
+        return targets, wrong
+
+    def _may_be_none(self, token: int) -> bool:
+        """True where a call may be none of the spec's symbols."""
+        if not self._certain[token]:
+            return True
+        return not self._readings[token] and not self._failing[token]
+
+    def _heeding(self, token: int) -> tuple[int, ...]:
+        """The areas that look at a token."""
+        found = self._touched.get(token)
+        if found is None:
+            readings = self._readings[token]
+            found = self._touched[token] = tuple(
+                index
+                for index, place in enumerate(self._areas())
+                if any(place.heeds(symbol) for symbol in readings)
+            )
+        return found
+
+    def _take(self, position: tuple[Layers, ...], token: int) -> list[_Taken]:
+        none, places = self._may_be_none(token), self._areas()
+        return [
+            places[index].take(
+                position[index],
+                self._readings[token],
+                effect=self._effects[token],
+                right=none and self._open_world,
+                wrong=none and not self._open_world,
+            )
+            for index in self._heeding(token)
+        ]
+
+    def _step_many(self, position: tuple[Layers, ...], token: int) -> Step:
+        if not self._readings[token]:
+            right = self._may_be_none(token) and self._open_world
+            return Step(position, Outcome.SELF_LOOP if right else Outcome.HARMFUL)
+        taken = self._take(position, token)
+        if not all(any(each.right) for each in taken):
+            return Step(position, Outcome.HARMFUL)
+        if not taken:
+            return Step(position, Outcome.SELF_LOOP)
+        refusing = [any(each.wrong) for each in taken]
+        after: list[Sequence[int]] = list(position)
+        harm, heeding = False, self._heeding(token)
+        for number, index in enumerate(heeding):
+            # Areas of one group: another one may refuse what this one allows.
+            others = any(refusing[:number]) or any(refusing[number + 1 :])
+            after[index] = _after(position[index], taken[number], refused=others)
+            harm = harm or not after[index][0]
+        if harm:
+            group = self._areas()[heeding[0]].group
+            for index, place in enumerate(self._areas()):
+                if place.group == group:
+                    after[index] = _raised(after[index])
+        outcome = Outcome.HARMFUL
+        if not harm:
+            moved = any(each.moved for each in taken)
+            outcome = Outcome.PROGRESS if moved else Outcome.SELF_LOOP
+        return Step(self._position([_settled(layers) for layers in after]), outcome)
+
+    def chances(self, position: Position, token: int) -> Chances:
+        """What a call may have been at a position, over all that is not known."""
+        if isinstance(position, int):
+            targets, wrong = self._targets(position, token)
+            return Chances(bool(targets), wrong)
+        if not self._readings[token]:
+            none = self._may_be_none(token)
+            right = none and self._open_world
+            return Chances(right, self._failing[token] or not right)
+        taken = self._take(position, token)
+        return Chances(
+            all(any(each.right) for each in taken), any(any(each.wrong) for each in taken)
+        )
 
 
-def _settle(pairs: Iterable[tuple[int, int]]) -> Position:
-    """The pairs as a position: least cost a state, far readings dropped, one state as an int."""
-    best: dict[int, int] = {}
-    for state, cost in pairs:
-        if cost <= COST_MAX and cost < best.get(state, COST_MAX + 1):
-            best[state] = cost
-    if len(best) > STATES_MAX or not best:
-        return ANYWHERE
-    if len(best) == 1:
-        return next(iter(best))
-    return tuple(sorted(best.items()))
+def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:
+    """The states behind a call, by cost; `refused` where something else may refuse it."""
+    found = [0] * (len(layers) + 1)
+    for cost, states in enumerate(layers):
+        found[cost] |= taken.right[cost]
+        found[cost + 1] |= taken.wrong[cost] | (states if refused else 0)
+    return found
+
+
+def _merged(each: Iterable[Layers]) -> Layers:
+    """All states of some layers, at their least cost."""
+    found: list[int] = []
+    for layers in each:
+        for cost, states in enumerate(layers):
+            if cost == len(found):
+                found.append(0)
+            found[cost] |= states
+    return _settled(found)

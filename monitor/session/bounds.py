@@ -3,69 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
+from math import prod
 from typing import Final
 
-from monitor.automaton.dfa import Machine
-from monitor.automaton.paths import dead_states
-from monitor.automaton.position import Position, likely
+from monitor.automaton.position import Position, Stepper
 from monitor.spec.spec import Deadline, Spec
+from monitor.spec.traps import Trap
 
 __all__ = ["Bounds", "bounds_of"]
 
-TRAP_STATES_MAX: Final = 10_000
-"""Joint states of constraints that are looked through for traps."""
+COMBINED_MAX: Final = 4_096
+"""Combinations of states that are looked at to say that all of them are traps."""
+
+_CACHE_MAX: Final = 4_096
 
 
 class Bounds:
     """Deadlines, idle limits and traps of one spec, ready to be asked. Times in nanoseconds."""
 
-    __slots__ = ("_idle_by_state", "_idle_ns", "_machine", "deadlines", "shortest_ns", "traps")
+    __slots__ = (
+        "_hopeless",
+        "_idle",
+        "_idle_by_state",
+        "_idle_ns",
+        "_stepper",
+        "deadlines",
+        "shortest_ns",
+        "traps",
+    )
 
     def __init__(
         self,
-        machine: Machine,
+        stepper: Stepper,
         deadlines: tuple[Deadline, ...],
         idle_ns: int,
         idle_by_state: Mapping[int, int],
-        traps: frozenset[int],
+        traps: tuple[Trap, ...],
     ) -> None:
         self.deadlines = deadlines
         self.traps = traps
         """States from which no accepting state can be reached."""
-        self._machine = machine
+        self._stepper = stepper
         self._idle_ns = idle_ns
         self._idle_by_state = idle_by_state
+        self._hopeless: dict[Position, bool] = {}
+        self._idle: dict[Position, int] = {}
         times = [each.within_ns for each in deadlines] + [idle_ns, *idle_by_state.values()]
         self.shortest_ns = min((time for time in times if time), default=0)
         """The shortest of all times; 0 where there are none."""
 
     def hopeless(self, position: Position) -> bool:
         """True where every state the session may be in is a trap."""
-        if isinstance(position, int):
-            return position in self.traps
-        return bool(position) and all(state in self.traps for state, _ in position)
+        found = self._hopeless.get(position)
+        if found is None:
+            if len(self._hopeless) >= _CACHE_MAX:
+                self._hopeless.clear()
+            found = any(self._always(trap, position) for trap in self.traps)
+            self._hopeless[position] = found
+        return found
+
+    def _always(self, trap: Trap, position: Position) -> bool:
+        """True where each combination of what the position's areas may be in is a trap."""
+        shares = [
+            {trap.area.part(value) for value in values}
+            for values in self._stepper.possible(position)
+        ]
+        if prod(map(len, shares)) > COMBINED_MAX:
+            return False  # of a group that is cut: what each of its areas may be in says too little
+        return all(sum(each) in trap.states for each in product(*shares))
 
     def idle_ns(self, position: Position) -> int:
         """How long no call may come there; 0 where that is not limited, or not for certain."""
-        limits = [self._limit(state) for state in likely(position)]
-        return max(limits) if limits and all(limits) else 0
+        if not self._idle_by_state:
+            limited = self._idle_ns and self._stepper.cannot_accept(position)
+            return self._idle_ns if limited else 0
+        if isinstance(position, int):
+            return self._idle_by_state.get(position, 0)
+        found = self._idle.get(position)
+        if found is None:
+            if len(self._idle) >= _CACHE_MAX:
+                self._idle.clear()
+            (states,) = self._stepper.possible(position)
+            limits = [self._idle_by_state.get(state, 0) for state in states]
+            found = self._idle[position] = max(limits) if all(limits) else 0
+        return found
 
-    def _limit(self, state: int) -> int:
-        if self._idle_by_state:
-            return self._idle_by_state.get(state, 0)
-        return self._idle_ns if self._idle_ns and not self._machine.accepts(state) else 0
 
+def bounds_of(spec: Spec, stepper: Stepper) -> Bounds | None:
+    """The bounds of a spec whose sessions are stepped by `stepper`; None where there are none.
 
-def bounds_of(spec: Spec, machine: Machine) -> Bounds | None:
-    """The bounds of a spec whose sessions step `machine`; None where there are none.
-
-    Traps are looked for where the compiler has found one: every other spec costs nothing here. A
-    reference judges nothing.
+    A reference judges nothing.
     """
     if spec.kind == "reference":
         return None
-    trapped = any(finding.code == "trap" for finding in spec.findings)
-    traps = frozenset(dead_states(machine, TRAP_STATES_MAX)) if trapped else frozenset[int]()
+    traps = spec.traps
     if not (spec.deadlines or spec.idle_ns or spec.idle_by_state or traps):
         return None
-    return Bounds(machine, spec.deadlines, spec.idle_ns, spec.idle_by_state, traps)
+    return Bounds(stepper, spec.deadlines, spec.idle_ns, spec.idle_by_state, traps)

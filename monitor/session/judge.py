@@ -9,7 +9,7 @@ from typing import Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
-from monitor.automaton.position import Position, Stepper, likely
+from monitor.automaton.position import LISTED_MAX, Position, Stepper
 from monitor.records import Kind, Reason
 from monitor.reference.watch import Watch
 from monitor.scores.paper import OTHER
@@ -102,6 +102,7 @@ class Judge:
         "_orders",
         "_reasons",
         "_skipped",
+        "_unsatisfied",
         "anywhere",
         "bounds",
         "goldens",
@@ -136,15 +137,16 @@ class Judge:
             self.once, machine = machine, looped(machine)
         self.machine: Machine = machine
         """What sessions step."""
-        self.bounds = bounds_of(spec, machine)
-        """Deadlines, idle limits and traps; None where the spec has none of them."""
         self.stepper = Stepper(
             machine,
             [token.symbols for token in tokens],
             [token.effect for token in tokens],
-            [token.exact for token in tokens],
+            [token.sure for token in tokens],
             open_world=spec.kind != "task",
+            failing=[token.named and spec.kind == "policy" for token in tokens],
         )
+        self.bounds = bounds_of(spec, self.stepper)
+        """Deadlines, idle limits and traps; None where the spec has none of them."""
         self.anywhere = self.stepper.anywhere()
         """Position of a session whose earlier calls are not known."""
         self.score_tokens = tuple(
@@ -164,6 +166,7 @@ class Judge:
         """True where the paper's scores are defined."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
+        self._unsatisfied: dict[Position, tuple[str, ...]] = {}
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
@@ -220,19 +223,20 @@ class Judge:
     def opens(self, before: Position, token: int) -> bool:
         """True where a call starts a new episode: only the initial state allows it.
 
-        A failed call that has no effect starts none. While several states are possible none is
+        A failed call that has no effect starts none. While several states are as likely none is
         noticed, and the session goes on as one episode.
         """
         once = self.once
-        if once is None or not isinstance(before, int) or token == CONTROL_TOKEN:
+        if once is None or token == CONTROL_TOKEN or self.stepper.likely_count(before) != 1:
             return False
+        state = self.stepper.likely(before)[0]
         meaning = self.spec.alphabet.tokens[token]
-        if not meaning.effect or not once.accepts(before):
+        if not meaning.effect or not once.accepts(state):
             return False
         initial = once.initial
-        return all(
-            once.step(before, symbol) == UNDEFINED for symbol in meaning.symbols
-        ) and any(once.step(initial, symbol) != UNDEFINED for symbol in meaning.symbols)
+        return all(once.step(state, symbol) == UNDEFINED for symbol in meaning.symbols) and any(
+            once.step(initial, symbol) != UNDEFINED for symbol in meaning.symbols
+        )
 
     def reason(self, before: Position, token: int, progressed: int) -> Reason:
         """The first reason of design order that applies to a harmful call.
@@ -256,17 +260,25 @@ class Judge:
     def _explain(self, before: Position, token: int) -> Reason:
         meaning = self.spec.alphabet.tokens[token]
         if meaning.reason is not None:
-            return meaning.reason
-        machine = self.machine
+            return Reason.FORBIDDEN if self._is_forbidden(meaning.symbol) else meaning.reason
+        machine, states = self.machine, self.stepper.likely(before)
         if isinstance(machine, SideBySide):
-            return machine.reason(likely(before)[0], meaning.symbols[0])
-        states = likely(before)
+            return machine.reason(states[0], meaning.symbols[0])
         if states and all(self._is_end(state) for state in states):
             return Reason.AFTER_FINAL
         ahead = [reachable_symbols(machine, state) for state in states]
         if any(symbol in symbols for symbol in meaning.symbols for symbols in ahead):
             return Reason.OUT_OF_ORDER
         return Reason.UNREACHABLE
+
+    def _is_forbidden(self, symbol: int | None) -> bool:
+        """True for a call that a policy never allows, which counts before its having failed."""
+        machine = self.machine
+        return (
+            symbol is not None
+            and isinstance(machine, SideBySide)
+            and any(each.forbids(symbol) for each in machine.constraints)
+        )
 
     def _is_end(self, state: int) -> bool:
         """True for an accepting state without progress edges."""
@@ -286,7 +298,7 @@ class Judge:
 
     def _shortest_way(self, before: Position, token: int) -> tuple[str, ...]:
         machine, symbols = self.machine, self.spec.alphabet.tokens[token].symbols
-        states = likely(before)
+        states = self.stepper.likely(before)
         if isinstance(machine, SideBySide):
             ways = [machine.skipped(states[0], symbol) for symbol in symbols if states]
         else:
@@ -301,23 +313,29 @@ class Judge:
         if found is None:
             if len(self._allowed) >= _CACHE_MAX:
                 self._allowed.clear()
-            machine = self.machine
-            defined = {
-                symbol for state in likely(position) for symbol in machine.defined(state)
-            }
-            found = tuple(machine.symbols[symbol] for symbol in sorted(defined))
+            names, stepper = self.machine.symbols, self.stepper
+            found = tuple(
+                name for symbol, name in enumerate(names) if stepper.allows(position, symbol)
+            )
             self._allowed[position] = found
         return found
 
     def constraint(self, before: Position, token: int) -> str | None:
         """The text of the constraint that refuses the call, for a policy."""
-        machine, states = self.spec.machine, likely(before)
-        symbols = self.spec.alphabet.tokens[token].symbols
-        if not isinstance(machine, SideBySide) or not states or not symbols:
+        machine, meaning = self.spec.machine, self.spec.alphabet.tokens[token]
+        if not isinstance(machine, SideBySide):
             return None
-        if machine.step(states[0], symbols[0]) != UNDEFINED:
+        state, symbols = self.stepper.likely(before)[0], meaning.symbols
+        if not symbols or machine.step(state, symbols[0]) != UNDEFINED:
             return None
-        return machine.texts[machine.blame(states[0], symbols[0])]
+        return machine.texts[machine.blame(state, symbols[0])]
+
+    def is_certain(self, before: Position, token: int) -> bool:
+        """True where a harmful call is so whatever is not known of the session.
+
+        Else another one may have been harmful in its stead: how many are harmful is certain.
+        """
+        return isinstance(before, int) or not self.stepper.chances(before, token).right
 
     def symbol(self, token: int) -> str | None:
         """What tool and arguments match, also where the call failed; None where nothing does."""
@@ -328,20 +346,32 @@ class Judge:
 
     def unsatisfied(self, position: Position) -> tuple[str, ...]:
         """Constraints of a policy that would not be kept if the session ended here."""
-        machine, states = self.spec.machine, likely(position)
-        if not isinstance(machine, SideBySide) or not states:
+        machine = self.spec.machine
+        if not isinstance(machine, SideBySide):
             return ()
-        return machine.unsatisfied(states[0])
+        found = self._unsatisfied.get(position)
+        if found is None:
+            if len(self._unsatisfied) >= _CACHE_MAX:
+                self._unsatisfied.clear()
+            texts = list(machine.texts)
+            for state in self.stepper.likely_each(position):
+                open_ones = machine.unsatisfied(state)
+                texts = [text for text in texts if text in open_ones]
+            found = self._unsatisfied[position] = tuple(texts)
+        return found
 
     def state(self, position: Position) -> str | None:
         """The state's name, or None while several are possible."""
-        states = likely(position)
-        return self.spec.machine.name(states[0]) if len(states) == 1 else None
+        if self.stepper.likely_count(position) != 1:
+            return None
+        return self.spec.machine.name(self.stepper.likely(position)[0])
 
     def names(self, position: Position) -> tuple[str, ...]:
-        return tuple(self.spec.machine.name(state) for state in likely(position))
+        """Names of the states of least cost; () where they are too many to list."""
+        if self.stepper.likely_count(position) > LISTED_MAX:
+            return ()
+        return tuple(self.spec.machine.name(state) for state in self.stepper.likely(position))
 
     def accepts(self, position: Position) -> bool:
-        """True when every likely state accepts; never while the session may be anywhere."""
-        states = likely(position)
-        return bool(states) and all(self.spec.machine.accepts(state) for state in states)
+        """True when every likely state accepts."""
+        return self.stepper.accepts(position)

@@ -457,9 +457,20 @@ class Judgement:
             self._stops.add(place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
-        """The calls of the log as they are judged together, and where each group has led."""
-        for steps, position in self._grouped(self._origin()):
+        """The calls of the log as they are judged together, and where each group may have led.
+
+        While it is not known where the session began it is read from everywhere it may have.
+        """
+        doubtful = self._rival is not None
+        origin = self._fresh(joined=True) if doubtful else self._origin()
+        for steps, position in self._grouped(origin):
             yield self._taken(steps), position
+
+    @property
+    def possible(self) -> Position:
+        """Everywhere the session may be, also while it is not known where it began."""
+        rival = self._rival
+        return self.head.position if rival is None or self._swapped else rival.position
 
     def _grouped(
         self, run: Run, end: int | None = None
@@ -477,7 +488,11 @@ class Judgement:
         log, folded = self.log, self.folded
         return [
             Taken(
-                each.code, log.token(each.place), folded + each.place + 1, log.row(each.place)
+                each.code,
+                log.token(each.place),
+                folded + each.place + 1,
+                log.row(each.place),
+                each.before,
             )
             for each in steps
         ]

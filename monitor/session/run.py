@@ -76,4 +76,7 @@ class Run:
     def _start_episode(self, initial: int) -> None:
         assert isinstance(self.tally, EpisodesTally)
         self.tally.start_episode()
-        self.position, self.progressed = initial, 0
+        self.progressed = 0
+        if isinstance(self.position, int):
+            # Else the machine of many episodes goes on from all the others, too.
+            self.position = initial

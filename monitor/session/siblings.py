@@ -15,14 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.automaton.position import (
-    ANYWHERE,
-    STATES_MAX,
-    Outcome,
-    Position,
-    Stepper,
-    union,
-)
+from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.chains import Spans, chained
 from monitor.session.merges import FEW, Merges, Node, merge
 from monitor.spec.constraints import SideBySide
@@ -31,6 +24,9 @@ __all__ = ["CONSTRAINTS_MAX", "Order", "order"]
 
 CONSTRAINTS_MAX: Final = 32
 """So many constraints are looked at one by one, at most."""
+
+ENDS_MAX: Final = 256
+"""So many ends of a group are told apart; beyond, it may have led anywhere."""
 
 
 class Order(NamedTuple):
@@ -150,7 +146,7 @@ def _searched(
     if strict:
         end = _walk(stepper, position, tokens, taken).end
     else:
-        end = _joined(position, [*ends, *(each.ends for each in found)])
+        end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
     return Order(taken, end, all(each.whole for each in found))
 
 
@@ -222,17 +218,19 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
     return tuple(places)
 
 
-def _joined(position: Position, ends: Sequence[Sequence[Position]]) -> Position:
+def _joined(
+    stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
+) -> Position:
     """Everywhere the session may be behind parts that know nothing of each other."""
     if len(ends) == 1:
-        return union(ends[0])
+        return stepper.union(ends[0])
     # Parts are of one certain state, and each moves its own share of it.
     found = [position]
     for each in ends:
         found = [_moved(before, position, end) for before in found for end in each]
-        if len(found) > STATES_MAX:
-            return ANYWHERE
-    return union(found)
+        if len(found) > ENDS_MAX:
+            return stepper.anywhere()
+    return stepper.union(found)
 
 
 def _moved(before: Position, start: Position, end: Position) -> Position:

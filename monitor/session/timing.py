@@ -68,6 +68,7 @@ class Taken(NamedTuple):
     token: int
     step: int
     row: Row
+    before: Position
 
 
 class _Running(NamedTuple):
@@ -123,8 +124,11 @@ class Timing:
         mark = Mark(
             call.step, row.at, row.receipt, row.tool, call.token, row.trace_id, row.span_id
         )
-        if call.code in (PROGRESS, SELF_LOOP) and call.token != CONTROL_TOKEN:
-            self._answer(mark)
+        if call.token != CONTROL_TOKEN:
+            if call.code in (PROGRESS, SELF_LOOP):
+                self._answer(mark)
+            elif not isinstance(call.before, int):
+                self._perhaps_answer(call)
         end = max(row.at, row.end)
         self._receipt_ns = max(self._receipt_ns, row.receipt)
         if self._last is None or end >= self._last.at_ns:
@@ -145,6 +149,17 @@ class Timing:
             certain = meaning.exact and deadline.first.issuperset(meaning.symbols)
             if self._running[number] is None and certain:
                 self._running[number] = _Running(mark)
+
+    def _perhaps_answer(self, call: Taken) -> None:
+        """A call that is harmful by the best reading may have taken effect by another one."""
+        judge = self._judge
+        meaning = judge.spec.alphabet.tokens[call.token]
+        if not (meaning.effect and judge.stepper.chances(call.before, call.token).right):
+            return
+        assert judge.bounds is not None
+        for number, deadline in enumerate(judge.bounds.deadlines):
+            if not deadline.then.isdisjoint(meaning.symbols):
+                self._running[number] = None
 
     def _pass(self, at_ns: int) -> None:
         """The time comes to a call: what was over before it is missed."""

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Acceptance, Spec
+from monitor.spec.traps import find_traps
 
 __all__ = [
     "DAY_NS",
@@ -77,7 +78,8 @@ def in_force(spec: Spec, day: date) -> Spec:
     kept = tuple(each for each in spec.accepted if each.until >= day)
     if kept == spec.accepted or spec.bare is None:
         return spec
-    return replace(spec, accepted=kept, machine=accepting(spec.bare, kept))
+    machine = accepting(spec.bare, kept)
+    return replace(spec, accepted=kept, machine=machine, traps=find_traps(machine))
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ first (schema.py); where the shape is wrong the meaning is not looked at.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final, Literal, TypeVar
@@ -24,7 +24,7 @@ from monitor.spec.acceptance import accepting
 from monitor.spec.closest import closest
 from monitor.spec.document import Document, Path
 from monitor.spec.findings import Finding
-from monitor.spec.graph import can_finish, check_graph, states_max
+from monitor.spec.graph import can_finish, check_areas, check_graph, check_traps, states_max
 from monitor.spec.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.notes import Notes
 from monitor.spec.parts import RegexDocument
@@ -49,6 +49,7 @@ from monitor.spec.spec import (
 )
 from monitor.spec.symbols import check_overlaps, check_tools, read_pattern, read_symbols
 from monitor.spec.timing import NO_TIMING, Timing, read_timing
+from monitor.spec.traps import Trap
 
 __all__ = ["compile_text"]
 
@@ -189,7 +190,7 @@ _KEYS: Final = {
 class _Parts:
     """What the document means, before it is put together."""
 
-    symbols: Mapping[str, match.SymbolPatterns]
+    alphabet: match.Alphabet
     machine: Machine
     rules: MatchRules
     golden: tuple[tuple[int, ...], ...] | None
@@ -197,6 +198,7 @@ class _Parts:
     golden_lengths: tuple[int, ...]
     accepted: tuple[Acceptance, ...] = ()
     timing: Timing = NO_TIMING
+    traps: tuple[Trap, ...] = ()
 
 
 def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
@@ -215,21 +217,27 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
         return None
     check_graph(model, machine, notes)
     accepted = read_accept(model, machine, notes, day)
+    lenient = accepting(machine, accepted)
+    traps = check_traps(model, lenient, notes)
     timing = read_timing(model, machine, notes)
-    parts = _with_golden(model, symbols, machine, rules, notes)
-    return parts and replace(parts, accepted=accepted, timing=timing)
+    conventions = _conventions(model)
+    _check_conventions(model, notes)
+    alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
+    check_areas(lenient, (token.symbols for token in alphabet.tokens), notes)
+    parts = _with_golden(model, alphabet, machine, rules, notes)
+    return parts and replace(parts, accepted=accepted, timing=timing, traps=traps)
 
 
 def _with_golden(
     model: SpecDocument,
-    symbols: Mapping[str, match.SymbolPatterns],
+    alphabet: match.Alphabet,
     machine: Machine,
     rules: MatchRules,
     notes: Notes,
 ) -> _Parts | None:
     """Golden paths are of tasks and references: a policy has no end to reach."""
     if model.kind == "policy":
-        return _Parts(symbols, machine, rules, (), 0, ())
+        return _Parts(alphabet, machine, rules, (), 0, ())
     listed = paths.reachable(machine, (machine.initial,), states_max(machine))
     count = GOLDEN_MAX + 1 if listed is None else paths.count_golden(machine, GOLDEN_MAX)
     if count > GOLDEN_MAX:
@@ -238,7 +246,7 @@ def _with_golden(
     few = count <= GOLDEN_LISTED_MAX
     golden = paths.golden_paths(machine, GOLDEN_LISTED_MAX) if few else None
     lengths = paths.golden_lengths(machine, GOLDEN_MAX)
-    return _Parts(symbols, machine, rules, golden, count, lengths)
+    return _Parts(alphabet, machine, rules, golden, count, lengths)
 
 
 def _too_many(count: int) -> str:
@@ -270,8 +278,9 @@ def _spec(
         match=parts.rules,
         scope=model.scope,
         again=model.again,
-        alphabet=match.build(parts.symbols, conventions.failed_calls),
+        alphabet=parts.alphabet,
         machine=accepting(parts.machine, parts.accepted),
+        traps=parts.traps,
         deadlines=parts.timing.deadlines,
         idle_ns=parts.timing.idle_ns,
         idle_by_state=dict(parts.timing.idle_by_state),
@@ -302,6 +311,22 @@ def _conventions(model: SpecDocument) -> Conventions:
         beta=chosen.beta,
         lambda_=chosen.lambda_,
     )
+
+
+_OF_SCORES: Final = ("tau_below_two", "undefined_efficiency", "beta", "lambda")
+
+
+def _check_conventions(model: SpecDocument, notes: Notes) -> None:
+    """Finds keys that say how something counts which the kind of spec does not have."""
+    if model.kind == "task" or isinstance(model.conventions, str):
+        return
+    of_scores = [key for key in _OF_SCORES if ("conventions", key) in notes.read.places]
+    for key in of_scores:
+        said = f"a {model.kind} has no scores, so {key!r} is not used"
+        notes.add("unused_convention", said, "conventions", key)
+    if model.kind == "reference" and model.conventions.failed_calls == "harmful":
+        said = "a reference judges no harm: a failed call changes nothing"
+        notes.add("unused_convention", said, "conventions", "failed_calls")
 
 
 def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:

@@ -8,17 +8,19 @@ call is harmful and changes nothing, so the constraint can still be kept.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from monitor.automaton.dfa import UNDEFINED, Automaton
+from monitor.automaton.dfa import UNDEFINED, Area, Automaton, Digit
 from monitor.automaton.paths import reachable, reachable_symbols, shortest_way
 from monitor.errors import OffrailsError
 from monitor.records import Reason
 from monitor.spec.closest import closest
 
 __all__ = [
+    "AREA_STATES_MAX",
     "CONSTRAINTS_MAX",
     "COUNT_MAX",
     "STATES_MAX",
@@ -39,7 +41,16 @@ STATES_MAX: Final = 50_000
 CONSTRAINTS_MAX: Final = 256
 
 EVERYWHERE_MAX: Final = 64
-"""Joint states listed; above, a session joined in the middle may be anywhere."""
+"""Joint states listed, as for a picture."""
+
+AREA_STATES_MAX: Final = 4_096
+"""Joint states of constraints that hang together. Above, they are read in parts."""
+
+AREA_WORK_MAX: Final = 200_000
+"""Constraints that may be looked at to list them: a tenth of a second."""
+
+CUT_STATES_MAX: Final = 256
+"""Joint states of one part of them."""
 
 
 class ConstraintError(OffrailsError):
@@ -488,17 +499,140 @@ class SideBySide:
 
     def alone(self, constraint: int) -> SideBySide:
         """One of the constraints as a machine of its own, over the same symbols."""
-        weight, lone = self._weights[constraint], dict[int, _Part]()
-        for part in (part for parts in self._parts for part in parts):
-            if part.constraint == constraint and id(part) not in lone:
-                moves = tuple(None if move is None else move // weight for move in part.moves)
-                lone[id(part)] = _Part(0, 1, part.radix, moves)
-        parts = tuple(
-            tuple(lone[id(part)] for part in parts if part.constraint == constraint)
-            for parts in self._parts
+        return self.among((constraint,))
+
+    def among(self, kept: Sequence[int]) -> SideBySide:
+        """Some of the constraints as a machine of its own, over the same symbols."""
+        weights, weight = list[int](), 1
+        for constraint in kept:
+            weights.append(weight)
+            weight *= len(self.constraints[constraint].automaton.states)
+        parts: list[list[_Part]] = [[] for _ in self.symbols]
+        for index, constraint in enumerate(kept):
+            old, new = self._weights[constraint], weights[index]
+            found: dict[int, _Part] = {}
+            for symbol in self.constraints[constraint].heeded(len(self.symbols)):
+                part = self._parts[symbol][
+                    bisect_left(self._parts[symbol], constraint, key=_constraint_of)
+                ]
+                if id(part) not in found:
+                    moves = tuple(
+                        None if move is None else move // old * new for move in part.moves
+                    )
+                    found[id(part)] = _Part(index, new, part.radix, moves)
+                parts[symbol].append(found[id(part)])
+        only = tuple(self.constraints[constraint] for constraint in kept)
+        initial = sum(
+            constraint.automaton.initial * each
+            for constraint, each in zip(only, weights, strict=True)
         )
-        only = self.constraints[constraint]
-        return SideBySide(self.symbols, (only,), only.automaton.initial, (1,), parts)
+        return SideBySide(self.symbols, only, initial, tuple(weights), tuple(map(tuple, parts)))
+
+    def reduced(self) -> SideBySide:
+        """The same states with one symbol of each likeness: to search them."""
+        kinds = {self.likeness(symbol): symbol for symbol in reversed(range(len(self.symbols)))}
+        kept = sorted(kinds.values())
+        return replace(
+            self,
+            symbols=tuple(self.symbols[symbol] for symbol in kept),
+            _parts=tuple(self._parts[symbol] for symbol in kept),
+        )
+
+    def areas(self, together: Iterable[Collection[int]]) -> tuple[Area, ...]:
+        """See `Machine.areas`: constraints that no call connects are in areas of their own.
+
+        What hangs together is one area while its states can be listed. Else it is cut into areas
+        of few constraints each, which know of each other only that a call may be refused.
+        """
+        found: list[Area] = []
+        for group, members in enumerate(self.groups(together)):
+            whole = self.area(members, group, AREA_STATES_MAX, AREA_WORK_MAX)
+            found += [whole] if whole is not None else self._cut(members, group)
+        return tuple(found)
+
+    def groups(self, together: Iterable[Collection[int]]) -> list[list[int]]:
+        """The constraints, those together that one call may concern (see `Machine.areas`)."""
+        masks = [1 << index for index in range(len(self.constraints))]
+        for symbols in together:
+            heeding = 0
+            for symbol in symbols:
+                heeding |= self.heeds(symbol)
+            touched = [mask for mask in masks if mask & heeding]
+            if len(touched) > 1:
+                masks = [mask for mask in masks if not mask & heeding]
+                masks.append(sum(touched))
+        masks.sort(key=lambda mask: mask & -mask)
+        return [[i for i in range(len(self.constraints)) if mask >> i & 1] for mask in masks]
+
+    def area(self, members: Sequence[int], group: int, limit: int, work: int) -> Area | None:
+        """Some constraints as one area; None where its states are too many to list.
+
+        Args:
+            members: the constraints, ascending.
+            group: the area's.
+            limit: of the states.
+            work: so many constraints may be looked at to list them.
+        """
+        machine = self.among(members)
+        small = machine.reduced()
+        states = reachable(small, (small.initial,), max(1, min(limit, work // small.width)))
+        if states is None:
+            return None
+        digits: list[Digit] = []
+        own = 1
+        for index in members:
+            radix = len(self.constraints[index].automaton.states)
+            digits.append(Digit(self._weights[index], radix, own))
+            own *= radix
+        return Area(machine, tuple(sorted(states)), tuple(digits), group)
+
+    def _cut(self, members: Sequence[int], group: int) -> list[Area]:
+        """Areas of a few neighbouring constraints each, where all together have too many states."""
+        found: list[Area] = []
+        left = list(members)
+        while left:
+            block = self.block(left[0], left, CUT_STATES_MAX)
+            left = [index for index in left if index not in block]
+            area = self.area(block, group, CUT_STATES_MAX, AREA_WORK_MAX)
+            found += [area] if area is not None else [self._lone(each, group) for each in block]
+        return found
+
+    def _lone(self, constraint: int, group: int) -> Area:
+        automaton = self.constraints[constraint].automaton
+        digit = Digit(self._weights[constraint], len(automaton.states), 1)
+        return Area(self.among((constraint,)), automaton.everywhere(), (digit,), group)
+
+    def block(self, seed: int, members: Iterable[int], limit: int) -> list[int]:
+        """A constraint and its nearest neighbours, with at most `limit` joint states.
+
+        Near are those that name one symbol, then those that name symbols of these, and so on.
+        """
+        block, size = [seed], len(self.constraints[seed].automaton.states)
+        named = self._named(seed)
+        left = [index for index in members if index != seed]
+        while left:
+            near = [index for index in left if self._named(index) & named]
+            fitting = [
+                index
+                for index in near
+                if size * len(self.constraints[index].automaton.states) <= limit
+            ]
+            if not fitting:
+                break
+            taken = fitting[0]
+            block.append(taken)
+            size *= len(self.constraints[taken].automaton.states)
+            named = named | self._named(taken)
+            left.remove(taken)
+        return sorted(block)
+
+    def may_be_open(self, constraint: int) -> bool:
+        """True where a session may end without having kept a constraint."""
+        automaton = self.constraints[constraint].automaton
+        return len(automaton.accepting) < len(automaton.states)
+
+    def _named(self, constraint: int) -> frozenset[int]:
+        return frozenset[int]().union(*self.constraints[constraint].places)
 
     def digits(self, state: int) -> tuple[int, ...]:
         """Each constraint's own state."""
@@ -553,6 +687,10 @@ class SideBySide:
             return ()
         digit = self.digits(state)[index]
         return self.constraints[index].skipped(digit, symbol, len(self.symbols))
+
+
+def _constraint_of(part: _Part) -> int:
+    return part.constraint
 
 
 def side_by_side(symbols: Sequence[str], constraints: Sequence[Constraint]) -> SideBySide:

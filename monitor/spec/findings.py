@@ -67,6 +67,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "An agent can go round without harm; golden paths leave the round out.",
     ),
     "trap": ("warning", "A session that gets there can no longer finish, and no call says so."),
+    "unused_convention": (
+        "warning",
+        "The key changes nothing here: policies have no scores, references judge no harm.",
+    ),
     "impossible_deadline": (
         "warning",
         "Every session that makes the first call misses the deadline, whatever it does.",
@@ -85,6 +89,11 @@ CODES: dict[str, tuple[Severity, str]] = {
     "impossible_call": (
         "warning",
         "The constraints together forbid the call, so it is harmful whenever it is made.",
+    ),
+    "too_many_joint_states": (
+        "warning",
+        "Where calls or arguments are unknown they are judged a few at a time: a harm, or a session "
+        "that can no longer finish, is missed where only many of them together make it certain.",
     ),
     "unsatisfiable": ("error", "No session can ever satisfy the constraint."),
     # --- learnt references ---

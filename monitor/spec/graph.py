@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from monitor.automaton import paths
@@ -11,8 +12,9 @@ from monitor.spec.document import Path
 from monitor.spec.machine import form_of
 from monitor.spec.notes import Notes
 from monitor.spec.schema import SpecDocument
+from monitor.spec.traps import Trap, find_traps, listed_areas
 
-__all__ = ["can_finish", "check_graph", "states_max"]
+__all__ = ["can_finish", "check_areas", "check_graph", "check_traps", "states_max"]
 
 
 WORK_MAX: Final = 500_000
@@ -32,16 +34,18 @@ def states_max(machine: Machine) -> int:
 
 def can_finish(machine: Machine, notes: Notes) -> bool:
     """Whether some session can end well; a finding where none can."""
-    states = paths.reachable(machine, (machine.initial,), states_max(machine))
-    if states is None or any(machine.accepts(state) for state in states):
-        return True
-    key = "constraints" if isinstance(machine, SideBySide) else "accepting"
-    said = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
-    if isinstance(machine, SideBySide):
-        texts = " and ".join(repr(each.text) for each in _core(machine))
-        said = f"no session can satisfy {texts}: the constraints contradict each other"
-    notes.add("no_accepting_state_reachable", said, key)
-    return False
+    for area in listed_areas(machine):
+        part = area.machine
+        if any(part.accepts(state) for state in area.states):
+            continue
+        key = "constraints" if isinstance(part, SideBySide) else "accepting"
+        said = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
+        if isinstance(part, SideBySide):
+            texts = " and ".join(repr(each.text) for each in _core(part))
+            said = f"no session can satisfy {texts}: the constraints contradict each other"
+        notes.add("no_accepting_state_reachable", said, key)
+        return False
+    return True
 
 
 def _core(machine: SideBySide) -> tuple[Constraint, ...]:
@@ -66,10 +70,17 @@ def _core(machine: SideBySide) -> tuple[Constraint, ...]:
 
 def _check_impossible(machine: SideBySide, notes: Notes) -> None:
     """Finds calls that each constraint allows somewhere, and all of them together nowhere."""
-    states = paths.reachable(machine, (machine.initial,), states_max(machine))
-    if states is None:
-        return
-    possible = {symbol for state in states for symbol in machine.defined(state)}
+    possible = set(range(len(machine.symbols)))
+    for area in listed_areas(machine):
+        assert isinstance(area.machine, SideBySide)
+        part, states = area.machine, area.states
+        kinds = {part.likeness(symbol): symbol for symbol in possible}
+        allowed = {
+            kind
+            for kind, symbol in kinds.items()
+            if any(part.step(state, symbol) != UNDEFINED for state in states)
+        }
+        possible = {symbol for symbol in possible if part.likeness(symbol) in allowed}
     for symbol, name in enumerate(machine.symbols):
         if symbol in possible or any(each.forbids(symbol) for each in machine.constraints):
             continue
@@ -79,11 +90,10 @@ def _check_impossible(machine: SideBySide, notes: Notes) -> None:
 
 
 def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
-    """Finds states and symbols without use, traps, and progress cycles of tasks."""
+    """Finds states and symbols without use, and progress cycles of tasks."""
     _check_unused(model, machine, notes)
     if isinstance(machine, SideBySide):
         _check_impossible(machine, notes)
-    _check_traps(model, machine, notes)
     if not isinstance(machine, Automaton):
         return
     reached = frozenset(machine.everywhere())
@@ -112,18 +122,41 @@ def _is_used(machine: Machine, symbol: int) -> bool:
     return any(machine.step(state, symbol) != UNDEFINED for state in states)
 
 
-def _check_traps(model: SpecDocument, machine: Machine, notes: Notes) -> None:
-    dead = paths.dead_states(machine, states_max(machine))
-    if isinstance(machine, SideBySide):
-        for state in dead[:1]:
-            open_ones = " and ".join(map(repr, machine.unsatisfied(state)))
-            said = f"after {machine.name(state)!r} no session can satisfy {open_ones} any more"
-            notes.add("trap", said, "constraints")
-        return
-    for state in dead:
-        name = machine.name(state)
-        said = f"from {name!r} no accepting state can be reached"
-        notes.add("trap", said, *_place_of_state(model, name))
+def check_traps(model: SpecDocument, machine: Machine, notes: Notes) -> tuple[Trap, ...]:
+    """Finds states that no session can finish from, accepted calls included.
+
+    Args:
+        model: the document.
+        machine: its machine, with the calls that it accepts.
+        notes: takes the findings.
+    """
+    traps = find_traps(machine)
+    for area, states in traps:
+        if isinstance(area.machine, SideBySide):
+            first = next(iter(states))
+            open_ones = " and ".join(map(repr, area.machine.unsatisfied(first)))
+            said = f"after {area.machine.name(first)!r} no session can satisfy {open_ones}"
+            notes.add("trap", f"{said} any more", "constraints")
+            break
+        for state in states:
+            name = machine.name(state)
+            said = f"from {name!r} no accepting state can be reached"
+            notes.add("trap", said, *_place_of_state(model, name))
+    return traps
+
+
+def check_areas(machine: Machine, together: Iterable[Collection[int]], notes: Notes) -> None:
+    """Finds constraints that cannot be read as one where something is not known.
+
+    Args:
+        machine: with the calls that it accepts.
+        together: symbols that one call may be.
+        notes: takes the finding.
+    """
+    groups = [area.group for area in machine.areas(together)]
+    if len(set(groups)) < len(groups):
+        said = "constraints over the same calls have too many states together to list them"
+        notes.add("too_many_joint_states", said, "constraints")
 
 
 def _place_of_state(model: SpecDocument, name: str) -> Path:

@@ -15,6 +15,7 @@ from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
 from monitor.spec.findings import Finding
 from monitor.spec.learnt import Learnt
+from monitor.spec.traps import Trap
 
 __all__ = [
     "GOLDEN_LISTED_MAX",
@@ -150,6 +151,8 @@ class Spec:
     """Accepted calls in force: `machine` has a self-loop for each."""
     bare: Machine | None = None
     """The machine without them; None where there are none."""
+    traps: tuple[Trap, ...] = ()
+    """States of `machine` from which no session can finish any more."""
 
     @classmethod
     def observer(cls) -> Spec:

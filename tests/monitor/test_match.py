@@ -132,7 +132,7 @@ def test_unknown_arguments_leave_all_readings_open() -> None:
         a=("t", {"x": 1}), b=("t", None), c=("one", {}), d=("sure", {"x": {"any": True}})
     )
     assert token(made, "t", None) == Token((0, 1), exact=False)
-    assert token(made, "one", None) == Token((2,), exact=False, symbol=2)
+    assert token(made, "one", None) == Token((2,), exact=False, symbol=2, sure=False)
     assert token(made, "sure", None) == Token((3,), symbol=3)
 
 
@@ -141,7 +141,7 @@ def test_failed_calls_without_effect() -> None:
     made = alphabet(a=("t", {"x": 1}), b=("u", None))
     assert token(made, "u", failed=True) == Token((1,), effect=False, symbol=1)
     assert token(made, "t", None, failed=True) == Token(
-        (0,), effect=False, exact=False, symbol=0
+        (0,), effect=False, exact=False, symbol=0, sure=False
     )
     assert token(made, "zzz", failed=True).reason is Reason.UNKNOWN_TOOL
     assert token(made, "t", {"x": 2}, failed=True).reason is Reason.ARGUMENT_MISMATCH
@@ -150,7 +150,9 @@ def test_failed_calls_without_effect() -> None:
 def test_failed_calls_harmful() -> None:
     """core: a failed call is harmful whatever it is, and still shows what it matched."""
     made = alphabet("harmful", a=("t", {"x": 1}), b=("u", None))
-    assert token(made, "u", failed=True) == Token((), reason=Reason.FAILED_CALL, symbol=1)
+    assert token(made, "u", failed=True) == Token(
+        (), reason=Reason.FAILED_CALL, symbol=1, named=True
+    )
     assert token(made, "t", {"x": 2}, failed=True) == Token((), reason=Reason.FAILED_CALL)
     assert token(made, "zzz", failed=True).reason is Reason.FAILED_CALL
     assert token(made, "t", None, failed=True).exact
@@ -216,7 +218,7 @@ def test_readings_without_arguments_cover_every_call(
     known, unknown = token(made, "t", arguments), token(made, "t", None)
     assert set(known.symbols) <= set(unknown.symbols)
     assert unknown.exact <= known.exact
-    assert len(made.tokens) <= 2 * (len(raw) + 3)
+    assert len(made.tokens) <= 2 * (2 ** (len(raw) + 1) + 2)
 
 
 def core_symbols(record: dict[str, Any]) -> dict[str, Any]:
@@ -274,18 +276,24 @@ def test_a_partly_known_call_is_what_it_is_whatever_the_rest_is(
 ) -> None:
     """What is said for certain holds for any values of what could not be read."""
     made = alphabet(**{f"s{n}": ("pay", raw) for n, raw in enumerate(symbols)})
-    found = made.match("pay", Partial(known, unread), False)
+    found = token(made, "pay", Partial(known, unread))
     whole = {**known, **dict(zip(sorted(unread), values, strict=False))}
+    truth = token(made, "pay", whole)
 
-    assert found in (made.match("pay", None, False), made.match("pay", whole, False))
+    assert set(truth.symbols) <= set(found.symbols)
+    assert truth.symbols or not found.sure or not found.symbols
+    assert truth == found or not found.exact
 
 
 def test_what_cannot_be_read_matters_where_a_pattern_names_it() -> None:
     """Other arguments decide as ever, and an argument that is there is not none."""
     made = alphabet(big=("pay", {"amount": {"min": 9}}), none=("pay", {}))
-    unknown = token(made, "pay", None)
 
     assert name(made, "pay", Partial({"amount": 10}, {"x"})) == "big"
     assert token(made, "pay", Partial({"amount": 1}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
-    assert token(made, "pay", Partial({}, {"amount"})) == unknown
+    # It is there, so the call is not the one without arguments.
+    assert token(made, "pay", Partial({}, {"amount"})) == Token(
+        (0,), exact=False, symbol=0, sure=False
+    )
+    assert token(made, "pay", None) == Token((0, 1), exact=False, sure=False)
     assert token(made, "pay", Partial({}, {"x"})).reason is Reason.ARGUMENT_MISMATCH

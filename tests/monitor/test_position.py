@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from monitor.automaton.dfa import build
-from monitor.automaton.position import ANYWHERE, STATES_MAX, Outcome, Stepper, likely
+from monitor.automaton.position import COST_MAX, Outcome, Position, Stepper
 
 A, B, AB, NOTHING, FAILED_A = range(5)
 """Tokens: two symbols, one that may be either, one that matches nothing, a failed one."""
@@ -29,6 +29,16 @@ def stepper(*, open_world: bool = False) -> Stepper:
     )
 
 
+def at(costs: dict[int, int]) -> Position:
+    """The position in which the automaton's states have these costs."""
+    return (
+        tuple(
+            sum(1 << state for state, cost in costs.items() if cost == each)
+            for each in range(max(costs.values()) + 1)
+        ),
+    )
+
+
 def test_a_defined_call_moves_or_loops() -> None:
     """Progress changes the state, a read leaves it."""
     assert stepper().step(0, A) == (1, Outcome.PROGRESS)
@@ -49,37 +59,49 @@ def test_a_failed_call_without_effect_loops_only_where_it_is_defined() -> None:
 
 def test_an_uncertain_call_widens_the_position() -> None:
     """Where two readings are defined, both targets are possible, at no cost."""
-    assert stepper().step(1, AB) == (((1, 0), (2, 0)), Outcome.PROGRESS)
+    assert stepper().step(1, AB) == (at({1: 0, 2: 0}), Outcome.PROGRESS)
 
 
 def test_an_uncertain_call_is_harmful_only_where_no_reading_is_defined() -> None:
-    """One defined reading is enough to claim no harm."""
-    assert stepper().step(0, AB) == (1, Outcome.PROGRESS)
+    """One defined reading is enough to claim no harm; the others stay behind, a harm further."""
+    assert stepper().step(0, AB) == (at({1: 0, 0: 1}), Outcome.PROGRESS)
     assert stepper().step(2, AB) == (2, Outcome.HARMFUL)
 
 
 def test_the_least_cost_decides() -> None:
     """A call refused in one likely state, allowed in another, costs the first and harms none."""
-    position, outcome = stepper().step(((1, 0), (2, 0)), B)
+    assert stepper().step(at({0: 0, 1: 0}), B) == (at({2: 0, 0: 1}), Outcome.PROGRESS)
 
-    assert outcome is Outcome.PROGRESS
-    assert position == 2
+
+def test_a_state_that_is_reached_at_two_costs_has_the_lesser_one() -> None:
+    """What converges is one certain state again."""
+    assert stepper().step(at({1: 0, 2: 0}), B) == (2, Outcome.PROGRESS)
 
 
 def test_a_call_refused_everywhere_raises_the_least_cost() -> None:
     """When every reading has a harm more, the call was harmful, whatever the truth."""
-    position, outcome = stepper().step(((0, 0), (2, 1)), B)
+    position, outcome = stepper().step(at({0: 0, 2: 1}), B)
 
     assert outcome is Outcome.HARMFUL
-    assert position == ((0, 0), (2, 1))
+    assert position == at({0: 0, 2: 1})
 
 
-def test_readings_far_behind_are_dropped() -> None:
-    """A state that needs three harms more than another is no longer believed."""
-    position, outcome = stepper().step(((0, 0), (2, 2)), A)
+def test_readings_far_behind_are_kept() -> None:
+    """A state many harms behind stays possible, at a cost that is bounded: it may be the truth."""
+    position: Position = at({1: 0, 2: COST_MAX})
+    for _ in range(3):
+        position, outcome = stepper().step(position, A)
+        assert outcome is Outcome.SELF_LOOP
+        assert position == at({1: 0, 2: COST_MAX})
 
-    assert outcome is Outcome.PROGRESS
-    assert position == 1
+
+def test_what_a_call_may_have_been_is_said_over_all_states() -> None:
+    """A harm is of this very call only where no state and no reading allows it."""
+    assert stepper().chances(at({0: 0, 2: 1}), B) == (False, True)
+    assert stepper().step(at({0: 0, 1: 1}), B).outcome is Outcome.HARMFUL
+    assert stepper().chances(at({0: 0, 1: 1}), B) == (True, True)
+    assert stepper().chances(1, A) == (True, False)
+    assert stepper(open_world=True).chances(at({0: 0, 2: 1}), NOTHING) == (True, False)
 
 
 def test_an_open_world_passes_what_it_does_not_name() -> None:
@@ -89,19 +111,15 @@ def test_an_open_world_passes_what_it_does_not_name() -> None:
     assert stepper(open_world=True).step(0, B) == (0, Outcome.HARMFUL)
 
 
-def test_anywhere_claims_only_what_holds_everywhere() -> None:
-    """With too many states only a call that matches nothing is certain to be harmful."""
-    assert stepper().step(ANYWHERE, B) == (ANYWHERE, Outcome.SELF_LOOP)
-    assert stepper().step(ANYWHERE, NOTHING) == (ANYWHERE, Outcome.HARMFUL)
-    assert likely(ANYWHERE) == ()
-
-
 def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
-    """All of a small automaton's states, or anywhere in a large one."""
-    assert stepper().anywhere() == ((0, 0), (1, 0), (2, 0))
+    """All of an automaton's states, whatever their number; what none of them allows is harmful."""
+    assert stepper().anywhere() == at({0: 0, 1: 0, 2: 0})
 
-    names = [f"q{number}" for number in range(STATES_MAX + 1)]
+    names = [f"q{number}" for number in range(3_000)]
     edges = {(name, "a"): after for name, after in pairwise(names)}
-    large = build(names, ["a"], "q0", [names[-1]], edges)
-    wide = Stepper(large, [(0,)], [True], [True], open_world=False)
-    assert wide.anywhere() == ANYWHERE
+    large = build(names, ["a", "b"], "q0", [names[-1]], edges)
+    wide = Stepper(large, [(0,), (1,)], [True] * 2, [True] * 2, open_world=False)
+    position, outcome = wide.step(wide.anywhere(), A)
+    assert outcome is Outcome.PROGRESS
+    assert wide.likely_count(position) == 2_999
+    assert wide.step(position, B) == (position, Outcome.HARMFUL)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
-from monitor.automaton.position import Outcome, Position, Stepper, union
+from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.chains import spans_of
 from monitor.session.judge import Judge
 from monitor.session.siblings import _broken, order
@@ -112,7 +112,7 @@ def plain(
     best = {end: path[1] for (_, end), path in layer.items() if path[0] == cost}
     places = min(best.values())
     worst = next(end for end, each in best.items() if each == places)
-    return abs(cost), places, worst if strict else union(best)
+    return abs(cost), places, worst if strict else stepper.union(best)
 
 
 def brute(
@@ -141,7 +141,7 @@ def brute(
     wanted = (max if strict else min)(harms for harms, _, _ in tried)
     best = [(places, end) for harms, places, end in tried if harms == wanted]
     places, end = min(best, key=lambda found: found[0])
-    return wanted, places, end if strict else union({end for _, end in best})
+    return wanted, places, end if strict else stepper.union({end for _, end in best})
 
 
 @settings(max_examples=150, deadline=None)

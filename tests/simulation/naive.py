@@ -149,7 +149,9 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
         tokens = [
             (call, token)
             for call, token in tokens
-            if meanings[token].symbols or meanings[token].symbol is not None
+            if meanings[token].symbols
+            or meanings[token].named
+            or meanings[token].symbol is not None
         ]
     if not tokens:
         return None
@@ -233,18 +235,23 @@ def _run(spec: Spec, costs: Costs, call: tuple[_Call, int]) -> tuple[int, Costs]
     costs = _step(spec, costs, call[1])
     least = min(costs.values())
     costs = {state: cost - least for state, cost in costs.items()}
-    return int(least > 0), {state: cost for state, cost in costs.items() if cost <= COST_MAX}
+    return int(least > 0), {state: min(cost, COST_MAX) for state, cost in costs.items()}
 
 
 def _step(spec: Spec, costs: Costs, token: int) -> Costs:
+    """Every reading goes on: one that is allowed moves, one that is not stays, a harm further."""
     meaning, after = spec.alphabet.tokens[token], dict[int, int]()
+    none = not meaning.symbols or not meaning.sure
     for state, cost in costs.items():
-        targets = {spec.machine.step(state, symbol) for symbol in meaning.symbols} - {UNDEFINED}
+        targets = {spec.machine.step(state, symbol) for symbol in meaning.symbols}
+        refused = UNDEFINED in targets or (none and spec.kind != "policy")
+        targets -= {UNDEFINED}
         if targets and not meaning.effect:
             targets = {state}
-        if spec.kind == "policy" and (not meaning.exact or not meaning.symbols):
+        if none and spec.kind == "policy":
             targets.add(state)
-        for target in targets or {state}:
-            new = cost + (not targets)
-            after[target] = min(new, after.get(target, new))
+        for target in targets:
+            after[target] = min(cost, after.get(target, cost))
+        if refused:
+            after[state] = min(cost + 1, after.get(state, cost + 1))
     return after

@@ -1,0 +1,165 @@
+"""Which symbols a call of one tool may be while some of its arguments are not known.
+
+The most specific pattern that takes the arguments wins. So a symbol is a reading only if some
+values of what is unknown let it win: one whose every call a more specific symbol takes is none, and
+a call is no symbol at all only if some values match none of them.
+
+Values are tried by kinds: for each argument, one value of every kind that the patterns tell apart
+(`pattern.samples`). A kind is kept as a bit mask of the candidates that it does not rule out, so
+the candidates that take a whole call are the bits that all its arguments share, and the lowest of
+these wins. This is exact for exact values, lists of them, ranges and types. Whether a text that no
+pattern names matches a regular expression is not decided: it may, or it may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, Final
+
+from monitor.alphabet.pattern import Pattern, samples
+from monitor.partial import Partial
+
+__all__ = ["NONE", "Readings"]
+
+NONE: Final = -1
+"""The reading that is no symbol."""
+
+MASKS_MAX: Final = 4_096
+"""Different masks that are looked at; beyond, every reading is possible."""
+
+EXPRESSIONS_MAX: Final = 6
+"""Expressions of one argument whose matches are combined; beyond, every reading is possible."""
+
+STRUCTURES_MAX: Final = 64
+"""Lists and mappings that the patterns of one argument name; beyond, every reading is possible."""
+
+_FAMILIES_MAX: Final = 512
+_WORK_MAX: Final = 50_000
+"""Masks that are combined to know beforehand which readings may remain."""
+
+Patterns = Mapping[str, Pattern] | None
+_Masks = frozenset[int]
+
+
+class Readings:
+    """The readings of one tool's calls.
+
+    Args:
+        candidates: argument patterns by candidate, the most specific one first.
+        work: how often a value may be held against a pattern to tell its kind; an argument that
+            takes more may have any kind of value.
+    """
+
+    def __init__(self, candidates: Sequence[Patterns], work: int) -> None:
+        self.work = work
+        """What is left of it."""
+        self._all = (1 << len(candidates)) - 1
+        self._every = frozenset((*range(len(candidates)), NONE))
+        self._checks: dict[str, list[tuple[int, Pattern]]] = {}
+        self._open = 0
+        """Candidates that do not refuse every argument."""
+        for number, patterns in enumerate(candidates):
+            if patterns is None or patterns:
+                self._open |= 1 << number
+            for name, pattern in (patterns or {}).items():
+                if pattern.kind != "any":
+                    self._checks.setdefault(name, []).append((number, pattern))
+        self._kinds = {name: self._tell_apart(checks) for name, checks in self._checks.items()}
+        """By argument, the masks of its values; None where they are too many to list."""
+
+    # --- masks --------------------------------------------------------------------------------
+
+    def _of_value(self, checks: Iterable[tuple[int, Pattern]], value: Any) -> int:
+        """Candidates that an argument of this value does not rule out."""
+        mask = self._open
+        for number, pattern in checks:
+            if not pattern.matches(value):
+                mask &= ~(1 << number)
+        return mask
+
+    def _absent(self, name: str) -> int:
+        """Candidates that the argument's absence does not rule out."""
+        mask = self._all
+        for number, _ in self._checks[name]:
+            mask &= ~(1 << number)
+        return mask
+
+    def _tell_apart(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
+        named, text = samples([pattern for _, pattern in checks])
+        self.work -= len(named) * len(checks)
+        if (
+            self.work < 0
+            or sum(isinstance(each, list | dict) for each in named) > STRUCTURES_MAX
+        ):
+            return None
+        found = {self._of_value(checks, value) for value in named}
+        expressions = list({p.operand: None for _, p in checks if p.kind == "regex"})
+        if len(expressions) > EXPRESSIONS_MAX:
+            return None
+        plain = [each for each in checks if each[1].kind != "regex"]
+        base = self._of_value(plain, text)
+        for answers in product((False, True), repeat=len(expressions)):
+            matching = dict(zip(expressions, answers, strict=True))
+            mask = base
+            for number, pattern in checks:
+                if pattern.kind == "regex" and not matching[pattern.operand]:
+                    mask &= ~(1 << number)
+            found.add(mask)
+        return frozenset(found)
+
+    def _winners(self, masks: Iterable[int]) -> frozenset[int]:
+        return frozenset((mask & -mask).bit_length() - 1 if mask else NONE for mask in masks)
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def unknown(self) -> frozenset[int]:
+        """Candidates that may win where nothing is known of the arguments; perhaps `NONE`."""
+        masks = {self._all, self._open}
+        for name, kinds in self._kinds.items():
+            if kinds is None:
+                return self._every
+            masks = {mask & kind for mask in masks for kind in (*kinds, self._absent(name))}
+            if len(masks) > MASKS_MAX:
+                return self._every
+        return self._winners(masks)
+
+    def known_in_part(self, arguments: Partial) -> frozenset[int]:
+        """The same where some arguments are known; those that are unread are there."""
+        mask = self._open if arguments else self._all
+        unread: list[_Masks] = []
+        for name, checks in self._checks.items():
+            if name in arguments.unread:
+                kinds = self._kinds[name]
+                if kinds is None:
+                    return self._every
+                unread.append(kinds)
+            elif name in arguments:
+                mask &= self._of_value(checks, arguments[name])
+            else:
+                mask &= self._absent(name)
+        masks = {mask}
+        for kinds in unread:
+            masks = {mask & kind for mask in masks for kind in kinds}
+            if len(masks) > MASKS_MAX:
+                return self._every
+        return self._winners(masks)
+
+    def remaining(self) -> set[frozenset[int]]:
+        """What `known_in_part` may answer, as far as it can be listed in reasonable time."""
+        families: set[_Masks] = {frozenset({self._open})}
+        work = 0
+        for name, kinds in self._kinds.items():
+            if kinds is None:
+                return {self._every}
+            choices = [frozenset({kind}) for kind in {*kinds, self._absent(name)}]
+            choices.append(kinds)
+            found: set[_Masks] = set()
+            for family in families:
+                for choice in choices:
+                    work += len(family) * len(choice)
+                    if work > _WORK_MAX or len(found) > _FAMILIES_MAX:
+                        return {self._every}
+                    found.add(frozenset(mask & kind for mask in family for kind in choice))
+            families = found
+        return {self._winners(family) for family in families}

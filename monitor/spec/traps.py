@@ -1,0 +1,85 @@
+"""Traps: states from which no accepting state can be reached.
+
+Constraints that share no symbol know nothing of each other, so traps are looked for in each group
+of those that do. Where a group has too many joint states to list, each of its constraints that may
+be open is looked at beside its nearest neighbours: a trap of a few constraints is one of all, but
+one that only more of them make together is not found. The compiler warns of such a group.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from monitor.automaton.dfa import Area, Machine
+from monitor.automaton.paths import dead_states
+from monitor.spec.constraints import SideBySide
+
+__all__ = ["Trap", "find_traps", "listed_areas"]
+
+WORK_MAX: Final = 500_000
+"""Constraints that may be looked at to list the states of a group: a quarter of a second."""
+
+BLOCKS_WORK_MAX: Final = 200_000
+"""The same for all neighbourhoods."""
+
+STATES_MAX: Final = 10_000
+
+BLOCK_STATES_MAX: Final = 1_024
+"""Joint states of one constraint and its neighbours."""
+
+
+class Trap(NamedTuple):
+    """The traps of some constraints, or of an automaton."""
+
+    area: Area
+    states: dict[int, None]
+    """Of the area's machine, the nearest to its start first."""
+
+
+def find_traps(machine: Machine) -> tuple[Trap, ...]:
+    """The traps of a machine."""
+    found: list[Trap] = []
+    for area in listed_areas(machine):
+        part = area.machine
+        if isinstance(part, SideBySide):
+            part = part.reduced()
+        dead = dead_states(part, max(STATES_MAX, len(area.states)))
+        if dead:
+            found.append(Trap(area, dict.fromkeys(dead)))
+    return tuple(found)
+
+
+def listed_areas(machine: Machine) -> tuple[Area, ...]:
+    """The machine in areas, each whole or of few constraints.
+
+    What cannot be reached in one of them cannot be reached at all.
+    """
+    return _listed(machine) if isinstance(machine, SideBySide) else machine.areas(())
+
+
+@lru_cache(4)  # the compiler asks for them again and again
+def _listed(machine: SideBySide) -> tuple[Area, ...]:
+    groups = machine.groups([(symbol,) for symbol in range(len(machine.symbols))])
+    found: list[Area] = []
+    left = BLOCKS_WORK_MAX
+    for number, members in enumerate(groups):
+        area = machine.area(members, number, STATES_MAX, WORK_MAX)
+        if area is not None:
+            found.append(area)
+            continue
+        seen: set[tuple[int, ...]] = set()
+        for seed in members:
+            if left <= 0 or not machine.may_be_open(seed):
+                continue
+            block = tuple(machine.block(seed, members, BLOCK_STATES_MAX))
+            left -= len(members)
+            if block in seen:
+                continue
+            seen.add(block)
+            area = machine.area(block, number, BLOCK_STATES_MAX, left)
+            left -= len(machine.symbols) * len(block)
+            if area is not None:
+                left -= len(area.states) * len(block)
+                found.append(area)
+    return tuple(found)
