@@ -270,10 +270,10 @@ class Court:
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
         """The number of the call's tool, which its token tells where it is a symbol."""
         if token >= judge.plain or judge.watch is not None:
-            return self._names.number(call.tool)
+            return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
         if found < 0:
-            found = judge.numbers[token] = self._names.number(call.tool)
+            found = judge.numbers[token] = self._names.number(call.tool, call.session.namespace)
         return found
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
@@ -377,7 +377,7 @@ class Court:
         now: int,
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
-        tool = self._names.number(call.tool)
+        tool = self._names.number(call.tool, call.session.namespace)
         self._ledger.alarms.amended(session, judgement, place, token)
         changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
         self._keep(judgement, call)
