@@ -39,7 +39,7 @@ from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
-from monitor.totals import SessionFinished
+from monitor.totals import NamespaceLabel, SessionFinished
 
 if TYPE_CHECKING:
     from collector.record import Recorder
@@ -62,10 +62,19 @@ def limits_of(settings: Settings) -> Limits:
         idle_ns=int(sessions.idle_seconds * SECOND),
         hold_ns=int(sessions.hold_seconds * SECOND),
         sessions_max=sessions.max,
+        sessions_bytes_max=sessions.max_bytes,
         pairs_max=settings.metrics_pairs_max,
+        namespace_label=_namespace_label(settings),
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
     )
+
+
+def _namespace_label(settings: Settings) -> NamespaceLabel:
+    """Where tokens are asked for there is more than one namespace, from the start."""
+    label = settings.metrics_namespace_label
+    asks = settings.receiver.auth.bearer.tokens_file is not None
+    return "always" if label == "auto" and asks else label
 
 
 def redaction_of(settings: Redact) -> Redaction:

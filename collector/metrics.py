@@ -45,7 +45,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
 }
 """Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
 
-LABEL: Final = re.compile(r'\b(agent|tool)="((?:[^"\\]|\\.)*)"')
+LABEL: Final = re.compile(r'\b(agent|tool|namespace)="((?:[^"\\]|\\.)*)"')
 ESCAPED: Final = re.compile(r"\\(.)")
 """Labels with what agents say, as `labels_text` writes them."""
 
@@ -81,7 +81,9 @@ class Families:
 
     def collect(self) -> Iterator[Family]:
         monitor, stats = self._monitor, self._stats
-        yield from monitor_families(monitor.totals, monitor.binder, monitor.ended)
+        yield from monitor_families(
+            monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
+        )
         yield family("sessions_without_calls", [((), monitor.without_calls)])
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])

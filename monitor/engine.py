@@ -85,7 +85,9 @@ class Monitor:
         self.started_ns = started_ns
         self.binder = Binder(specs)
         self._expires_ns = self._next_expiry()
-        self.totals = Totals(self.limits.hold_ns, self.limits.pairs_max)
+        self.totals = Totals(
+            self.limits.hold_ns, self.limits.pairs_max, self.limits.namespace_label
+        )
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()

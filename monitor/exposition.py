@@ -533,12 +533,10 @@ def _several(
 
 
 def monitor_families(
-    totals: Totals, binder: Binder, ended: Mapping[str, int]
+    totals: Totals, binder: Binder, ended: Mapping[str, int], tools_overflowed: int = 0
 ) -> Iterator[Family]:
     """Families of what the monitor knows."""
-    pairs = [
-        (labels_text(_PAIR, (pair.agent, pair.spec)), pair) for pair in totals.pairs.values()
-    ]
+    pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
     yield from _means(pairs)
     yield from _worst(pairs, totals.worst(RANKS))
     yield from _finished_means(pairs)
@@ -557,11 +555,18 @@ def monitor_families(
     yield family("harmful_calls_by_tool", _by_tool(totals, binder))
     causes = {**dict.fromkeys(ENDED, 0), **ended}
     yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
-    folded = sorted(totals.folded.items())
+    folded = sorted({**totals.folded, "tool": tools_overflowed}.items())
     yield family("label_overflow", (((label,), count) for label, count in folded))
     yield family(
         "spec_info", (((*_spec_labels(judge.spec),), 1) for judge in binder.judges.values())
     )
+
+
+def _pair_labels(pair: Pair, namespaced: bool) -> str:
+    """The labels of a pair, as text."""
+    if namespaced:
+        return labels_text((*_PAIR, "namespace"), (pair.agent, pair.spec, pair.namespace))
+    return labels_text(_PAIR, (pair.agent, pair.spec))
 
 
 def _spec_labels(spec: Spec) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 __all__ = ["HELD_BYTES_MAX", "NAMES_BYTES_MAX", "SECOND", "SESSION_BYTES_MAX", "Limits"]
 
@@ -40,6 +40,8 @@ class Limits:
     """Names of tools that no spec has; beyond it new ones are not told by name."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
+    namespace_label: Literal["auto", "always", "never"] = "auto"
+    """Whether sums are kept by namespace, and say so: `auto` says so once a second one was seen."""
     history_complete: bool = False
     """Every session is seen from its first call, whatever its times."""
     keep_arguments: bool = False
