@@ -42,6 +42,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
     "internal_errors": ("internal_errors", []),
+    "clock_jumps": ("clock_jumps", [()]),
 }
 """Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
 
@@ -87,6 +88,8 @@ class Families:
         yield family("sessions_without_calls", [((), monitor.without_calls)])
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])
+        yield family("sessions_resumed", [((), monitor.resumed)])
+        yield family("sessions_unremembered", [((), monitor.sessions_lost)])
         yield family("orders_left_out", [((), monitor.orders_left_out)])
         yield family("steps_folded_young", [((), monitor.folded_young)])
         built = (__version__, platform.python_version())

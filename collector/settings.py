@@ -253,6 +253,13 @@ class Sessions(_Section, frozen=True):
         float,
         Meta(ge=0, description="A verdict is final this long after its call was received."),
     ] = 10.0
+    remember_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="The state of an ended session is kept for so long after its end, in case that it goes on; later it is read as joined in the middle.",
+        ),
+    ] = 86400.0
     hold_seconds: Annotated[
         float, Meta(ge=0, description="A finished session counts in the gauges for so long.")
     ] = 300.0

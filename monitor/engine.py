@@ -98,7 +98,11 @@ class Monitor:
         """Verdicts on sessions that no call has brought."""
         self.expired: list[tuple[Spec, Acceptance]] = []
         """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
-        self._table = Table(self.limits.sessions_max, self.limits.sessions_bytes_max)
+        self._table = Table(
+            self.limits.sessions_max, self.limits.sessions_bytes_max, fold=self.limits.fold
+        )
+        self.resumed = 0
+        """Sessions that went on when their state was gone: they are read as joined."""
         self._ledger = Ledger(self.totals, self._names)
         self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
         self._timekeeper.use(self.binder.judges.values())
@@ -232,6 +236,9 @@ class Monitor:
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
+        if self._table.was_known(call.session):
+            session.forgotten = True
+            self.resumed += 1
         self._table.add(session)
         self._evict(session, now)
         heard = self._quiet.pop(call.session, None) if self._quiet else None
@@ -311,7 +318,7 @@ class Monitor:
     def _hear(self, key: SessionKey, heard: _Heard) -> None:
         """A session that has made no call yet, if it is none that has ended."""
         quiet = self._quiet
-        if self._table.find(key) is not None:
+        if self._table.knows(key):
             return
         known = quiet.get(key)
         if known is None:
@@ -493,7 +500,7 @@ class Monitor:
         while self._quiet and next(iter(self._quiet.values())).now <= before:
             self._quiet.popitem(last=False)
             self.without_calls += 1
-        self._table.forget(before - self.limits.idle_ns)
+        self._table.forget(before - self.limits.idle_ns, before - self.limits.remember_ns)
         self.totals.expire(now)
         if self._names.crowded and now >= self._sweep_ns:
             self._forget_names(now)
@@ -512,6 +519,26 @@ class Monitor:
                 if judgement.base is not None and judgement.base.timing is not None:
                     marked |= judgement.base.timing.tools()
         self._names.forget({low | high << 8 for low, high in used} | marked)
+
+    def clock_moved(self, by: int, now: int) -> None:
+        """The clock that gives `now` was set: by so many nanoseconds, forward or backward.
+
+        Sessions live on as long as if it had not been, and what was received before is final.
+        Times of calls are their senders', and stay.
+        """
+        self._settle(max(now, now - by) + self.limits.window_ns)
+        self._table.shift(by)
+        for heard in self._quiet.values():
+            heard.now += by
+        self.totals.shift(by)
+        self._court.clock_moved(by)
+        if by < 0 and self.started_ns:
+            self.started_ns += by
+
+    @property
+    def sessions_lost(self) -> int:
+        """Ended sessions of which nothing is remembered: one that goes on passes as new."""
+        return self._table.lost
 
     def news(self) -> list[Verdict]:
         """Verdicts that no call has brought: of time, and of what became known late."""

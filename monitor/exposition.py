@@ -274,6 +274,21 @@ TABLE: Mapping[str, Described] = {
         (),
         "Calls that by their clocks began before the call they are a part of: hosts' clocks differ.",
     ),
+    "sessions_resumed": Described(
+        "counter",
+        (),
+        "Sessions that went on when their state was gone: they are read as joined.",
+    ),
+    "sessions_unremembered": Described(
+        "counter",
+        (),
+        "Ended sessions of which nothing is remembered: one that goes on passes as new.",
+    ),
+    "clock_jumps": Described(
+        "counter",
+        (),
+        "Times that the wall clock was set by five seconds or more; it ends no session.",
+    ),
     "orders_left_out": Described(
         "counter",
         (),

@@ -28,6 +28,8 @@ class Limits:
     """A verdict is final this long after its call was received."""
     idle_ns: int = 30 * 60 * SECOND
     """A session without calls for this long has ended."""
+    remember_ns: int = 24 * 60 * 60 * SECOND
+    """The state of an ended session is kept for this long after its end, in case it goes on."""
     hold_ns: int = 5 * 60 * SECOND
     """A finished session counts in the gauges for this long, so that short ones are seen."""
     sessions_max: int = 100_000

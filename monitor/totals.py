@@ -590,6 +590,16 @@ class Totals:
             old.pair.scored_calls -= old.calls
             old.pair.tally(old.scores, -1)
 
+    def shift(self, by: int) -> None:
+        """The clock was set by so many nanoseconds: finished sessions stay as long as they would."""
+        held = self._held
+        for number, each in held.items():
+            held[number] = each._replace(until=each.until + by)
+        for pair in self.pairs.values():
+            if pair.idle_since is not None:
+                pair.idle_since += by
+        self._sweep_ns = 0
+
     def expire(self, now: int) -> None:
         """Takes sessions whose hold time is over out of the means, and forgets idle pairs."""
         held = self._held

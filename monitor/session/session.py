@@ -57,6 +57,7 @@ class Session:
         "doubted",
         "ended",
         "foreign",
+        "forgotten",
         "gaps",
         "held",
         "joined",
@@ -117,6 +118,8 @@ class Session:
         """True where calls may be missing anywhere in it."""
         self.doubted = False
         """True where calls may be missing before its first one."""
+        self.forgotten = False
+        """True where it was known before, and its state was let go."""
         self.queued = False
         self.spans = 0
         """Its spans that were seen, of whatever kind."""
@@ -233,6 +236,12 @@ class Session:
         if self._index is not None:
             del self._index[judgement.judge, judgement.part]
 
+    def condense(self) -> None:
+        """Keeps of an ended session what it takes to go on: positions and numbers, no steps."""
+        self.held = None
+        for judgement in self.judgements:
+            judgement.fold_first(len(judgement.log))
+
     def absorb(self, other: Session) -> None:
         """Takes note of what another session knew, whose calls move here."""
         self.started_ns = min(self.started_ns, other.started_ns)
@@ -259,6 +268,7 @@ class Session:
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
         self.joined = self.joined or other.joined
+        self.forgotten = self.forgotten or other.forgotten
         self.gaps = self.gaps or other.gaps
 
     @property

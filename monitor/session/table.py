@@ -9,6 +9,7 @@ from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
+from monitor.session.forgotten import Forgotten
 from monitor.session.session import Session
 from monitor.tenants import Holdings
 
@@ -155,6 +156,15 @@ class _Ended:
             self.bytes.add(name, -session.weight)
         return session
 
+    def until(self, before: int) -> Iterator[Session]:
+        """Takes out those that were last touched at or before `before`, as far as they lead."""
+        while self.sessions:
+            key, session = next(iter(self.sessions.items()))
+            if session.touched_ns > before:
+                return
+            self.remove(key)
+            yield session
+
     def crowded_out(self, held: Holdings, new: SessionKey) -> SessionKey:
         """Who is forgotten for one more: the first that ended, of the tenant that holds too much."""
         name = held.gives_way(self._tenants[new])
@@ -172,16 +182,24 @@ class Table:
 
     Args:
         sessions_max: live sessions.
-        bytes_max: what they may take, about; ended ones may take a tenth of it besides.
+        bytes_max: what they may take, about; ended ones may take a tenth of it besides, and as
+            much again those that are remembered without their steps.
+        fold: False keeps the steps of all.
     """
 
-    def __init__(self, sessions_max: int, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self, sessions_max: int, bytes_max: int = BYTES_MAX, *, fold: bool = True
+    ) -> None:
+        self.fold = fold
         self.sessions_max = sessions_max
         self.bytes_max = bytes_max
         self.tombstones_max = max(100, sessions_max // TOMBSTONES_SHARE)
         self._live: dict[SessionKey, Session] = {}
         self._active = _Chains()
         self._ended = _Ended()
+        self._remembered = _Ended()
+        """Ended sessions that are not shown any more, without their steps: they may go on."""
+        self._forgotten = Forgotten()
         self._near: list[Session | None] = [None] * NEAR
         """Live sessions, each at a place that its key gives by what it is: each span asks, and to
         look a key up by what it says costs five times as much."""
@@ -264,7 +282,7 @@ class Table:
 
     def wake(self, key: SessionKey) -> Session | None:
         """An ended session becomes live again, with all it knew; None if it is forgotten."""
-        session = self._ended.remove(key)
+        session = self._ended.remove(key) or self._remembered.remove(key)
         if session is not None:
             session.ended = None
             self.add(session)
@@ -288,18 +306,35 @@ class Table:
         return session
 
     def bury(self, session: Session) -> None:
-        """Moves a session to the ended ones; at their bound one of those is forgotten."""
+        """Moves a session to the ended ones; at their bound one of those is shown no more."""
         self.drop(session.key)
-        ended = self._ended
+        for gone in self._put(self._ended, session):
+            self.remember(gone)
+
+    def remember(self, session: Session) -> None:
+        """An ended session is shown no more, but its state is kept, in case that it goes on."""
+        if self.fold:
+            session.condense()
+        for gone in self._put(self._remembered, session):
+            self._forgotten.add(gone.key)
+
+    def _put(self, ended: _Ended, session: Session) -> list[Session]:
+        """Adds an ended session; those that have to go for it, maybe itself."""
         session.weight = session.size()
         ended.add(session)
-        while ended.count.total > self.tombstones_max:
-            ended.remove(ended.crowded_out(ended.count, session.key))
+        gone: list[Session] = []
         bytes_max = self.bytes_max // TOMBSTONES_SHARE
-        while ended.bytes.total > bytes_max and ended.count.total > 1:
-            ended.remove(ended.crowded_out(ended.bytes, session.key))
-            if session.key not in ended.sessions:
-                return
+        while session.key in ended.sessions:
+            if ended.count.total > self.tombstones_max:
+                held = ended.count
+            elif ended.bytes.total > bytes_max and ended.count.total > 1:
+                held = ended.bytes
+            else:
+                break
+            old = ended.remove(ended.crowded_out(held, session.key))
+            if old is not None:
+                gone.append(old)
+        return gone
 
     def excess(self, new: Session | None = None) -> Session | None:
         """Who has to go while there are more than the bound.
@@ -322,14 +357,38 @@ class Table:
         session = self._active.oldest()
         return session if session is not None and session.touched_ns <= before else None
 
-    def forget(self, before: int) -> None:
-        """Forgets ended sessions that were last touched at or before `before`."""
-        ended = self._ended
-        while ended.sessions:
-            key, session = next(iter(ended.sessions.items()))
-            if session.touched_ns > before:
-                return
-            ended.remove(key)
+    def forget(self, shown: int, remembered: int) -> None:
+        """Lets go of ended sessions by the time they were last touched, Unix nanoseconds.
+
+        Args:
+            shown: up to then they are shown no more, and their steps are let go.
+            remembered: up to then their state is let go, too.
+        """
+        for session in self._ended.until(shown):
+            self.remember(session)
+        for session in self._remembered.until(remembered):
+            self._forgotten.add(session.key)
+
+    def knows(self, key: SessionKey) -> bool:
+        """True for a session whose state is kept: live, ended or remembered."""
+        return self.find(key) is not None or key in self._remembered.sessions
+
+    def was_known(self, key: SessionKey) -> bool:
+        """True for a session whose state was let go."""
+        return key in self._forgotten
+
+    @property
+    def lost(self) -> int:
+        """Sessions of which not even the key is remembered, so that they would pass as new."""
+        return self._forgotten.lost
+
+    def shift(self, by: int) -> None:
+        """The clock has jumped by so many nanoseconds: no session is older or younger for it."""
+        for session in self.latest():
+            session.touched_ns += by
+        for ended in (self._ended, self._remembered):
+            for session in ended.sessions.values():
+                session.touched_ns += by
 
 
 def _place(key: SessionKey) -> int:

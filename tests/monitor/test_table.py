@@ -83,7 +83,7 @@ def test_an_ended_session_wakes_with_what_it_knew() -> None:
     assert table.wake(ended.key) is ended
     assert ended.ended is None
     table.bury(ended)
-    table.forget(ended.touched_ns)
+    table.forget(ended.touched_ns, ended.touched_ns)
     assert table.wake(ended.key) is None
     assert names(table) == []
 
