@@ -131,6 +131,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SESSIONS_MAX_BYTES": "10000000",
         "OFFRAILS_ADMIN": "off",
         "OFFRAILS_SESSIONS_MAX": "7",
+        "OFFRAILS_SESSIONS_REMEMBER_SECONDS": "60",
         "OFFRAILS_SESSIONS_IDLE_SECONDS": "7.5",
         "OFFRAILS_SESSIONS_WINDOW_SECONDS": "0.5",
         "OFFRAILS_SESSIONS_HOLD_SECONDS": "1",

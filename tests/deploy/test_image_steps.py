@@ -46,7 +46,7 @@ def _copied(folder: Path) -> Path:
         for name in names:
             if (ROOT / name).is_dir():
                 unwanted = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(ROOT / name, folder / target, ignore=unwanted)
+                shutil.copytree(ROOT / name, folder / target, symlinks=True, ignore=unwanted)
             else:
                 shutil.copy(ROOT / name, folder / target)
     return folder
