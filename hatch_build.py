@@ -44,7 +44,7 @@ COMPILED = {
     "monitor/automaton": "dfa paths position",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "call_ids chains compensation episodes judge judgement log merges outlook run"
+    "monitor/session": "call_ids chains compensation episodes forgotten judge judgement log merges outlook run"
     " scoring session siblings stops table timing",
     "monitor/spec": "constraints spec",
 }

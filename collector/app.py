@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.asgi import Application
-from collector.clock import now_ns
+from collector.clock import ClockWatch, now_ns, steady_ns
 from collector.health import Health
 from collector.logs import log
 from collector.metrics import Families, MetricsApp
@@ -39,7 +39,7 @@ from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
-from monitor.totals import SessionFinished
+from monitor.totals import NamespaceLabel, SessionFinished
 
 if TYPE_CHECKING:
     from collector.record import Recorder
@@ -60,12 +60,22 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         window_ns=int(sessions.window_seconds * SECOND),
         idle_ns=int(sessions.idle_seconds * SECOND),
+        remember_ns=int(sessions.remember_seconds * SECOND),
         hold_ns=int(sessions.hold_seconds * SECOND),
         sessions_max=sessions.max,
+        sessions_bytes_max=sessions.max_bytes,
         pairs_max=settings.metrics_pairs_max,
+        namespace_label=_namespace_label(settings),
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
     )
+
+
+def _namespace_label(settings: Settings) -> NamespaceLabel:
+    """Where tokens are asked for there is more than one namespace, from the start."""
+    label = settings.metrics_namespace_label
+    asks = settings.receiver.auth.bearer.tokens_file is not None
+    return "always" if label == "auto" and asks else label
 
 
 def redaction_of(settings: Redact) -> Redaction:
@@ -112,11 +122,18 @@ class App:
     """The running service. Everything happens on one event loop, so nothing needs a lock."""
 
     def __init__(
-        self, settings: Settings, specs: Iterable[Spec], clock: Callable[[], int] = now_ns
+        self,
+        settings: Settings,
+        specs: Iterable[Spec],
+        clock: Callable[[], int] = now_ns,
+        steady: Callable[[], int] = steady_ns,
     ) -> None:
         self.settings = settings
         self.addresses: dict[str, str] = {}
         self._clock = clock
+        # A clock of somebody's own is right whatever it says, unless there is another beside it.
+        is_own = clock is not now_ns and steady is steady_ns
+        self._clock_watch = None if is_own else ClockWatch(clock, steady)
         self._log = log
         self._health = Health()
         stats = self._stats = Stats()
@@ -242,6 +259,7 @@ class App:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 now = self._clock()
+                self._look_at_clock(now)
                 finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
                 news = self.monitor.news()
                 if news:
@@ -253,6 +271,14 @@ class App:
             except Exception as error:  # noqa: BLE001
                 # Time must go on: final verdicts and ends of sessions depend on it.
                 self._report(error)
+
+    def _look_at_clock(self, now: int) -> None:
+        """A clock that was set ends no session, and is logged."""
+        by = self._clock_watch.moved() if self._clock_watch is not None else 0
+        if by:
+            self._stats.count("clock_jumps")
+            self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
+            self.monitor.clock_moved(by, now)
 
     def _note(self, finished: Iterable[SessionFinished]) -> None:
         for event in finished:

@@ -42,10 +42,11 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
     "internal_errors": ("internal_errors", []),
+    "clock_jumps": ("clock_jumps", [()]),
 }
 """Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
 
-LABEL: Final = re.compile(r'\b(agent|tool)="((?:[^"\\]|\\.)*)"')
+LABEL: Final = re.compile(r'\b(agent|tool|namespace)="((?:[^"\\]|\\.)*)"')
 ESCAPED: Final = re.compile(r"\\(.)")
 """Labels with what agents say, as `labels_text` writes them."""
 
@@ -81,10 +82,14 @@ class Families:
 
     def collect(self) -> Iterator[Family]:
         monitor, stats = self._monitor, self._stats
-        yield from monitor_families(monitor.totals, monitor.binder, monitor.ended)
+        yield from monitor_families(
+            monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
+        )
         yield family("sessions_without_calls", [((), monitor.without_calls)])
         yield family("calls_out_of_order", [((), monitor.out_of_order)])
         yield family("spans_skewed", [((), monitor.skewed)])
+        yield family("sessions_resumed", [((), monitor.resumed)])
+        yield family("sessions_unremembered", [((), monitor.sessions_lost)])
         yield family("orders_left_out", [((), monitor.orders_left_out)])
         yield family("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
         yield family("steps_folded_young", [((), monitor.folded_young)])

@@ -18,6 +18,7 @@ from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
+from monitor.limits import SESSION_BYTES_MAX
 from monitor.spec.closest import closest
 from monitor.spec.document import Document, parse
 from monitor.spec.shape import BEFORE, Fault, leaves, shaped
@@ -278,6 +279,13 @@ class Sessions(_Section, frozen=True):
     max: Annotated[
         int, Meta(ge=1, description="Live sessions; beyond it the least recent is evicted.")
     ] = 100_000
+    max_bytes: Annotated[
+        int,
+        Meta(
+            ge=1 << 20,
+            description="What live sessions may take, about; beyond it the least recent is evicted, of the tenant that holds more than its share.",
+        ),
+    ] = SESSION_BYTES_MAX
     idle_seconds: Annotated[
         float, Meta(gt=0, description="A session without calls for so long has ended.")
     ] = 1800.0
@@ -285,6 +293,13 @@ class Sessions(_Section, frozen=True):
         float,
         Meta(ge=0, description="A verdict is final this long after its call was received."),
     ] = 10.0
+    remember_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="The state of an ended session is kept for so long after its end, in case that it goes on; later it is read as joined in the middle.",
+        ),
+    ] = 86400.0
     hold_seconds: Annotated[
         float, Meta(ge=0, description="A finished session counts in the gauges for so long.")
     ] = 300.0
@@ -518,9 +533,15 @@ class Settings(_Section, frozen=True):
         int,
         Meta(
             ge=1,
-            description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`.",
+            description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`. A quarter more is for tenants with few.",
         ),
     ] = 2_000
+    metrics_namespace_label: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(
+            description="The label `namespace` on families by agent and spec. auto: where tokens are asked for, and else from the moment a second namespace is seen; never: the sums of all are one."
+        ),
+    ] = "auto"
     admin: Annotated[
         Address, Meta(description="The API: HOST:PORT or off; keep it on loopback.")
     ] = "127.0.0.1:4319"

@@ -50,6 +50,7 @@ class Court:
         self._names = names
         self._limits = limits
         self._started_ns = started_ns
+        self._ahead_ns = AHEAD_MAX_NS
         self._unbound = Judge(Spec.observer())
         self._held = 0
 
@@ -72,6 +73,15 @@ class Court:
         self._skewed_before += sum(judge.skewed for judge in gone)
         self._left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
+
+    def clock_moved(self, by: int) -> None:
+        """The clock of receipts was set by so many nanoseconds.
+
+        Set back, calls of other hosts are not ahead of it for that.
+        """
+        self._ahead_ns = max(AHEAD_MAX_NS, self._ahead_ns - by)
+        if by < 0 and self._started_ns:
+            self._started_ns += by
 
     # --- which specs -------------------------------------------------------------------------
 
@@ -235,7 +245,7 @@ class Court:
         if judgement is None:
             judgement = self._open(session, judge, part)
         tool = self._tool(judge, call, token)
-        at = _at(judge, call, now)
+        at = self._at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
         before, origin = judgement.head.position, None
@@ -288,10 +298,10 @@ class Court:
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
         """The number of the call's tool, which its token tells where it is a symbol."""
         if token >= judge.plain or judge.watch is not None:
-            return self._names.number(call.tool)
+            return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
         if found < 0:
-            found = judge.numbers[token] = self._names.number(call.tool)
+            found = judge.numbers[token] = self._names.number(call.tool, call.session.namespace)
         return found
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
@@ -317,11 +327,15 @@ class Court:
         judgement = Judgement(
             judge,
             part,
-            joined=late > 0 or (session.joined and not complete),
+            joined=late > 0 or session.forgotten or (session.joined and not complete),
             doubtful=young and not complete,
             blind_ns=FOREVER
             if session.gaps
-            else max(late, 0 if complete else self._started_ns),
+            else max(
+                late,
+                0 if complete else self._started_ns,
+                session.started_ns if session.forgotten else 0,
+            ),
         )
         if session.doubted and not complete:
             judgement.doubt(doubtful=True)
@@ -345,6 +359,18 @@ class Court:
         self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP).told)
         self.folded_young += FOLD_LUMP
         judgement.fold_first(FOLD_LUMP)
+
+    def _at(self, judge: Judge, call: ToolCall, now: int) -> int:
+        """Where the call stands in the order: its start, or its end where the spec says so.
+
+        A clock that cannot be right (no start, an end before it, or far ahead of the receipt) is not
+        believed: the call is placed by its receipt.
+        """
+        start, end = call.start_ns, call.end_ns
+        if not start or end < start or end > now + self._ahead_ns:
+            return now
+        order = judge.spec.order
+        return end if order and order.get(call.tool) == "end" else start
 
     # --- corrections ---------------------------------------------------------------------------
 
@@ -395,9 +421,9 @@ class Court:
         now: int,
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
-        tool = self._names.number(call.tool)
+        tool = self._names.number(call.tool, call.session.namespace)
         self._ledger.alarms.amended(session, judgement, place, token)
-        changes = judgement.amend(place, call, tool, token, _at(judge, call, now))
+        changes = judgement.amend(place, call, tool, token, self._at(judge, call, now))
         self._keep(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
@@ -409,7 +435,7 @@ class Court:
             return False
         judgement = session.judgement(judge, _part(judge, old))
         base = judgement.base if judgement is not None else None
-        if judgement is None or base is None or _at(judge, old, now) > base.at:
+        if judgement is None or base is None or self._at(judge, old, now) > base.at:
             return False
         judgement.late += 1
         if judgement.pair is not None:
@@ -481,7 +507,7 @@ class Court:
         for call in self.release(moved):
             verdicts += self._under(target, missing, call, now)
             self._hold(target, call)
-        if target.joined:
+        if target.joined or target.forgotten:
             for judgement in target.judgements:
                 blind = FOREVER if target.gaps else judgement.blind_ns
                 verdicts += self._tell(target, judgement, judgement.join(blind))
@@ -539,16 +565,3 @@ def _part(judge: Judge, call: ToolCall) -> str:
     if judge.spec.scope == "session":
         return ""
     return call.agent if judge.spec.scope == "agent" else call.trace_id.hex()
-
-
-def _at(judge: Judge, call: ToolCall, now: int) -> int:
-    """Where the call stands in the order: its start, or its end where the spec says so.
-
-    A clock that cannot be right (no start, an end before it, or far ahead of the receipt) is not
-    believed: the call is placed by its receipt.
-    """
-    start, end = call.start_ns, call.end_ns
-    if not start or end < start or end > now + AHEAD_MAX_NS:
-        return now
-    order = judge.spec.order
-    return end if order and order.get(call.tool) == "end" else start

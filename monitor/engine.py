@@ -10,7 +10,7 @@ from monitor.agenda import Agenda
 from monitor.binder import Binder
 from monitor.court import Court
 from monitor.ledger import Ledger
-from monitor.limits import Limits
+from monitor.limits import SECOND, Limits
 from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names
@@ -28,6 +28,9 @@ NEVER: Final = 2**63
 
 QUIET_MAX: Final = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
+
+SWEEP_NS: Final = 60 * SECOND
+"""Between two looks at which names of tools the steps of all sessions still have, where names are many."""
 
 EVICTED_MAX: Final = 100_000
 """Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
@@ -82,16 +85,24 @@ class Monitor:
         self.started_ns = started_ns
         self.binder = Binder(specs)
         self._expires_ns = self._next_expiry()
-        self.totals = Totals(self.limits.hold_ns, self.limits.pairs_max)
+        self.totals = Totals(
+            self.limits.hold_ns, self.limits.pairs_max, self.limits.namespace_label
+        )
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""
         self.ended: Counter[str] = Counter()
-        self._names = Names()
+        self._names = Names(self.limits.names_bytes_max)
+        self._sweep_ns = 0
+        self._reserve()
         self.told_by_time = 0
         """Verdicts on sessions that no call has brought."""
         self.expired: list[tuple[Spec, Acceptance]] = []
         """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
-        self._table = Table(self.limits.sessions_max)
+        self._table = Table(
+            self.limits.sessions_max, self.limits.sessions_bytes_max, fold=self.limits.fold
+        )
+        self.resumed = 0
+        """Sessions that went on when their state was gone: they are read as joined."""
         self._ledger = Ledger(self.totals, self._names)
         self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
         self._timekeeper.use(self.binder.judges.values())
@@ -116,6 +127,7 @@ class Monitor:
         if not binder.differs(self.binder):
             return False
         self.binder = binder
+        self._reserve()
         self._court.use(binder)
         self._timekeeper.use(binder.judges.values())
         self._expires_ns = self._next_expiry()
@@ -124,6 +136,13 @@ class Monitor:
             if judge is not None and judge.spec.kind != "reference":
                 pair.severities = tuple(sorted({*pair.severities, *judge.severities}))
         return True
+
+    def _reserve(self) -> None:
+        """The names of tools that specs use have numbers, whatever agents invent."""
+        for judge in self.binder.judges.values():
+            self._names.reserve(judge.spec.alphabet.tools)
+            if judge.spec.learnt is not None:
+                self._names.reserve((*judge.spec.learnt.tools, *judge.spec.learnt.writes))
 
     def _next_expiry(self) -> int:
         """When the next accepted call of a spec is harmful again."""
@@ -217,8 +236,11 @@ class Monitor:
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
+        if self._table.was_known(call.session):
+            session.forgotten = True
+            self.resumed += 1
         self._table.add(session)
-        self._evict(now)
+        self._evict(session, now)
         heard = self._quiet.pop(call.session, None) if self._quiet else None
         if heard is not None:
             self._news += self._tell(session, heard, now)
@@ -230,12 +252,12 @@ class Monitor:
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
             self._ledger.reopen(session)
-            self._evict(now)
+            self._evict(session, now)
         return session
 
-    def _evict(self, now: int) -> None:
-        """The least recently active sessions end while there are more than may be live."""
-        while (old := self._table.excess()) is not None:
+    def _evict(self, new: Session, now: int) -> None:
+        """Sessions end while there are more than may be live: of who holds more than a fair share."""
+        while (old := self._table.excess(new)) is not None:
             self._evicted += self._finish(old, "evicted", now)
 
     def _queue(self, session: Session, now: int) -> None:
@@ -296,7 +318,7 @@ class Monitor:
     def _hear(self, key: SessionKey, heard: _Heard) -> None:
         """A session that has made no call yet, if it is none that has ended."""
         quiet = self._quiet
-        if self._table.find(key) is not None:
+        if self._table.knows(key):
             return
         known = quiet.get(key)
         if known is None:
@@ -478,9 +500,45 @@ class Monitor:
         while self._quiet and next(iter(self._quiet.values())).now <= before:
             self._quiet.popitem(last=False)
             self.without_calls += 1
-        self._table.forget(before - self.limits.idle_ns)
+        self._table.forget(before - self.limits.idle_ns, before - self.limits.remember_ns)
         self.totals.expire(now)
+        if self._names.crowded and now >= self._sweep_ns:
+            self._forget_names(now)
         return finished
+
+    def _forget_names(self, now: int) -> None:
+        """Names that agents have invented, and that no step of a session has any more."""
+        self._sweep_ns = now + SWEEP_NS
+        used: set[tuple[int, int]] = set()
+        marked: set[int] = set()
+        for session in self._table:
+            for judgement in session.judgements:
+                used |= judgement.log.tools()
+                if judgement.outlook is not None:
+                    marked |= judgement.outlook.tools()
+                if judgement.base is not None and judgement.base.timing is not None:
+                    marked |= judgement.base.timing.tools()
+        self._names.forget({low | high << 8 for low, high in used} | marked)
+
+    def clock_moved(self, by: int, now: int) -> None:
+        """The clock that gives `now` was set: by so many nanoseconds, forward or backward.
+
+        Sessions live on as long as if it had not been, and what was received before is final.
+        Times of calls are their senders', and stay.
+        """
+        self._settle(max(now, now - by) + self.limits.window_ns)
+        self._table.shift(by)
+        for heard in self._quiet.values():
+            heard.now += by
+        self.totals.shift(by)
+        self._court.clock_moved(by)
+        if by < 0 and self.started_ns:
+            self.started_ns += by
+
+    @property
+    def sessions_lost(self) -> int:
+        """Ended sessions of which nothing is remembered: one that goes on passes as new."""
+        return self._table.lost
 
     def news(self) -> list[Verdict]:
         """Verdicts that no call has brought: of time, and of what became known late."""
@@ -508,6 +566,7 @@ class Monitor:
         receipts = [receipt for receipt in waiting if receipt is not None]
         if receipts:
             self._queue(session, min(receipts))
+        self._table.weigh(session)
 
     def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""
@@ -546,6 +605,16 @@ class Monitor:
     def sessions(self) -> int:
         """How many sessions are live."""
         return len(self._table)
+
+    @property
+    def sessions_bytes(self) -> int:
+        """What live sessions take, about; each is weighed when its verdicts become final."""
+        return self._table.bytes
+
+    @property
+    def tools_overflowed(self) -> int:
+        """Times that a call's tool could not be told by name: agents had invented too many."""
+        return self._names.overflowed
 
     @property
     def skewed(self) -> int:
@@ -587,7 +656,7 @@ class Monitor:
     @property
     def touched_ns(self) -> int:
         """When the latest call was received, of the sessions that are live."""
-        return next((session.touched_ns for session in self._table.latest()), 0)
+        return self._table.touched_ns
 
     def touched_since(self, ns: int) -> Iterator[SessionKey]:
         """Live sessions with a call received after `ns`, the latest first."""

@@ -274,6 +274,21 @@ TABLE: Mapping[str, Described] = {
         (),
         "Calls that by their clocks began before the call they are a part of: hosts' clocks differ.",
     ),
+    "sessions_resumed": Described(
+        "counter",
+        (),
+        "Sessions that went on when their state was gone: they are read as joined.",
+    ),
+    "sessions_unremembered": Described(
+        "counter",
+        (),
+        "Ended sessions of which nothing is remembered: one that goes on passes as new.",
+    ),
+    "clock_jumps": Described(
+        "counter",
+        (),
+        "Times that the wall clock was set by five seconds or more; it ends no session.",
+    ),
     "orders_left_out": Described(
         "counter",
         (),
@@ -538,12 +553,10 @@ def _several(
 
 
 def monitor_families(
-    totals: Totals, binder: Binder, ended: Mapping[str, int]
+    totals: Totals, binder: Binder, ended: Mapping[str, int], tools_overflowed: int = 0
 ) -> Iterator[Family]:
     """Families of what the monitor knows."""
-    pairs = [
-        (labels_text(_PAIR, (pair.agent, pair.spec)), pair) for pair in totals.pairs.values()
-    ]
+    pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
     yield from _means(pairs)
     yield from _worst(pairs, totals.worst(RANKS))
     yield from _finished_means(pairs)
@@ -562,11 +575,18 @@ def monitor_families(
     yield family("harmful_calls_by_tool", _by_tool(totals, binder))
     causes = {**dict.fromkeys(ENDED, 0), **ended}
     yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
-    folded = sorted(totals.folded.items())
+    folded = sorted({**totals.folded, "tool": tools_overflowed}.items())
     yield family("label_overflow", (((label,), count) for label, count in folded))
     yield family(
         "spec_info", (((*_spec_labels(judge.spec),), 1) for judge in binder.judges.values())
     )
+
+
+def _pair_labels(pair: Pair, namespaced: bool) -> str:
+    """The labels of a pair, as text."""
+    if namespaced:
+        return labels_text((*_PAIR, "namespace"), (pair.agent, pair.spec, pair.namespace))
+    return labels_text(_PAIR, (pair.agent, pair.spec))
 
 
 def _spec_labels(spec: Spec) -> tuple[str, ...]:

@@ -58,7 +58,14 @@ class Ledger:
         beta = spec.conventions.beta
         # A reference judges no harm, and so has no counters of it.
         severities = judge.severities if spec.kind != "reference" else ()
-        judgement.pair = self._totals.pair(agent, name, beta, severities, scored=judge.scored)
+        judgement.pair = self._totals.pair(
+            agent,
+            name,
+            beta,
+            severities,
+            scored=judge.scored,
+            namespace=session.key.namespace,
+        )
         judgement.pair.active += 1
         judgement.pair.bounded = judgement.pair.bounded or judge.bounds is not None
         if judge.watch is not None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-__all__ = ["SECOND", "Limits"]
+__all__ = ["HELD_BYTES_MAX", "NAMES_BYTES_MAX", "SECOND", "SESSION_BYTES_MAX", "Limits"]
 
 SECOND: Final = 1_000_000_000
 """In nanoseconds, as all times of the monitor."""
+
+SESSION_BYTES_MAX: Final = 192 << 20
+"""Of all live sessions, about: 100,000 with a dozen calls each."""
+
+HELD_BYTES_MAX: Final = 16 << 20
+"""Of calls that wait for another spec to be bound, with their arguments."""
+
+NAMES_BYTES_MAX: Final = 8 << 20
+"""Of tools' names that no spec has, in the steps of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +28,22 @@ class Limits:
     """A verdict is final this long after its call was received."""
     idle_ns: int = 30 * 60 * SECOND
     """A session without calls for this long has ended."""
+    remember_ns: int = 24 * 60 * 60 * SECOND
+    """The state of an ended session is kept for this long after its end, in case it goes on."""
     hold_ns: int = 5 * 60 * SECOND
     """A finished session counts in the gauges for this long, so that short ones are seen."""
     sessions_max: int = 100_000
     """Live sessions; beyond it the least recently active is evicted."""
+    sessions_bytes_max: int = SESSION_BYTES_MAX
+    """What live sessions may take, about; beyond it the least recently active is evicted."""
+    held_bytes_max: int = HELD_BYTES_MAX
+    """Calls that wait for another spec, with their arguments; beyond it they wait no longer."""
+    names_bytes_max: int = NAMES_BYTES_MAX
+    """Names of tools that no spec has; beyond it new ones are not told by name."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
+    namespace_label: Literal["auto", "always", "never"] = "auto"
+    """Whether sums are kept by namespace, and say so: `auto` says so once a second one was seen."""
     history_complete: bool = False
     """Every session is seen from its first call, whatever its times."""
     keep_arguments: bool = False

@@ -6,14 +6,15 @@ Means are exact however long the process lives: a score is added as an integer m
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from monitor.drift import Drift
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.repeats import Repeats
 from monitor.spread import Exemplar, Spread
+from monitor.tenants import Holdings
 from monitor.worst import Worst
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "UNMATCHED",
     "Exemplar",
     "Finished",
+    "NamespaceLabel",
     "Pair",
     "SessionFinished",
     "Share",
@@ -49,7 +51,25 @@ more: 5,000 pairs are rendered in a quarter of a second.
 """
 
 AGENTS_MAX: Final = 256
-"""Different agents; who comes later is `OVERFLOW`."""
+"""Different agents of one namespace; who comes later is `OVERFLOW`."""
+
+RESERVE_SHARE: Final = 4
+"""So large a part of the pairs' bound comes on top of it, for tenants that have few."""
+
+FEW_SHARE: Final = 16
+"""So large a part of the bound is few."""
+
+SPARE_NS: Final = 3_600 * 1_000_000_000
+"""A pair without sessions for so long makes room for another one of its tenant."""
+
+HELD_MAX: Final = 100_000
+"""Finished sessions in the means; beyond it the earliest leave them early: of who has too many."""
+
+NamespaceLabel = Literal["auto", "always", "never"]
+"""Whether sums are kept by namespace, and say so: `auto` says so once a second one was seen."""
+
+Key = tuple[str, ...]
+"""Agent and spec; and behind them the namespace, where that is not the first that was seen."""
 
 AGENT_CHARACTERS_MAX: Final = 128
 """Longer names are cut: the name is the sender's, the memory ours."""
@@ -178,6 +198,7 @@ class Pair:
         "joined",
         "late",
         "loops",
+        "namespace",
         "outcomes",
         "progress",
         "provisional",
@@ -191,6 +212,7 @@ class Pair:
         "spec",
         "spreads",
         "started",
+        "tenant",
     )
 
     def __init__(
@@ -201,9 +223,14 @@ class Pair:
         severities: tuple[str, ...],
         *,
         scored: bool = True,
+        namespace: str = "",
+        tenant: str = "",
     ) -> None:
         self.agent = agent
         self.spec = spec
+        self.namespace = namespace
+        self.tenant = tenant
+        """Whose share of the pairs it is part of."""
         self.beta = beta
         self.severities = severities
         """What the spec may call a harmful call: their counters exist from zero on."""
@@ -396,8 +423,10 @@ class Totals:
         pairs_max: pairs with sums of their own.
     """
 
-    def __init__(self, hold_ns: int, pairs_max: int = PAIRS_MAX) -> None:
-        self.pairs: dict[tuple[str, str], Pair] = {}
+    def __init__(
+        self, hold_ns: int, pairs_max: int = PAIRS_MAX, label: NamespaceLabel = "auto"
+    ) -> None:
+        self.pairs: dict[Key, Pair] = {}
         self.folded: Counter[str] = Counter({"agent": 0, "agent_spec": 0})
         """By label, how often a value was folded into `OVERFLOW`."""
         self.by_tool: Counter[tuple[str, str]] = Counter()
@@ -406,14 +435,33 @@ class Totals:
         """Judgements that ended while their constraints were too many to be read together."""
         self.sampled = 0
         """Live judgements whose calls are kept for comparison."""
-        self._agents: Counter[str] = Counter()
-        """How many pairs each agent has."""
+        self.left_early = 0
+        """Finished sessions that left the means before their time: there were too many."""
+        self._label = label
+        self._first: str | None = None
+        """The namespace that was seen first."""
+        self._several = False
+        """True once another was."""
+        self._agents: dict[str, Counter[str]] = {}
+        """Namespace -> how many pairs each of its agents has."""
+        self._counts = Holdings()
+        """Pairs by tenant."""
+        self._spare: dict[str, deque[Key]] = {}
+        """Pairs by tenant that make room, as far as was known a minute ago, the longest idle first."""
         self._hold_ns = hold_ns
         self._pairs_max = pairs_max
         self._held: OrderedDict[int, _Held] = OrderedDict()
+        self._held_by = Holdings()
+        self._held_order: dict[str, deque[int]] = {}
+        """Finished sessions of the means by tenant, with some that have left since."""
         self._endings = 0
         self._sweep_ns = 0
         self._to_clear: list[Pair] = []
+
+    @property
+    def namespaced(self) -> bool:
+        """True where pairs are told apart by their namespaces, too."""
+        return self._label == "always" or (self._label == "auto" and self._several)
 
     def pair(
         self,
@@ -423,29 +471,74 @@ class Totals:
         severities: tuple[str, ...],
         *,
         scored: bool = True,
+        namespace: str = "",
     ) -> Pair:
         """The pair's sums, created at zero when first seen."""
-        agent = agent[:AGENT_CHARACTERS_MAX]
-        found = self.pairs.get((agent, spec))
+        agent, namespace = agent[:AGENT_CHARACTERS_MAX], self._place(namespace)
+        found = self.pairs.get(self._key(agent, spec, namespace))
         if found is None:
-            key = self._key(agent, spec)
+            agent, spec, namespace = self._labels(agent, spec, namespace)
+            key = self._key(agent, spec, namespace)
             found = self.pairs.get(key)
             if found is None:
-                found = self.pairs[key] = Pair(*key, beta, severities, scored=scored)
-                self._agents[key[0]] += 1
+                tenant = self._counts.name(namespace)
+                found = self.pairs[key] = Pair(
+                    agent,
+                    spec,
+                    beta,
+                    severities,
+                    scored=scored,
+                    namespace=namespace,
+                    tenant=tenant,
+                )
+                self._counts.add(tenant, 1)
+                self._agents.setdefault(namespace, Counter())[agent] += 1
         if found.severities is not severities and not {*severities} <= {*found.severities}:
             found.severities = tuple(sorted({*found.severities, *severities}))
         return found
 
-    def _key(self, agent: str, spec: str) -> tuple[str, str]:
+    def _place(self, namespace: str) -> str:
+        """The namespace that sums are kept under."""
+        if self._label == "never":
+            return ""
+        namespace = namespace[:AGENT_CHARACTERS_MAX]
+        if self._first is None:
+            self._first = namespace
+        elif namespace != self._first:
+            self._several = True
+        return namespace
+
+    def _key(self, agent: str, spec: str, namespace: str) -> Key:
+        return (agent, spec) if namespace == (self._first or "") else (agent, spec, namespace)
+
+    def _labels(self, agent: str, spec: str, namespace: str) -> tuple[str, str, str]:
         """The labels a new pair gets: its own, as long as there is room."""
-        if agent not in self._agents and len(self._agents) >= AGENTS_MAX and agent != OVERFLOW:
+        agents = self._agents.get(namespace, ())
+        if agent not in agents and len(agents) >= AGENTS_MAX and agent != OVERFLOW:
             self.folded["agent"] += 1
             agent = OVERFLOW
-        if (agent, spec) not in self.pairs and len(self.pairs) >= self._pairs_max:
-            self.folded["agent_spec"] += 1
-            return OVERFLOW, OVERFLOW
-        return agent, spec
+        if self._key(agent, spec, namespace) in self.pairs or self._has_room(namespace):
+            return agent, spec, namespace
+        self.folded["agent_spec"] += 1
+        if namespace in self._agents or self._first == namespace:
+            return OVERFLOW, OVERFLOW, namespace
+        return OVERFLOW, OVERFLOW, OVERFLOW
+
+    def _has_room(self, namespace: str) -> bool:
+        """True where one more pair may be, if need be in the place of one that is idle."""
+        tenant = self._counts.name(namespace)
+        few = self._counts.of(tenant) < self._pairs_max // FEW_SHARE
+        most = self._pairs_max + (self._pairs_max // RESERVE_SHARE if few else 0)
+        if len(self.pairs) < most:
+            return True
+        spare = self._spare.get(tenant)
+        while spare:
+            key = spare.popleft()
+            pair = self.pairs.get(key)
+            if pair is not None and not (pair.active or pair.sessions):
+                self._forget(key, pair)
+                return True
+        return False
 
     def worst(self, most: int) -> list[Share]:
         """What the worst live judgements add to the sums, by HarmRate, then H.
@@ -472,15 +565,42 @@ class Totals:
         pair.tally(scores, 1)
         self._endings += 1
         self._held[self._endings] = _Held(now + self._hold_ns, pair, share, calls, scores)
+        self._held_order.setdefault(pair.tenant, deque()).append(self._endings)
+        self._held_by.add(pair.tenant, 1)
+        if len(self._held) > HELD_MAX:
+            self._leave_early(pair.tenant)
         return self._endings
+
+    def _leave_early(self, tenant: str) -> None:
+        """There are too many finished sessions: the earliest of who has most of them leaves."""
+        order = self._held_order[self._held_by.gives_way(tenant)]
+        while order:
+            number = order.popleft()
+            if number in self._held:
+                self.left_early += 1
+                self.let_go(number)
+                return
 
     def let_go(self, number: int) -> None:
         """Takes a held session out of the means, if it is still there: it goes on."""
         old = self._held.pop(number, None)
         if old is not None:
+            self._held_by.add(old.pair.tenant, -1)
+            if not self._held_by.of(old.pair.tenant):
+                self._held_order.pop(old.pair.tenant, None)
             old.pair.move(old.share, NO_SHARE)
             old.pair.scored_calls -= old.calls
             old.pair.tally(old.scores, -1)
+
+    def shift(self, by: int) -> None:
+        """The clock was set by so many nanoseconds: finished sessions stay as long as they would."""
+        held = self._held
+        for number, each in held.items():
+            held[number] = each._replace(until=each.until + by)
+        for pair in self.pairs.values():
+            if pair.idle_since is not None:
+                pair.idle_since += by
+        self._sweep_ns = 0
 
     def expire(self, now: int) -> None:
         """Takes sessions whose hold time is over out of the means, and forgets idle pairs."""
@@ -502,16 +622,32 @@ class Totals:
 
     def _sweep(self, now: int) -> None:
         """Drops pairs without sessions for a day: agents' names may change with each version."""
+        spare: list[tuple[int, Key, str]] = []
         for key, pair in list(self.pairs.items()):
             if pair.active or pair.sessions:
                 pair.idle_since = None
             elif pair.idle_since is None:
                 pair.idle_since = now
             elif now - pair.idle_since >= FORGET_NS:
-                del self.pairs[key]
-                self._agents[pair.agent] -= 1
-                if not self._agents[pair.agent]:
-                    del self._agents[pair.agent]
+                self._forget(key, pair)
+            elif now - pair.idle_since >= SPARE_NS:
+                spare.append((pair.idle_since, key, pair.tenant))
+        self._spare = {}
+        for _, key, tenant in sorted(spare):
+            self._spare.setdefault(tenant, deque()).append(key)
+        for order in self._held_order.values():
+            while order and order[0] not in self._held:
+                order.popleft()
+
+    def _forget(self, key: Key, pair: Pair) -> None:
+        del self.pairs[key]
+        self._counts.add(pair.tenant, -1)
+        agents = self._agents[pair.namespace]
+        agents[pair.agent] -= 1
+        if not agents[pair.agent]:
+            del agents[pair.agent]
+        if not agents:
+            del self._agents[pair.namespace]
 
 
 def _badness(share: Share) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -11,6 +11,13 @@ from collector.decode.proto_slices import PARTS_MAX, REPEATED_SHARE, SLICE_BYTES
 from collector.decode.span import Malformed
 
 __all__ = ["Place", "json_slices"]
+
+OBJECTS_MAX: Final = 500_000
+OBJECT_BYTES_MIN: Final = 16
+"""More objects are taken where they have so many bytes each: exporters' have twice as many, and a list
+of empty ones is forty times as large as their text."""
+ITEM_BYTES: Final = 80
+"""Of a span that was not read yet, and its place in a list."""
 
 _ABSENT: Final = msgspec.Raw()
 
@@ -50,16 +57,22 @@ class Place(NamedTuple):
 _scan: Final = msgspec.json.Decoder(_Request).decode
 
 
-def json_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[tuple[Place, bytes]]:
+def json_slices(
+    body: bytes, size: int = SLICE_BYTES, hold: Callable[[int], None] | None = None
+) -> Iterator[tuple[Place, bytes]]:
     """Cut a JSON request of traces; with each slice, where it begins.
 
     Args:
         body: the request.
         size: of a slice, about.
+        hold: told of the bytes that the list of its spans takes, which is as long as there are slices.
 
     Raises:
         Malformed: not JSON, or the envelopes are not those of traces.
     """
+    objects = body.count(b"{")
+    if objects > OBJECTS_MAX and objects * OBJECT_BYTES_MIN > len(body):
+        raise Malformed(f"{objects} objects in {len(body)} bytes: spans have more to tell")
     try:
         request = _scan(body)
     except RecursionError as error:
@@ -67,8 +80,16 @@ def json_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[tuple[Place, b
     except ValueError as error:  # msgspec's errors are ValueErrors
         raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
     resources = request.resource_spans if request.resource_spans is not None else request.snake
+    if hold is not None:
+        hold(ITEM_BYTES * sum(map(_parts, resources or ())))
     for number, resource in enumerate(resources or ()):
         yield from _json_resource(number, resource, size)
+
+
+def _parts(group: _Resource) -> int:
+    """How many objects a resource's scopes and spans were read into."""
+    scopes = group.scope_spans if group.scope_spans is not None else group.snake
+    return 1 + sum(1 + len(scope.spans or ()) for scope in scopes or ())
 
 
 def _json_resource(number: int, group: _Resource, size: int) -> Iterator[tuple[Place, bytes]]:

@@ -52,6 +52,8 @@ class Door:
         self.body_seconds = body_seconds
         self.asks = tokens is not None
         """Senders have to show a token."""
+        self.beside = 0
+        """Bytes that requests take beside their bodies: see `shares.Reservation`."""
         self._bytes_max = bytes_max
         self._requests_max = requests_max
         self._tokens = tokens
@@ -86,13 +88,18 @@ class Door:
 
     def families(self) -> Iterator[Family]:
         """How full it is, as metrics."""
-        held = (("requests", self.requests), ("bytes", self.bytes))
+        held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
         most = (("requests", self._requests_max), ("bytes", self._bytes_max))
         yield family("ingest_queue_length", (((name,), count) for name, count in held))
         yield family("ingest_queue_capacity", (((name,), count) for name, count in most))
 
     def has_room(self, count: int) -> bool:
-        return self.bytes + count <= self._bytes_max
+        return self.bytes + self.beside + count <= self._bytes_max
+
+    @property
+    def bytes_max(self) -> int:
+        """Of all bodies that are being read, and what they become."""
+        return self._bytes_max
 
 
 class Ticket:

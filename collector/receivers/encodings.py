@@ -1,13 +1,16 @@
-"""Content codings of HTTP bodies: inflated up to a bound, never beyond it."""
+"""Content codings of bodies: inflated up to a bound, never beyond it, nor beyond the room there is."""
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from typing import Any, Final
 
 from collector.receivers.status import Outcome, Refusal
 
-__all__ = ["ACCEPTED", "INLINE_BYTES_MAX", "inflate"]
+__all__ = ["ACCEPTED", "INLINE_BYTES_MAX", "LUMP_BYTES", "inflate", "inflate_beside"]
 
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """RFC 9110 8.4.1: deflate is the zlib format; x-gzip is equivalent to gzip."""
@@ -17,6 +20,8 @@ ACCEPTED: Final = "gzip, deflate, zstd, identity"
 INLINE_BYTES_MAX: Final = 8 << 10
 """Compressed bodies up to this are inflated at once: a thread would take longer. Larger ones would
 hold up everyone else, a bomb for a tenth of a second."""
+LUMP_BYTES: Final = 1 << 20
+"""Inflated at a time, and held before it is."""
 PIECE_BYTES: Final = 64 << 10
 MEMBERS_MAX: Final = 4096
 """Members of one gzip body. Real ones have one; each costs a copy of the piece it ends in."""
@@ -32,24 +37,78 @@ def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
     Raises:
         Refusal: an unknown coding, broken or cut off data, more than `bytes_max` bytes.
     """
-    names = [name.strip().lower() for name in coding.split(",")]
+    name = _coding(coding)
+    return body if not name else b"".join(_pieces(body, name, bytes_max))
+
+
+async def inflate_beside(
+    body: bytes, coding: str, bytes_max: int, beside: Executor, hold: Callable[[int], None]
+) -> bytes:
+    """The same beside the event loop, a lump at a time; room for each is held before it is made.
+
+    Args:
+        body: as it was sent.
+        coding: the header.
+        bytes_max: of what it becomes.
+        beside: runs what takes long.
+        hold: holds so many bytes more (or less, below 0), or raises what the sender is told.
+
+    Raises:
+        Refusal: as `inflate` and `hold` do.
+    """
+    name = _coding(coding)
+    if not name:
+        return body
+    loop = asyncio.get_running_loop()
+    steps = _pieces(body, name, bytes_max)
+    pieces: list[bytes] = []
+    is_over = False
+    while not is_over:
+        hold(LUMP_BYTES)
+        found, is_over = await loop.run_in_executor(beside, _lump, steps)
+        hold(sum(map(len, found)) - LUMP_BYTES)
+        pieces += found
+    return await loop.run_in_executor(beside, b"".join, pieces)
+
+
+def _lump(steps: Iterator[bytes]) -> tuple[list[bytes], bool]:
+    """The next pieces, of about `LUMP_BYTES`; and whether they are the last."""
+    found: list[bytes] = []
+    room = LUMP_BYTES
+    for piece in steps:
+        found.append(piece)
+        room -= len(piece)
+        if room <= 0:
+            return found, False
+    return found, True
+
+
+def _coding(header: str) -> str:
+    """The coding that a header names; "" where it is none."""
+    names = [name.strip().lower() for name in header.split(",")]
     names = [name for name in names if name not in {"", "identity"}]
     if not names:
-        return body
+        return ""
     if len(names) > 1 or names[0] not in _CODINGS:
-        message = f"Content-Encoding {coding[:80]!r} is not supported; use {ACCEPTED}"
+        message = f"Content-Encoding {header[:80]!r} is not supported; use {ACCEPTED}"
         raise Refusal(Outcome.UNSUPPORTED_MEDIA, message)
-    if names[0] == "zstd":
-        return _inflate_zstd(body, bytes_max)
+    return names[0]
+
+
+def _pieces(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
+    """What a body becomes, piece by piece."""
+    return _zstd(body, bytes_max) if name == "zstd" else _zlib(body, name, bytes_max)
+
+
+def _zlib(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
     try:
-        return _inflate(body, names[0], bytes_max)
+        yield from _members(body, name, bytes_max)
     except zlib.error as error:
-        raise Refusal(Outcome.MALFORMED, f"the body is not {names[0]}: {error}") from error
+        raise Refusal(Outcome.MALFORMED, f"the body is not {name}: {error}") from error
 
 
-def _inflate(body: bytes, name: str, bytes_max: int) -> bytes:
-    """Inflate piece by piece: what follows the end of a member is copied, so keep it short."""
-    pieces: list[bytes] = []
+def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
+    """Inflates piece by piece: what follows the end of a member is copied, so keep it short."""
     room = bytes_max
     members = 1
     stream = zlib.decompressobj(_WINDOW_BITS[name])
@@ -65,30 +124,33 @@ def _inflate(body: bytes, name: str, bytes_max: int) -> bytes:
                 if name == "deflate" or members > MEMBERS_MAX:
                     raise Refusal(Outcome.MALFORMED, f"data after the end of the {name} body")
                 stream = zlib.decompressobj(_WINDOW_BITS[name])
-            piece = stream.decompress(rest, room + 1)
+            piece = stream.decompress(rest, min(room + 1, LUMP_BYTES))
             room -= len(piece)
             if room < 0:
                 raise _too_large(bytes_max)
-            pieces.append(piece)
-            rest = stream.unused_data if stream.eof else b""
+            yield piece
+            rest = stream.unused_data if stream.eof else stream.unconsumed_tail
+    while not stream.eof and (piece := stream.decompress(b"", min(room + 1, LUMP_BYTES))):
+        room -= len(piece)
+        if room < 0:
+            raise _too_large(bytes_max)
+        yield piece
     if not stream.eof:
         raise Refusal(Outcome.MALFORMED, f"the {name} body is cut off")
-    return b"".join(pieces)
 
 
-def _inflate_zstd(body: bytes, bytes_max: int) -> bytes:
+def _zstd(body: bytes, bytes_max: int) -> Iterator[bytes]:
     import zstandard  # loaded with the first such body: most senders know gzip alone
 
     try:
-        return _inflate_frames(zstandard, body, bytes_max)
+        yield from _frames(zstandard, body, bytes_max)
     except zstandard.ZstdError as error:
         raise Refusal(Outcome.MALFORMED, f"the body is not zstd: {error}") from error
 
 
-def _inflate_frames(zstandard: Any, body: bytes, bytes_max: int) -> bytes:
-    """Inflate frame after frame (RFC 8878 3.1: they may follow each other)."""
+def _frames(zstandard: Any, body: bytes, bytes_max: int) -> Iterator[bytes]:
+    """Inflates frame after frame (RFC 8878 3.1: they may follow each other)."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
-    pieces: list[bytes] = []
     room = bytes_max
     stream = decompressor.decompressobj()
     frames = 1
@@ -104,11 +166,10 @@ def _inflate_frames(zstandard: Any, body: bytes, bytes_max: int) -> bytes:
             room -= len(piece)
             if room < 0:
                 raise _too_large(bytes_max)
-            pieces.append(piece)
+            yield piece
             rest = stream.unused_data if stream.eof else b""
     if not stream.eof:
         raise Refusal(Outcome.MALFORMED, "the zstd body is cut off")
-    return b"".join(pieces)
 
 
 def _too_large(bytes_max: int) -> Refusal:

@@ -26,6 +26,7 @@ from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span
 from collector.logs import log
 from collector.receivers.senders import Stamps
+from collector.receivers.shares import Reservation
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
 
@@ -58,6 +59,8 @@ TURN_SPANS: Final = 32
 KEPT_SPANS: Final = 20_000
 """Of a large request, kept from the first reading to the second; the rest is decoded again, so
 that memory stays within a few times the request."""
+SPAN_BYTES: Final = 1_024
+"""Of a span that is kept decoded, beside its bytes."""
 ERROR_LOG_NS: Final = 60_000_000_000
 """One line a minute for each type of error of ours: a fault in a hot path must not fill disks."""
 
@@ -133,14 +136,17 @@ class Export:
         encoding: Encoding,
         transport: str,
         sender: str | None = None,
+        room: Reservation | None = None,
     ) -> Answer:
         """Take a body of any signal; see `traces`, `metrics` and `logs`.
 
+        What a large one becomes while it is taken is held in `room`, where that is given.
+
         Raises:
-            Refusal: as they do.
+            Refusal: as they do, and UNAVAILABLE where there is no room.
         """
         if len(body) > LARGE_BYTES:
-            return await self._take_slices(signal, body, encoding, transport, sender)
+            return await self._take_slices(signal, body, encoding, transport, sender, room)
         return self.take_now(signal, body, encoding, transport, sender)
 
     def take_now(
@@ -194,6 +200,7 @@ class Export:
         encoding: Encoding,
         transport: str,
         sender: str | None,
+        room: Reservation | None,
     ) -> Answer:
         now_ns = self._clock()
         self._admit(body, transport)
@@ -202,16 +209,20 @@ class Export:
         kept: list[Batch] = []
         held = count = 0
         turn = _Turn()
-        for place, piece in _slices(body, encoding):
+        hold = None if room is None else room.hold
+        keeps = True
+        for place, piece in _slices(body, encoding, hold):
             if piece is not None:
                 count += 1
                 batch = self._decoded(piece, encoding, place)
-                if held <= KEPT_SPANS:
+                size = len(piece) + SPAN_BYTES * len(batch.spans)
+                keeps = keeps and held <= KEPT_SPANS and (room is None or room.takes(size))
+                if keeps:
                     kept.append(batch)
                     held += len(batch.spans)
             if turn.is_over():
                 await asyncio.sleep(0)
-        again = _slices(body, encoding)
+        again = _slices(body, encoding)  # the first has held room for both
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
         await asyncio.sleep(0)  # others, before the work begins that must come to its end
@@ -367,14 +378,19 @@ TAKEN: Final = Answer()
 """In full."""
 
 
-def _slices(body: bytes, encoding: Encoding) -> Iterator[tuple[str, bytes | None]]:
-    """The slices of a large body, each with where it begins, as far as that is known."""
+def _slices(
+    body: bytes, encoding: Encoding, hold: Callable[[int], None] | None = None
+) -> Iterator[tuple[str, bytes | None]]:
+    """The slices of a large body, each with where it begins, as far as that is known.
+
+    `hold` is told of the bytes that cutting it takes.
+    """
     try:
         if encoding == "proto":
             for piece in proto_slices(body):
                 yield "", piece
         else:
-            for place, piece in json_slices(body):
+            for place, piece in json_slices(body, hold=hold):
                 yield f"{place}: ", piece
     except Malformed as error:
         raise Refusal(Outcome.MALFORMED, str(error)) from error

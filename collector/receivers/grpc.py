@@ -18,11 +18,12 @@ from collector.decode.proto_slices import LARGE_BYTES
 from collector.decode.slim import INT32, STRING, build
 from collector.receivers.crowd import Bounds, Crowd, Data, part
 from collector.receivers.door import Door, Ticket
-from collector.receivers.encodings import INLINE_BYTES_MAX, inflate
+from collector.receivers.encodings import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receivers.export import Export, Signal, proto_answer
 from collector.receivers.hpack import Header, literal
 from collector.receivers.http2 import Http2, Keeping, Stream, Whole
 from collector.receivers.listener import Listener
+from collector.receivers.shares import Reservation
 from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
 from collector.receivers.tls import Certificates
 
@@ -127,6 +128,8 @@ class GrpcReceiver(Listener):
         self.max_message_bytes = max_message_bytes
         self.door = door or Door()
         self.beside = ThreadPoolExecutor(1, "inflate")
+        self.inflating = asyncio.Lock()
+        """One message at a time, so that of many that have no room together the first are whole."""
         self.health = NOT_SERVING
         self.reflect: Callable[[bytes], bytes] | None = None
         self._keeping = keeping or Keeping()
@@ -300,11 +303,17 @@ class _Call(Stream):
     async def _take_long(self, signal: Signal, body: bytes, is_packed: bool) -> None:
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
+        room = Reservation(receiver.door)  # kept to the end, also where the stream is reset
         try:
             if is_packed:
-                loop = asyncio.get_running_loop()
-                body = await loop.run_in_executor(receiver.beside, self._inflate, body)
-            answer = await receiver.export.take(signal, body, "proto", TRANSPORT, self._sender)
+                coding, most = self._coding.decode("latin-1"), receiver.max_message_bytes
+                async with receiver.inflating:
+                    body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
+            elif self._ticket is None or self._ticket.bytes < len(body):
+                room.hold(len(body))
+            answer = await receiver.export.take(
+                signal, body, "proto", TRANSPORT, self._sender, room
+            )
         except Refusal as refusal:
             self._refuse(refusal)
         except Exception as error:  # noqa: BLE001 - as above
@@ -312,6 +321,7 @@ class _Call(Stream):
         else:
             self._finish(proto_answer(answer))
         finally:
+            room.release()
             self._leave()
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:

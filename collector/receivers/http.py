@@ -24,8 +24,9 @@ from collector.decode.proto_slices import LARGE_BYTES
 from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
-from collector.receivers.encodings import ACCEPTED, INLINE_BYTES_MAX, inflate
+from collector.receivers.encodings import ACCEPTED, INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receivers.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
+from collector.receivers.shares import Reservation
 from collector.receivers.status import Outcome, Refusal, status_bytes
 from collector.receivers.words import head_of
 
@@ -126,6 +127,8 @@ class HttpApp:
         self.max_body = max_body
         self.door = door or Door()
         self.beside = ThreadPoolExecutor(1, "inflate")
+        self.inflating = asyncio.Lock()
+        """One body at a time, so that of many that have no room together the first are whole."""
         self.origins = tuple(origin.lower() for origin in origins)
 
     def __call__(self, crowd: Crowd) -> Connection:
@@ -281,14 +284,17 @@ class _Exchange(Exchange):
         """The same in slices; a large coded body is inflated beside the loop, one at a time."""
         assert self._signal is not None
         app, transport = self._app, TRANSPORTS[self._encoding]
+        room = Reservation(app.door)  # kept to the end, also where the connection is lost
         try:
             if coding:
-                loop = asyncio.get_running_loop()
-                body = await loop.run_in_executor(
-                    app.beside, inflate, body, coding, app.max_body
-                )
+                async with app.inflating:
+                    body = await inflate_beside(
+                        body, coding, app.max_body, app.beside, room.hold
+                    )
+            elif self._ticket is None or self._ticket.bytes < len(body):
+                room.hold(len(body))
             answer = await app.export.take(
-                self._signal, body, self._encoding, transport, self._sender
+                self._signal, body, self._encoding, transport, self._sender, room
             )
         except Refusal as refusal:
             reply = _refuse(refusal, self._encoding)
@@ -297,6 +303,7 @@ class _Exchange(Exchange):
         else:
             reply = self._reply(answer)
         finally:
+            room.release()
             self._leave()
         self._answer(reply)
 

@@ -11,15 +11,17 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from collector.receivers.status import Outcome, Refusal
 
-__all__ = ["REASONS", "Account", "Share", "Shares"]
+__all__ = ["REASONS", "Account", "Reservation", "Share", "Shares"]
 
 BURST_SECONDS: Final = 2.0
 """A sender that was quiet may send for so long at once: exporters send in batches."""
 INFLIGHT_RETRY_SECONDS: Final = 1
+BESIDE_SHARE: Final = 2
+"""So large a part of the bound on bodies is for what they become."""
 ALMOST_ONE: Final = 1 - 1e-6
 REASONS: Final = ("requests_rate", "bytes_rate", "bytes_inflight")
 """Why a sender is told to wait: labels of the counter `requests_throttled`."""
@@ -135,3 +137,57 @@ class Shares:
             found = Account(name, self._share, self._clock, self._refused)
             self._accounts[sender] = found
         return found
+
+
+class _Room(Protocol):
+    """Where bodies are let in."""
+
+    beside: int
+    """Bytes that requests take beside their bodies."""
+
+    @property
+    def bytes_max(self) -> int: ...
+
+    def has_room(self, count: int) -> bool: ...
+
+
+class Reservation:
+    """What one request takes beside its body: inflated, and decoded. Given back once, by `release`.
+
+    All together may take half of what bodies may, and that is counted with the bodies.
+
+    Args:
+        room: where the request was let in.
+    """
+
+    __slots__ = ("_room", "bytes")
+
+    def __init__(self, room: _Room) -> None:
+        self._room = room
+        self.bytes = 0
+
+    def takes(self, count: int) -> bool:
+        """Holds so many bytes more, if there is room for them."""
+        room = self._room
+        if count > 0 and (
+            room.beside + count > room.bytes_max // BESIDE_SHARE or not room.has_room(count)
+        ):
+            return False
+        self.bytes += count
+        room.beside += count
+        return True
+
+    def hold(self, count: int) -> None:
+        """Hold so many bytes more, or less where it is below 0.
+
+        Raises:
+            Refusal: UNAVAILABLE; there is no room for them now.
+        """
+        if not self.takes(count):
+            message = f"busy: {self._room.beside} bytes of requests are being inflated or decoded; try again"
+            raise Refusal(Outcome.UNAVAILABLE, message, INFLIGHT_RETRY_SECONDS)
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self._room.beside -= self.bytes
+        self.bytes = 0

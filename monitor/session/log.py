@@ -16,7 +16,9 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
 from monitor.session import call_ids
+from monitor.session.tool_names import Names
 from monitor.spread import Exemplar
+from monitor.weights import text_bytes, value_bytes
 
 __all__ = ["Brief", "Log", "Names", "Placed", "Row", "Texts", "mark_of", "origin_of"]
 
@@ -111,31 +113,10 @@ _DEPTH_MAX: Final = 8
 """Calls within calls that are moved with the outermost; and spans may claim to be in a circle."""
 _EVIDENCE: Final = tuple(Evidence)
 
-
-class Names:
-    """Tool names as small integers, shared by all sessions; bounded, since agents invent names."""
-
-    __slots__ = ("_numbers", "_texts")
-
-    NAMES_MAX = 65_536
-    OVERFLOW = "__overflow__"
-
-    def __init__(self) -> None:
-        self._texts: list[str] = [self.OVERFLOW]
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        found = self._numbers.get(text)
-        if found is None:
-            if len(self._texts) >= self.NAMES_MAX:
-                return 0
-            found = len(self._texts)
-            self._texts.append(text)
-            self._numbers[text] = found
-        return found
-
-    def text(self, number: int) -> str:
-        return self._texts[number]
+_BYTES: Final = 512
+_ASIDE_BYTES: Final = 256
+_HASH_BYTES: Final = 64
+"""What an empty log and its judgement take, what is kept aside of a step, and a hash of arguments."""
 
 
 def _names(contexts: bytes, span_id: bytes) -> bool:
@@ -650,6 +631,26 @@ class Log:
     def marks(self) -> bytes:
         """The marks of all steps."""
         return bytes(self._rows[_MARK::_WIDTH])
+
+    def tools(self) -> set[tuple[int, int]]:
+        """The numbers of its steps' tools, each as its lower and its upper byte."""
+        rows = self._rows
+        return set(zip(rows[_TOOL::_WIDTH], rows[_TOOL + 1 :: _WIDTH], strict=True))
+
+    def size(self) -> int:
+        """Bytes that it and its judgement take, about."""
+        total = _BYTES + len(self._rows) + len(self._contexts) + len(self._ids)
+        if self._texts is not None:
+            for texts in self._texts.values():
+                total += _ASIDE_BYTES + text_bytes(texts.call_id)
+                if texts.hashed is not None:
+                    total += _HASH_BYTES * len(texts.hashed)
+                if texts.arguments is not None:
+                    total += value_bytes(texts.arguments)
+        for aside in (self._moved, self._far):
+            if aside is not None:
+                total += _ASIDE_BYTES * len(aside)
+        return total
 
     def find(self, span_id: bytes) -> int | None:
         """Place of the step with this span id."""

@@ -49,6 +49,10 @@ class Outlook:
         """True while some verdict is not final."""
         return any(not each.final for each in self.told.values())
 
+    def tools(self) -> set[int]:
+        """The numbers of the tools that it names."""
+        return {each.missed.mark.tool for each in self.told.values()}
+
     def may_be_answered(self, start_ns: int) -> bool:
         """True where a call of that time was early enough for something that was told."""
         return any(start_ns <= each.missed.due_ns for each in self.told.values())

@@ -11,9 +11,11 @@ from mypy_extensions import mypyc_attr
 from monitor.records import FROM_TRACE, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
+from monitor.weights import call_bytes, text_bytes
 
 if TYPE_CHECKING:
     from monitor.binder import Binder
+    from monitor.session.table import Chain
 
 __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Ended", "Session"]
 
@@ -23,6 +25,9 @@ UNKNOWN_AGENT: Final = "unknown"
 
 ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""
+
+BYTES: Final = 640
+"""Of a session without a call, about; `Log.size` counts each judgement."""
 
 LOOKED_THROUGH_MAX: Final = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
@@ -48,9 +53,11 @@ class Session:
         "bound_as",
         "bound_late",
         "bound_on",
+        "chain",
         "doubted",
         "ended",
         "foreign",
+        "forgotten",
         "gaps",
         "held",
         "joined",
@@ -69,6 +76,7 @@ class Session:
         "spans",
         "started_ns",
         "touched_ns",
+        "weight",
     )
 
     def __init__(self, key: SessionKey, call: ToolCall, now: int) -> None:
@@ -77,7 +85,9 @@ class Session:
         self.key = key
         self.older: Session | None = None
         self.newer: Session | None = None
-        """Its neighbours among the live sessions, by last activity (`monitor.session.table`)."""
+        """Its neighbours among its tenant's, by last activity (`monitor.session.table`)."""
+        self.chain: Chain | None = None
+        """Those it is among; None once it is forgotten."""
         self.touched_ns = now
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
@@ -108,6 +118,8 @@ class Session:
         """True where calls may be missing anywhere in it."""
         self.doubted = False
         """True where calls may be missing before its first one."""
+        self.forgotten = False
+        """True where it was known before, and its state was let go."""
         self.queued = False
         self.spans = 0
         """Its spans that were seen, of whatever kind."""
@@ -123,6 +135,18 @@ class Session:
         self.answer: tuple[bool, int, int, int] | None = None
         """The last thing its agent said, as a hash behind what makes it the last."""
         self.ended: Ended | None = None
+        self.weight = self.size()
+        """Bytes it was last found to take, about."""
+
+    def size(self) -> int:
+        """Bytes it takes by now, about: what its senders' texts and its calls make of it."""
+        total = BYTES + 2 * (text_bytes(self.key.id) + text_bytes(self.agent))
+        for each in self.judgements:
+            total += each.log.size() + text_bytes(each.part)
+        if self.held is not None:
+            for call in self.held:
+                total += call_bytes(call)
+        return total
 
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""
@@ -217,6 +241,12 @@ class Session:
         if self._index is not None:
             del self._index[judgement.judge, judgement.part]
 
+    def condense(self) -> None:
+        """Keeps of an ended session what it takes to go on: positions and numbers, no steps."""
+        self.held = None
+        for judgement in self.judgements:
+            judgement.fold_first(len(judgement.log))
+
     def absorb(self, other: Session) -> None:
         """Takes note of what another session knew, whose calls move here."""
         self.started_ns = min(self.started_ns, other.started_ns)
@@ -242,6 +272,7 @@ class Session:
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
         self.joined = self.joined or other.joined
+        self.forgotten = self.forgotten or other.forgotten
         self.gaps = self.gaps or other.gaps
 
     @property

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from heapq import merge
 from typing import Final
 
+from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
+from monitor.session.forgotten import Forgotten
 from monitor.session.session import Session
+from monitor.tenants import Holdings
 
-__all__ = ["Table"]
+__all__ = ["Chain", "Table"]
 
 TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for so many that may be live."""
@@ -18,27 +22,192 @@ NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
 
 
+class Chain:
+    """The live sessions of one tenant, by last activity.
+
+    An `OrderedDict` costs each session 80 bytes more.
+    """
+
+    __slots__ = ("name", "newest", "oldest")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.oldest: Session | None = None
+        self.newest: Session | None = None
+
+    def link(self, session: Session) -> None:
+        """The session goes to the end."""
+        last = self.newest
+        session.older = last
+        if last is None:
+            self.oldest = session
+        else:
+            last.newer = session
+        self.newest = session
+        session.chain = self
+
+    def unlink(self, session: Session) -> None:
+        """The session goes out."""
+        older, newer = session.older, session.newer
+        if older is None:
+            self.oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self.newest = older
+        else:
+            newer.older = older
+        session.older = session.newer = None
+
+    def latest(self) -> Iterator[Session]:
+        """Most recently active first: do not await in between."""
+        session = self.newest
+        while session is not None:
+            yield session
+            session = session.older
+
+
+class _Chains:
+    """A chain for each tenant, and what each holds: sessions, and bytes."""
+
+    __slots__ = ("bytes", "chains", "sessions")
+
+    def __init__(self) -> None:
+        self.chains: dict[str, Chain] = {}
+        self.sessions = Holdings()
+        self.bytes = Holdings()
+
+    def add(self, session: Session) -> None:
+        name = self.sessions.name(session.key.namespace)
+        chain = self.chains.get(name)
+        if chain is None:
+            chain = self.chains[name] = Chain(name)
+        chain.link(session)
+        self.sessions.add(name, 1)
+        self.bytes.add(name, session.weight)
+
+    def remove(self, session: Session) -> None:
+        chain = session.chain
+        assert chain is not None
+        chain.unlink(session)
+        session.chain = None
+        self.sessions.add(chain.name, -1)
+        self.bytes.add(chain.name, -session.weight)
+        if chain.newest is None:
+            del self.chains[chain.name]
+
+    def weigh(self, session: Session, weight: int) -> None:
+        """A session takes so many bytes by now."""
+        assert session.chain is not None
+        self.bytes.add(session.chain.name, weight - session.weight)
+        session.weight = weight
+
+    def latest(self) -> Iterator[Session]:
+        """Most recently active first, without a copy: do not await in between."""
+        chains = [chain.latest() for chain in self.chains.values()]
+        return chains[0] if len(chains) == 1 else merge(*chains, key=_last_touch)
+
+    def oldest(self) -> Session | None:
+        """The least recently active of all."""
+        found: Session | None = None
+        for chain in self.chains.values():
+            oldest = chain.oldest
+            if oldest is not None and (found is None or oldest.touched_ns < found.touched_ns):
+                found = oldest
+        return found
+
+    def excess(self, held: Holdings, new: Session | None) -> Session | None:
+        """Who makes room: the oldest of who holds too much, never the one that needs it."""
+        own = new.chain.name if new is not None and new.chain is not None else held.most()
+        oldest = self.chains[held.gives_way(own)].oldest
+        if oldest is not new:
+            return oldest
+        return next((c.oldest for c in self.chains.values() if c.oldest is not new), None)
+
+
+class _Ended:
+    """Ended sessions, in the order they ended: in no chain, since they are in no cycle."""
+
+    __slots__ = ("_by_tenant", "_tenants", "bytes", "count", "sessions")
+
+    def __init__(self) -> None:
+        self.sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+        self.count = Holdings()
+        self.bytes = Holdings()
+        self._tenants: dict[SessionKey, str] = {}
+        self._by_tenant: dict[str, OrderedDict[SessionKey, None]] = {}
+
+    def add(self, session: Session) -> None:
+        key, name = session.key, self.count.name(session.key.namespace)
+        self.sessions[key] = session
+        self._tenants[key] = name
+        self._by_tenant.setdefault(name, OrderedDict())[key] = None
+        self.count.add(name, 1)
+        self.bytes.add(name, session.weight)
+
+    def remove(self, key: SessionKey) -> Session | None:
+        session = self.sessions.pop(key, None)
+        if session is not None:
+            name = self._tenants.pop(key)
+            del self._by_tenant[name][key]
+            if not self._by_tenant[name]:
+                del self._by_tenant[name]
+            self.count.add(name, -1)
+            self.bytes.add(name, -session.weight)
+        return session
+
+    def until(self, before: int) -> Iterator[Session]:
+        """Takes out those that were last touched at or before `before`, as far as they lead."""
+        while self.sessions:
+            key, session = next(iter(self.sessions.items()))
+            if session.touched_ns > before:
+                return
+            self.remove(key)
+            yield session
+
+    def crowded_out(self, held: Holdings, new: SessionKey) -> SessionKey:
+        """Who is forgotten for one more: the first that ended, of the tenant that holds too much."""
+        name = held.gives_way(self._tenants[new])
+        return next(iter(self._by_tenant[name]))
+
+
+def _last_touch(session: Session) -> int:
+    return -session.touched_ns
+
+
 class Table:
     """Live sessions by last activity, and the ended ones that may still be asked for.
 
-    The live ones are a chain: an `OrderedDict` costs each of them 80 bytes more.
+    Each tenant has a share of both, see `monitor.tenants`.
+
+    Args:
+        sessions_max: live sessions.
+        bytes_max: what they may take, about; ended ones may take a tenth of it besides, and as
+            much again those that are remembered without their steps.
+        fold: False keeps the steps of all.
     """
 
-    def __init__(self, sessions_max: int) -> None:
+    def __init__(
+        self, sessions_max: int, bytes_max: int = BYTES_MAX, *, fold: bool = True
+    ) -> None:
+        self.fold = fold
         self.sessions_max = sessions_max
+        self.bytes_max = bytes_max
         self.tombstones_max = max(100, sessions_max // TOMBSTONES_SHARE)
         self._live: dict[SessionKey, Session] = {}
-        self._oldest: Session | None = None
-        self._newest: Session | None = None
-        self._ended: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._active = _Chains()
+        self._ended = _Ended()
+        self._remembered = _Ended()
+        """Ended sessions that are not shown any more, without their steps: they may go on."""
+        self._forgotten = Forgotten()
         self._near: list[Session | None] = [None] * NEAR
         """Live sessions, each at a place that its key gives by what it is: each span asks, and to
         look a key up by what it says costs five times as much."""
 
     def __del__(self) -> None:
-        """Breaks what live sessions are in, since compiled nobody looks for garbage among them."""
+        """Breaks what sessions are in, since compiled nobody looks for garbage among them."""
         for session in list(self.latest()):
-            session.older = session.newer = None
+            session.older = session.newer = session.chain = None
             for judgement in session.judgements:
                 judgement.pair = None
 
@@ -48,19 +217,27 @@ class Table:
     def __iter__(self) -> Iterator[Session]:
         """Live sessions, least recently active first, then the ended ones."""
         yield from list(self.latest())[::-1]
-        yield from list(self._ended.values())
+        yield from list(self._ended.sessions.values())
 
     def recent(self) -> Iterator[Session]:
         """Live sessions, most recently active first, then the ended ones."""
         yield from list(self.latest())
-        yield from list(reversed(self._ended.values()))
+        yield from list(reversed(self._ended.sessions.values()))
 
     def latest(self) -> Iterator[Session]:
         """Live sessions, most recently active first, without a copy: do not await in between."""
-        session = self._newest
-        while session is not None:
-            yield session
-            session = session.older
+        return self._active.latest()
+
+    @property
+    def bytes(self) -> int:
+        """What live sessions take, about."""
+        return self._active.bytes.total
+
+    @property
+    def touched_ns(self) -> int:
+        """When the latest call was received, of the sessions that are live."""
+        chains = self._active.chains.values()
+        return max((c.newest.touched_ns for c in chains if c.newest is not None), default=0)
 
     def named(self, id_: str, namespace: str | None = None) -> Iterator[Session]:
         """Sessions with this id: at once in one namespace, by looking at all where it is None."""
@@ -82,23 +259,30 @@ class Table:
     def find(self, key: SessionKey) -> Session | None:
         """The session, live or ended."""
         session = self.live(key)
-        return self._ended.get(key) if session is None and self._ended else session
+        return self._ended.sessions.get(key) if session is None else session
 
     def add(self, session: Session) -> None:
         self._live[session.key] = session
-        self._link(session)
+        self._active.add(session)
 
     def touch(self, key: SessionKey) -> Session | None:
-        """The live session with this key, from now on the most recently active one."""
+        """The live session with this key, from now on the most recently active one of its tenant."""
         session = self.live(key)
-        if session is not None and session is not self._newest:
-            self._unlink(session)
-            self._link(session)
+        if session is not None:
+            chain = session.chain
+            if chain is not None and chain.newest is not session:
+                chain.unlink(session)
+                chain.link(session)
         return session
+
+    def weigh(self, session: Session) -> None:
+        """Looks anew at how much a live session takes."""
+        if session.chain is not None and session.ended is None:
+            self._active.weigh(session, session.size())
 
     def wake(self, key: SessionKey) -> Session | None:
         """An ended session becomes live again, with all it knew; None if it is forgotten."""
-        session = self._ended.pop(key, None) if self._ended else None
+        session = self._ended.remove(key) or self._remembered.remove(key)
         if session is not None:
             session.ended = None
             self.add(session)
@@ -118,54 +302,93 @@ class Table:
             place = _place(session.key)
             if self._near[place] is session:
                 self._near[place] = None
-            self._unlink(session)
+            self._active.remove(session)
         return session
 
     def bury(self, session: Session) -> None:
-        """Moves a session to the ended ones; the oldest of those is forgotten at the bound."""
+        """Moves a session to the ended ones; at their bound one of those is shown no more."""
         self.drop(session.key)
-        self._ended[session.key] = session
-        if len(self._ended) > self.tombstones_max:
-            self._ended.popitem(last=False)
+        for gone in self._put(self._ended, session):
+            self.remember(gone)
 
-    def excess(self) -> Session | None:
-        """The least recently active session while there are more than the bound."""
-        return self._oldest if len(self._live) > self.sessions_max else None
+    def remember(self, session: Session) -> None:
+        """An ended session is shown no more, but its state is kept, in case that it goes on."""
+        if self.fold:
+            session.condense()
+        for gone in self._put(self._remembered, session):
+            self._forgotten.add(gone.key)
+
+    def _put(self, ended: _Ended, session: Session) -> list[Session]:
+        """Adds an ended session; those that have to go for it, maybe itself."""
+        session.weight = session.size()
+        ended.add(session)
+        gone: list[Session] = []
+        bytes_max = self.bytes_max // TOMBSTONES_SHARE
+        while session.key in ended.sessions:
+            if ended.count.total > self.tombstones_max:
+                held = ended.count
+            elif ended.bytes.total > bytes_max and ended.count.total > 1:
+                held = ended.bytes
+            else:
+                break
+            old = ended.remove(ended.crowded_out(held, session.key))
+            if old is not None:
+                gone.append(old)
+        return gone
+
+    def excess(self, new: Session | None = None) -> Session | None:
+        """Who has to go while there are more than the bound.
+
+        Args:
+            new: the session that needs room.
+
+        Returns:
+            The least recently active session of a tenant that holds more than its share.
+        """
+        active = self._active
+        if len(self._live) > self.sessions_max:
+            return active.excess(active.sessions, new)
+        if active.bytes.total > self.bytes_max:
+            return active.excess(active.bytes, new)
+        return None
 
     def idle(self, before: int) -> Session | None:
         """The least recently active session if it was last touched at or before `before`."""
-        session = self._oldest
+        session = self._active.oldest()
         return session if session is not None and session.touched_ns <= before else None
 
-    def forget(self, before: int) -> None:
-        """Forgets ended sessions that were last touched at or before `before`."""
-        while self._ended:
-            session = next(iter(self._ended.values()))
-            if session.touched_ns > before:
-                return
-            del self._ended[session.key]
+    def forget(self, shown: int, remembered: int) -> None:
+        """Lets go of ended sessions by the time they were last touched, Unix nanoseconds.
 
-    def _link(self, session: Session) -> None:
-        """The session goes to the end of the chain."""
-        last = self._newest
-        session.older = last
-        if last is None:
-            self._oldest = session
-        else:
-            last.newer = session
-        self._newest = session
+        Args:
+            shown: up to then they are shown no more, and their steps are let go.
+            remembered: up to then their state is let go, too.
+        """
+        for session in self._ended.until(shown):
+            self.remember(session)
+        for session in self._remembered.until(remembered):
+            self._forgotten.add(session.key)
 
-    def _unlink(self, session: Session) -> None:
-        older, newer = session.older, session.newer
-        if older is None:
-            self._oldest = newer
-        else:
-            older.newer = newer
-        if newer is None:
-            self._newest = older
-        else:
-            newer.older = older
-        session.older = session.newer = None
+    def knows(self, key: SessionKey) -> bool:
+        """True for a session whose state is kept: live, ended or remembered."""
+        return self.find(key) is not None or key in self._remembered.sessions
+
+    def was_known(self, key: SessionKey) -> bool:
+        """True for a session whose state was let go."""
+        return key in self._forgotten
+
+    @property
+    def lost(self) -> int:
+        """Sessions of which not even the key is remembered, so that they would pass as new."""
+        return self._forgotten.lost
+
+    def shift(self, by: int) -> None:
+        """The clock has jumped by so many nanoseconds: no session is older or younger for it."""
+        for session in self.latest():
+            session.touched_ns += by
+        for ended in (self._ended, self._remembered):
+            for session in ended.sessions.values():
+                session.touched_ns += by
 
 
 def _place(key: SessionKey) -> int:

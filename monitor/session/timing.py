@@ -103,6 +103,13 @@ class Timing:
         twin.missed = list(self.missed)
         return twin
 
+    def tools(self) -> set[int]:
+        """The numbers of the tools that it remembers, of calls that may be folded."""
+        marks = [each.mark for each in (*self._running, *self.missed) if each is not None]
+        if self._last is not None:
+            marks.append(self._last)
+        return {mark.tool for mark in marks}
+
     # --- calls ------------------------------------------------------------------------------
 
     def take(self, group: Iterable[Taken], position: Position) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from collector import app as app_module
 from collector.app import App, limits_of
+from collector.clock import ClockWatch
 from collector.receivers.address import AddressInUse
 from collector.settings import Receiver, Sessions, Settings
 from monitor.limits import SECOND
@@ -149,7 +150,9 @@ def test_settings_become_limits() -> None:
     """Seconds turn into nanoseconds, words into switches."""
     made = limits_of(
         Settings(
-            sessions=Sessions(max=5, idle_seconds=1.5, window_seconds=0, hold_seconds=2),
+            sessions=Sessions(
+                max=5, idle_seconds=1.5, window_seconds=0, hold_seconds=2, remember_seconds=7
+            ),
             history="complete",
             show_arguments=True,
         )
@@ -161,6 +164,7 @@ def test_settings_become_limits() -> None:
         0,
         2 * SECOND,
     )
+    assert made.remember_ns == 7 * SECOND
     assert (made.history_complete, made.keep_arguments, made.fold) == (True, True, True)
 
 
@@ -273,3 +277,43 @@ def test_readiness_follows_the_receivers() -> None:
         return ready, unready, (await http(app.addresses["metrics"], "GET", "/-/healthy"))[0]
 
     assert running(use) == (200, 503, 200)
+
+
+@pytest.mark.parametrize("by", [86_400, -86_400])
+def test_a_clock_that_is_set_is_logged_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], by: int
+) -> None:
+    """The jump is one line and one count; the session is live, and its verdict final."""
+    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+    wall, steady = Clock(), Clock()
+    wall.now = 1_700_000_000 * SECOND
+
+    async def run() -> str:
+        app = App(settings(), SPECS, wall, steady)
+        await app.start()
+        try:
+            await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
+            wall.now += by * SECOND
+            pair = app.monitor.totals.pairs["farm-rover", "farm_rover"]
+            async with asyncio.timeout(10):
+                while pair.final.total() == 0:  # noqa: ASYNC110 - a state, not an event
+                    await asyncio.sleep(0.001)
+            assert app.monitor.sessions == 1
+            return (await http(app.addresses["metrics"], "GET", "/metrics"))[1].decode()
+        finally:
+            await app.stop()
+
+    metrics = asyncio.run(run())
+    assert "offrails_clock_jumps_total 1" in metrics
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [each["seconds"] for each in lines if each["event"] == "clock_moved"] == [by]
+
+
+def test_small_corrections_of_a_clock_are_no_jumps() -> None:
+    """What adds up over hours is not told; five seconds at once are, in both directions."""
+    wall, steady = Clock(), Clock()
+    watch = ClockWatch(wall, steady)
+    for seconds, expected in ((4.9, 0), (0.2, 0), (5, 5), (-5, -5), (0, 0)):
+        wall.now += 60 * SECOND + int(seconds * SECOND)
+        steady.now += 60 * SECOND
+        assert watch.moved() == expected * SECOND

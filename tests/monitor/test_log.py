@@ -188,13 +188,55 @@ def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], see
 
 
 def test_numbers_of_tools_are_bounded() -> None:
-    """Tools beyond the bound share one number, and a known one keeps its own."""
+    """Tools beyond the bound share one number and are counted, and a known one keeps its own."""
     names = Names()
     numbers = {names.number(f"tool{number}") for number in range(names.NAMES_MAX + 10)}
 
-    assert len(numbers) == names.NAMES_MAX
+    assert 30_000 < len(numbers) < names.NAMES_MAX
     assert names.text(names.number("tool3")) == "tool3"
     assert names.text(names.number("one more")) == names.OVERFLOW
+    assert names.overflowed == names.NAMES_MAX + 10 - len(numbers) + 1 + 1
+
+
+def test_invented_names_take_no_number_from_others() -> None:
+    """Whatever one tenant invents, another's tools and those of a spec have numbers of their own."""
+    names = Names()
+    for number in range(names.NAMES_MAX + 10):
+        names.number(f"tool{number}", "loud")
+    names.reserve(["pay", "tool7"])
+
+    assert names.text(names.number("pay", "loud")) == "pay"
+    assert names.text(names.number("mine", "quiet")) == "mine"
+    assert names.text(names.number("also mine", "quiet/production")) == "also mine"
+    assert names.number("one more", "loud") == 0
+
+
+def test_long_names_are_bounded_by_their_bytes() -> None:
+    """A thousand wide characters a name leave room for few names, whose bytes are the bound."""
+    names = Names(bytes_max=1 << 20)
+    for number in range(2_000):
+        names.number(chr(0x4E00 + number) * 1_000)
+
+    assert len(names) * 4_000 <= 1 << 20
+
+
+def test_names_that_no_step_has_are_forgotten() -> None:
+    """What is used keeps its number and its text; the numbers of all others are given anew."""
+    names = Names(bytes_max=10_000)
+    names.reserve(["pay"])
+    while names.number(f"tool{len(names)}"):
+        pass
+    kept = names.number("tool1")
+    assert names.crowded
+
+    known = len(names)
+    assert names.forget({kept}) == known - 2
+    assert not names.crowded
+    assert names.text(kept) == "tool1"
+    assert names.text(names.number("pay")) == "pay"
+    fresh = names.number("fresh")
+    assert fresh not in (0, kept)
+    assert names.text(fresh) == "fresh"
 
 
 # --- parents and children -------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from monitor.session.table import Table
 ATTRIBUTES: dict[str, object] = {}
 
 
-def session(name: str, touched: int = 0) -> Session:
-    key = SessionKey("", name)
+def session(name: str, touched: int = 0, namespace: str = "") -> Session:
+    key = SessionKey(namespace, name)
     call = ToolCall(
         session=key,
         agent="",
@@ -83,7 +83,7 @@ def test_an_ended_session_wakes_with_what_it_knew() -> None:
     assert table.wake(ended.key) is ended
     assert ended.ended is None
     table.bury(ended)
-    table.forget(ended.touched_ns)
+    table.forget(ended.touched_ns, ended.touched_ns)
     assert table.wake(ended.key) is None
     assert names(table) == []
 
@@ -174,3 +174,64 @@ def test_tombstones_are_bounded() -> None:
 
     assert len(names(table)) == table.tombstones_max == 100
     assert names(table)[0] == "5"
+
+
+def test_a_tenant_over_its_share_makes_room_for_itself() -> None:
+    """However many sessions one tenant opens, another's that are fewer than its share all stay."""
+    table = Table(10)
+    for number in range(5):
+        table.add(session(f"quiet{number}", number, "quiet"))
+    for number in range(100):
+        new = session(f"loud{number}", 10 + number, "loud/production")
+        table.add(new)
+        while (old := table.excess(new)) is not None:
+            assert old.key.namespace == "loud/production"
+            table.bury(old)
+
+    assert len(table) == 10
+    assert [each for each in names(table) if each.startswith("quiet")][:5] == [
+        f"quiet{number}" for number in range(5)
+    ]
+
+
+def test_a_tenant_may_use_what_is_free_until_others_come() -> None:
+    """Who holds most gives way to who holds less than a share, from its oldest on."""
+    table = Table(10)
+    for number in range(10):
+        table.add(session(f"loud{number}", number, "loud"))
+    gone: list[str] = []
+    for number in range(8):
+        new = session(f"quiet{number}", 100 + number, "quiet")
+        table.add(new)
+        while (old := table.excess(new)) is not None:
+            gone.append(old.key.id)
+            table.bury(old)
+
+    assert gone == ["loud0", "loud1", "loud2", "loud3", "loud4", "quiet0", "quiet1", "quiet2"]
+
+
+def test_ended_sessions_of_one_tenant_do_not_push_out_anothers() -> None:
+    """What has ended is remembered by shares, too."""
+    table = Table(10)
+    mine = session("mine", 0, "quiet")
+    table.add(mine)
+    mine.ended = "idle"
+    table.bury(mine)
+    for number in range(1_000):
+        table.bury(session(str(number), number, "loud"))
+
+    assert table.find(mine.key) is mine
+    assert table.wake(mine.key) is mine
+
+
+def test_long_ids_are_bounded_by_their_bytes() -> None:
+    """Sessions with ids of a thousand wide characters are fewer than the bound on their number."""
+    table = Table(10_000, bytes_max=1 << 20)
+    for number in range(1_000):
+        new = session(chr(0x4E00 + number) * 1_000, number)
+        table.add(new)
+        while (old := table.excess(new)) is not None:
+            table.bury(old)
+
+    assert 50 < len(table) < 300
+    assert table.bytes <= 1 << 20

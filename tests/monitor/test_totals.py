@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from monitor.totals import (
     AGENTS_MAX,
+    CLEAN_SHARE,
     FORGET_NS,
     NO_SHARE,
     OVERFLOW,
     PAIRS_MAX,
     Finished,
+    NamespaceLabel,
     Share,
     Spread,
     Totals,
@@ -105,6 +107,55 @@ def test_too_many_agents_fold_visibly() -> None:
     assert (last.agent, last.spec) == (OVERFLOW, "spec")
     assert totals.folded["agent"] == 3
     assert len(totals.pair("x" * 10_000, "other", 0.5, ()).agent) < 200
+
+
+def test_one_tenants_agents_do_not_fold_anothers() -> None:
+    """Whatever agents and specs one tenant invents, another's have sums of their own."""
+    totals = _totals()
+    for number in range(PAIRS_MAX + 5):
+        totals.pair(f"agent{number % 200}", f"spec{number}", 0.5, (), namespace="loud/x")
+    mine = [totals.pair(f"a{n}", "s", 0.5, (), namespace="quiet") for n in range(50)]
+
+    assert {(each.agent, each.namespace) for each in mine} == {
+        (f"a{n}", "quiet") for n in range(50)
+    }
+    assert totals.pair("more", "s", 0.5, (), namespace="loud/y").agent == OVERFLOW
+
+
+def test_one_agent_in_two_namespaces_is_two_pairs() -> None:
+    """The gauges of a tenant are of its own sessions, whatever another calls its agents."""
+    totals = _totals()
+    one = totals.pair("a", "s", 0.5, (), namespace="one")
+    assert not totals.namespaced
+    other = totals.pair("a", "s", 0.5, (), namespace="other")
+    one.move(NO_SHARE, CLEAN_SHARE)
+
+    assert totals.namespaced
+    assert (one.sessions, other.sessions) == (1, 0)
+    assert totals.pair("a", "s", 0.5, (), namespace="one") is one
+
+
+@pytest.mark.parametrize(("label", "count"), [("always", 2), ("never", 1)])
+def test_the_label_may_be_chosen(label: NamespaceLabel, count: int) -> None:
+    """`never` sums over namespaces as before, and `always` tells them apart from the first on."""
+    totals = Totals(10 * SECOND, label=label)
+    for namespace in ("one", "other", "one"):
+        totals.pair("a", "s", 0.5, (), namespace=namespace)
+
+    assert len(totals.pairs) == count
+    assert totals.namespaced == (label == "always")
+
+
+def test_an_idle_pair_makes_room() -> None:
+    """At the bound a pair without sessions for an hour goes, rather than that a new one is folded."""
+    totals = Totals(10 * SECOND, 2)
+    totals.pair("old", "s", 0.5, ())
+    totals.pair("live", "s", 0.5, ()).active = 1
+    totals.expire(SECOND)
+    totals.expire(3_700 * SECOND)
+
+    assert totals.pair("new", "s", 0.5, ()).agent == "new"
+    assert list(totals.pairs) == [("live", "s"), ("new", "s")]
 
 
 def test_idle_pairs_are_forgotten() -> None:

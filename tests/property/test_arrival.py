@@ -101,7 +101,7 @@ def calls(draw: st.DrawFn, most: int = 24) -> list[ToolCall]:
 
 def judged(
     arrived: Sequence[ToolCall], *, close: bool = False
-) -> tuple[list[dict[str, Any]], dict[tuple[str, str], Any]]:
+) -> tuple[list[dict[str, Any]], dict[tuple[str, ...], Any]]:
     """All objects, and the final counters, once every verdict is final."""
     monitor = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
     now = START + 60 * SECOND
@@ -190,10 +190,10 @@ def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:
 
 
 def _sums_are_walked(monitor: Monitor) -> None:
-    walked: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    walked: dict[tuple[str, ...], list[tuple[float, int]]] = {}
     for judgement in monitor.judgements():
         if judgement["harm_rate"] is not None:
-            key = (judgement["agent"], judgement["spec"])
+            key: tuple[str, ...] = (judgement["agent"], judgement["spec"])
             walked.setdefault(key, []).append((judgement["harm_rate"], judgement["calls"]))
     for key, pair in monitor.totals.pairs.items():
         found = walked.get(key, [])

@@ -22,7 +22,7 @@ class State(NamedTuple):
 
     objects: list[dict[str, Any]]
     events: list[Verdict]
-    counters: dict[tuple[str, str], Any]
+    counters: dict[tuple[str, ...], Any]
 
 
 class Service:

@@ -1,0 +1,64 @@
+"""Which sessions were known once: a bounded set of hashes of their keys.
+
+A session whose state is gone and that goes on is no new one: its first calls were seen and are
+forgotten, so it is read as joined in the middle. To know that takes eight bytes a session.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from monitor.records import SessionKey
+
+__all__ = ["Forgotten"]
+
+ROWS: Final = 1 << 15
+WAYS: Final = 8
+"""Hashes in a row: the one that was put there first makes room for the ninth."""
+
+_MASK: Final = (1 << 64) - 1
+
+
+class Forgotten:
+    """Remembers the keys of the last quarter of a million sessions, about; 2 MiB once there is one.
+
+    What it says yes to was known, but for one key in 2^46; what it says no to may have been
+    known long ago.
+    """
+
+    __slots__ = ("_next", "_rows", "lost")
+
+    def __init__(self) -> None:
+        self._rows: array[int] | None = None
+        self._next = bytearray()
+        self.lost = 0
+        """Keys that others have pushed out: these sessions would pass as new."""
+
+    def __contains__(self, key: SessionKey) -> bool:
+        rows = self._rows
+        if rows is None:
+            return False
+        mark = _mark(key)
+        first = mark % ROWS * WAYS
+        return mark in rows[first : first + WAYS]
+
+    def add(self, key: SessionKey) -> None:
+        """The session with this key is known no more."""
+        if self._rows is None:
+            self._rows = array("Q", bytes(8 * ROWS * WAYS))
+            self._next = bytearray(ROWS)
+        mark = _mark(key)
+        row = mark % ROWS
+        first = row * WAYS
+        if mark in self._rows[first : first + WAYS]:
+            return
+        place = first + self._next[row]
+        self.lost += self._rows[place] != 0
+        self._rows[place] = mark
+        self._next[row] = (self._next[row] + 1) % WAYS
+
+
+def _mark(key: SessionKey) -> int:
+    """A hash of 64 bits, never 0."""
+    return hash((key.namespace, key.id)) & _MASK or 1

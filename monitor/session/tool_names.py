@@ -1,0 +1,136 @@
+"""Tools' names as the small integers that the steps of sessions hold.
+
+A number is 16 bits of a step. Names that specs use have theirs for good. Those that agents invent
+are bounded in bytes, the last quarter of them for tenants that hold few, and those that no step has any
+more are forgotten: see `Names.forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from monitor.limits import NAMES_BYTES_MAX
+from monitor.tenants import Holdings
+from monitor.weights import text_bytes
+
+__all__ = ["Names"]
+
+NAME_BYTES: Final = 160
+"""Of a name beside its text, so that the usual bound is reached before the numbers are used up."""
+
+SHARE_BYTES: Final = 64 << 10
+"""What a tenant may hold of the last quarter: some 350 names."""
+
+
+class Names:
+    """Tool names as small integers, shared by all sessions.
+
+    Args:
+        bytes_max: of names that no spec has.
+    """
+
+    __slots__ = (
+        "_bytes_max",
+        "_free",
+        "_held",
+        "_numbers",
+        "_owners",
+        "_texts",
+        "overflowed",
+    )
+
+    NAMES_MAX: Final = 65_536
+    """What 16 bits can tell apart; 0 is for the names that have no number."""
+
+    OVERFLOW: Final = "__overflow__"
+
+    def __init__(self, bytes_max: int = NAMES_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._texts: list[str] = [self.OVERFLOW]
+        self._numbers: dict[str, int] = {}
+        self._owners: dict[int, str] = {}
+        """Number -> who has brought its name; none for those of specs."""
+        self._held = Holdings()
+        """Bytes by tenant."""
+        self._free: list[int] = []
+        self.overflowed = 0
+        """Times that a call's tool got no number of its own, and is not told by name."""
+
+    def __len__(self) -> int:
+        """How many names are known."""
+        return len(self._numbers)
+
+    def number(self, text: str, namespace: str = "") -> int:
+        """The number of a name; 0 where there is no room for it."""
+        found = self._numbers.get(text)
+        return found if found is not None else self._add(text, namespace)
+
+    def text(self, number: int) -> str:
+        """The name, or `OVERFLOW`."""
+        return self._texts[number]
+
+    def reserve(self, texts: Iterable[str]) -> None:
+        """These are names that specs use: they are never forgotten, and nobody's share."""
+        for text in texts:
+            number = self._numbers.get(text)
+            if number is None:
+                self._put(text)
+            elif number in self._owners:
+                self._disown(number, text)
+
+    @property
+    def crowded(self) -> bool:
+        """True where it is time to forget names that no step has any more."""
+        return 2 * self._held.total > self._bytes_max
+
+    def forget(self, used: set[int]) -> int:
+        """Forgets invented names whose numbers no step has.
+
+        Args:
+            used: the numbers that steps have.
+
+        Returns:
+            How many.
+        """
+        gone = [number for number in self._owners if number not in used]
+        for number in gone:
+            text = self._texts[number]
+            self._disown(number, text)
+            del self._numbers[text]
+            self._texts[number] = self.OVERFLOW
+            self._free.append(number)
+        return len(gone)
+
+    def _add(self, text: str, namespace: str) -> int:
+        size = _size(text)
+        name, total = self._held.name(namespace), self._held.total + size
+        small = self._held.of(name) + size <= SHARE_BYTES
+        number = 0
+        if total <= (self._bytes_max if small else self._bytes_max * 3 // 4):
+            number = self._put(text)
+        if number:
+            self._owners[number] = name
+            self._held.add(name, size)
+        else:
+            self.overflowed += 1
+        return number
+
+    def _put(self, text: str) -> int:
+        if self._free:
+            number = self._free.pop()
+            self._texts[number] = text
+        elif len(self._texts) < self.NAMES_MAX:
+            number = len(self._texts)
+            self._texts.append(text)
+        else:
+            return 0
+        self._numbers[text] = number
+        return number
+
+    def _disown(self, number: int, text: str) -> None:
+        self._held.add(self._owners.pop(number), -_size(text))
+
+
+def _size(text: str) -> int:
+    return NAME_BYTES + text_bytes(text)

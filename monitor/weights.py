@@ -1,0 +1,54 @@
+"""About how many bytes of memory what a sender has sent takes, once it is read: for bounds on it.
+
+It is not exact: objects, their places in tables, and what the allocator loses are counted by constants
+that were measured on CPython, from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from monitor.records import ToolCall
+
+__all__ = ["CALL_BYTES", "ITEM_BYTES", "call_bytes", "text_bytes", "value_bytes"]
+
+ITEM_BYTES: Final = 64
+"""Of one object and the place it has in a list or a dictionary."""
+
+CALL_BYTES: Final = 512
+"""Of a call without its arguments."""
+
+WIDE_BYTES: Final = 4
+"""Of one character of a text that is not ASCII, at most."""
+
+
+def text_bytes(text: str) -> int:
+    """What the characters of a text take."""
+    return len(text) if text.isascii() else WIDE_BYTES * len(text)
+
+
+def value_bytes(value: Any) -> int:
+    """What a decoded value takes, with all that is in it."""
+    total = 0
+    waiting: list[Any] = [value]
+    while waiting:
+        each = waiting.pop()
+        total += ITEM_BYTES
+        if isinstance(each, str):
+            total += text_bytes(each)
+        elif isinstance(each, bytes):
+            total += len(each)
+        elif isinstance(each, Mapping):
+            for key, inner in each.items():
+                total += ITEM_BYTES + (text_bytes(key) if isinstance(key, str) else 0)
+                waiting.append(inner)
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+    return total
+
+
+def call_bytes(call: ToolCall) -> int:
+    """What a call takes, with its arguments."""
+    total = CALL_BYTES + text_bytes(call.tool) + text_bytes(call.call_id)
+    return total if call.arguments is None else total + value_bytes(call.arguments)
