@@ -13,6 +13,7 @@ import pytest
 
 from collector import app as app_module
 from collector.app import App, limits_of
+from collector.logs import captured
 from collector.receivers.address import AddressInUse
 from collector.settings import Receiver, Sessions, Settings
 from monitor.limits import SECOND
@@ -273,3 +274,25 @@ def test_readiness_follows_the_receivers() -> None:
         return ready, unready, (await http(app.addresses["metrics"], "GET", "/-/healthy"))[0]
 
     assert running(use) == (200, 503, 200)
+
+
+@pytest.mark.plain
+def test_a_sink_that_fails_keeps_verdicts_from_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sender gets its answer, the other sinks the verdict, and the fault is counted."""
+
+    async def use(app: App, _: Clock) -> tuple[Any, ...]:
+        def broken(_: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(app._alerts, "deliver", broken)
+        with captured() as events:
+            taken = await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
+        metrics = await http(app.addresses["metrics"], "GET", "/metrics")
+        return taken[0], [each["event"] for each in events], metrics[1].decode()
+
+    status, events, metrics = running(use)
+    assert status == 200
+    assert events == ["a sink failed", "harmful_call"]
+    assert 'offrails_internal_errors_total{error="ZeroDivisionError"} 1' in metrics
