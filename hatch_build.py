@@ -37,7 +37,7 @@ COMPILED = {
     "collector/dialects": "answers arguments base choose names outputs plan read results span_name wrappers",
     "collector/receivers": "connection crowd door export greeting grpc heads hpack http http2"
     " listener web words",
-    "collector/sinks": "log",
+    "collector/sinks": "line_limit log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " timekeeper totals worst",
     "monitor/alphabet": "match pattern",

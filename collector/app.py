@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from collector.asgi import Application
 from collector.clock import ClockWatch, now_ns, steady_ns
@@ -39,7 +39,7 @@ from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
-from monitor.totals import NamespaceLabel, SessionFinished
+from monitor.totals import NamespaceLabel
 
 if TYPE_CHECKING:
     from collector.record import Recorder
@@ -136,10 +136,12 @@ class App:
         self._clock_watch = None if is_own else ClockWatch(clock, steady)
         self._log = log
         self._health = Health()
+        self._reported: set[tuple[str, str]] = set()
         stats = self._stats = Stats()
+        stats.log_lines_dropped = self._log.dropped
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact)
-        self._sink = LogSink(self._log)
+        self._sink = LogSink(self._log, settings.log, clock)
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
         )
@@ -208,16 +210,21 @@ class App:
         """Pages first: the rest can wait a microsecond."""
         if self._redaction:
             verdicts = [self._redaction.named(verdict) for verdict in verdicts]
-        self._alerts.deliver(verdicts)
-        self._sink.deliver(verdicts)
-        self._feed.deliver(verdicts)
+        self._each((self._alerts.deliver, self._sink.deliver, self._feed.deliver), verdicts)
 
     def _alarm(self, raised: Raised) -> None:
         """The same for what references say, which needs no verdict."""
         raised = self._redaction.named(raised)
-        self._alerts.alarm(raised)
-        self._sink.alarm(raised)
-        self._feed.deliver((raised,))
+        self._each((self._alerts.alarm, self._sink.alarm), raised)
+        self._each((self._feed.deliver,), (raised,))
+
+    def _each(self, sinks: Iterable[Callable[[Any], None]], what: Any) -> None:
+        """Hands something to each sink: one that fails keeps it from no other, and from no sender."""
+        for sink in sinks:
+            try:
+                sink(what)
+            except Exception as error:  # noqa: BLE001
+                self._report("a sink failed", error)
 
     def _attend(self, anybody: bool) -> None:
         self._pipeline.quiet = not anybody
@@ -257,20 +264,26 @@ class App:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            try:
-                now = self._clock()
-                self._look_at_clock(now)
-                finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
-                news = self.monitor.news()
-                if news:
-                    self._deliver(news)
-                self._alerts.ended(finished)
-                self._note(finished)
-                self._introduce(now)
-                self._tell_expired()
-            except Exception as error:  # noqa: BLE001
-                # Time must go on: final verdicts and ends of sessions depend on it.
-                self._report(error)
+            # Time must go on: final verdicts and ends of sessions depend on it.
+            for step in (
+                self._look_at_clock,
+                self._end_sessions,
+                self._sink.tick,
+                self._introduce,
+                self._tell_expired,
+            ):
+                try:
+                    step(self._clock())
+                except Exception as error:  # noqa: BLE001
+                    self._report("time could not go on", error)
+
+    def _end_sessions(self, now: int) -> None:
+        """What time brings to sessions goes to the sinks."""
+        finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
+        news = self.monitor.news()
+        if news:
+            self._deliver(news)
+        self._each((self._alerts.ended, self._sink.finished), finished)
 
     def _look_at_clock(self, now: int) -> None:
         """A clock that was set ends no session, and is logged."""
@@ -280,38 +293,13 @@ class App:
             self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
             self.monitor.clock_moved(by, now)
 
-    def _note(self, finished: Iterable[SessionFinished]) -> None:
-        for event in finished:
-            self._log.info(
-                "session_finished",
-                session=event.session.id,
-                namespace=event.session.namespace,
-                agent=event.agent,
-                spec=event.spec or None,
-                ended=event.ended,
-                unsatisfied=list(event.unsatisfied),
-                missed=list(event.missed),
-                **event.scores._asdict(),
-            )
-
     def _introduce(self, now: int) -> None:
         """One line for each agent seen for the first time, once its first calls have come."""
         new = self._seen.new
         while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
-            agent = new.pop(0)
-            self._log.info(
-                "agent_seen",
-                service=agent.service,
-                namespace=agent.namespace,
-                agents=list(agent.agents),
-                dialects=list(agent.dialects),
-                tools=sorted(agent.tools),
-                session_from=list(agent.told_by()),
-                arguments=bool(agent.arguments),
-                to_see_arguments=[] if agent.arguments else list(agent.switches),
-            )
+            self._sink.introduce(new.pop(0))
 
-    def _tell_expired(self) -> None:
+    def _tell_expired(self, _now: int) -> None:
         """One line for each accepted call that is harmful again from now on."""
         while self.monitor.expired:
             spec, entry = self.monitor.expired.pop(0)
@@ -325,11 +313,12 @@ class App:
                 until=entry.until.isoformat(),
             )
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, what: str, error: Exception) -> None:
         """Counts a fault of ours; the first of its type is logged."""
         name = type(error).__name__
-        if ("internal_errors", name) not in self._stats.counts:
-            self._log.error("time could not go on", error=name, exc_info=error)
+        if (what, name) not in self._reported:
+            self._reported.add((what, name))
+            self._log.error(what, error=name, exc_info=error)
         self._stats.count("internal_errors", name)
 
     async def stop(self) -> None:
@@ -349,5 +338,6 @@ class App:
                     await task
         self._feed.close()
         await self._alerts.stop(grace)
+        self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))

@@ -15,25 +15,38 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
+from collector.one_call import Call
 from monitor.engine import Monitor
 from monitor.records import Named, SessionKey, ToolCall, Verdict
 
-__all__ = ["Docket"]
+__all__ = ["Docket", "Failed"]
 
 
 @mypyc_attr(acyclic=True)
 class _Matter:
     """A call, or what a span that is none tells of a session."""
 
-    __slots__ = ("attributes", "call", "doubted", "key", "named", "start_ns")
+    __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "start_ns")
 
     def __init__(self) -> None:
         self.call: ToolCall | None = None
+        self.of: Call | None = None
         self.key: SessionKey | None = None
         self.named: Named | None = None
         self.attributes: Mapping[str, Any] | None = None
         self.start_ns = 0
         self.doubted = False
+
+
+class Failed:
+    """An error of the monitor's, and the call that it could not take; None for what was no call."""
+
+    __slots__ = ("call", "error", "of")
+
+    def __init__(self, error: Exception, of: Call | None, call: ToolCall | None) -> None:
+        self.error = error
+        self.of = of
+        self.call = call
 
 
 class Docket:
@@ -52,6 +65,8 @@ class Docket:
         self._answers: list[Span] = []
         self._answered: list[SessionKey] = []
         """Spans that may have answered in the end, and their sessions: when they are heard is all the same."""
+        self.failed: list[Failed] = []
+        """What the monitor could not take, since somebody last emptied this list."""
         self._verdicts: list[Verdict] = []
         self._now = 0
         self._quiet = True
@@ -73,13 +88,13 @@ class Docket:
             self.hear()
         return self._monitor
 
-    def observe(self, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
-        """A call is to be judged: see `Monitor.observe`."""
+    def observe(self, of: Call, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
+        """A call is to be judged, as it is known now: see `Monitor.observe`."""
         if self._at_once:
-            self._observe(call, named, doubted)
+            self._observe(of, call, named, doubted)
             return
         matter = self._next()
-        matter.call, matter.named, matter.doubted = call, named, doubted
+        matter.of, matter.call, matter.named, matter.doubted = of, call, named, doubted
 
     def learn(
         self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
@@ -102,19 +117,20 @@ class Docket:
         self._answers.append(span)
 
     def hear(self) -> None:
-        """All of them, in order."""
+        """All of them, in order; what the monitor cannot take keeps it from no other."""
         count, self._count = self._count, 0
         for place in range(count):
             matter = self._matters[place]
-            call, named, key, attributes = (
+            call, of, named, key, attributes = (
                 matter.call,
+                matter.of,
                 matter.named,
                 matter.key,
                 matter.attributes,
             )
-            matter.call = matter.named = matter.key = matter.attributes = None
-            if call is not None:
-                self._observe(call, named, matter.doubted)
+            matter.call = matter.of = matter.named = matter.key = matter.attributes = None
+            if call is not None and of is not None:
+                self._observe(of, call, named, matter.doubted)
             elif key is not None and attributes is not None:
                 self._learn(key, named, attributes, matter.start_ns)
         if self._answers:
@@ -128,17 +144,28 @@ class Docket:
             self._matters.append(_Matter())
         return self._matters[place]
 
-    def _observe(self, call: ToolCall, named: Named | None, doubted: bool) -> None:
-        news = self._monitor.observe(call, self._now, named, quiet=self._quiet, doubted=doubted)
+    def _observe(self, of: Call, call: ToolCall, named: Named | None, doubted: bool) -> None:
+        try:
+            news = self._monitor.observe(
+                call, self._now, named, quiet=self._quiet, doubted=doubted
+            )
+        except Exception as error:  # noqa: BLE001
+            of.judged = None
+            self.failed.append(Failed(error, of, call))
+            return
         if news:
             self._verdicts += news
 
     def _learn(
         self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
     ) -> None:
-        news = self._monitor.learn(
-            key, self._now, named=named, attributes=attributes, start_ns=start_ns
-        )
+        try:
+            news = self._monitor.learn(
+                key, self._now, named=named, attributes=attributes, start_ns=start_ns
+            )
+        except Exception as error:  # noqa: BLE001
+            self.failed.append(Failed(error, None, None))
+            return
         if news:
             self._verdicts += news
 
@@ -149,7 +176,10 @@ class Docket:
         self._answered.clear()
 
     def _answer(self, key: SessionKey, span: Span) -> None:
-        if self._monitor.is_compared(key):
-            answer = answer_of(span)
-            if answer is not None:
-                self._monitor.answered(key, (*answer[:3], hash(answer.text)))
+        try:
+            if self._monitor.is_compared(key):
+                answer = answer_of(span)
+                if answer is not None:
+                    self._monitor.answered(key, (*answer[:3], hash(answer.text)))
+        except Exception as error:  # noqa: BLE001
+            self.failed.append(Failed(error, None, None))

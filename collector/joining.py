@@ -47,7 +47,12 @@ class Joiner:
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
-            self._join_by_id(tree, node, piece, piece.call_id, verdicts)
+            try:
+                self._join_by_id(tree, node, piece, piece.call_id, verdicts)
+            except Exception:
+                if node.call is call:
+                    node.call = None  # it is placed anew when its span comes again
+                raise
 
     def _join_by_id(
         self, tree: Tree, node: Node, piece: Piece, call_id: str, verdicts: list[Verdict]

@@ -1,27 +1,51 @@
-"""One line of JSON for each event, on standard error."""
+"""One line for each event, on standard error: JSON, or for people where that is a terminal.
+
+An event goes through structlog's processors where it is logged: it gets its level and its time, an
+exception becomes data, and what is to be hidden is taken out. While the service runs a thread of its
+own renders and writes it (`log_writer`); elsewhere it is written at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Final, cast
 
 from collector import lines
 from collector.clock import now_ns
 from collector.lines import Event
+from collector.log_writer import LogWriter
 from collector.redaction import Redaction
+from collector.structured import BoundLoggerBase
 
-__all__ = ["Log", "captured", "log", "set_up"]
+__all__ = ["Log", "captured", "log", "set_up", "writing"]
 
 FRAMES_MAX: Final = 50
 """Of a traceback, from both its ends."""
 CAUSES_MAX: Final = 20
 
 
-class Log:
+def _stamp(_logger: Any, level: str, event: Event) -> Event:
+    lines.stamp(event, event.pop("event"), level, now_ns())
+    return event
+
+
+def _show_exception(_logger: Any, _level: str, event: Event) -> Event:
+    error = event.pop("exc_info", None)
+    if isinstance(error, BaseException):
+        event["exception"] = _told(error)
+    return event
+
+
+PROCESSORS: Final = (_stamp, _show_exception)
+
+
+class Log(BoundLoggerBase):
     """Writes events: a name, and what there is to say of it, by keyword.
 
     `exc_info` takes an exception, and shows where it came from. The values of variables are not
@@ -30,10 +54,18 @@ class Log:
     Not to be compiled: mypyc knows no parameters without a name, and fields may have any name.
     """
 
-    def __init__(self, write: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        write: Callable[[Event], None],
+        processors: Iterable[Any] = PROCESSORS,
+        context: Any = None,
+    ) -> None:
+        super().__init__(None, processors, context or {})
         self.write = write
-        """Takes each event that is not below the level."""
+        """Takes each event that is not below the level, and never waits while the service runs."""
         self.level = logging.INFO
+        self.dropped = {"queue_full": 0, "write_failed": 0}
+        """reason: lines that were lost. Other threads count: no key is ever added."""
 
     def info(self, event: str, /, **fields: Any) -> None:
         self.log(logging.INFO, event, **fields)
@@ -49,21 +81,21 @@ class Log:
         self.tell(level, event, fields)
 
     def tell(self, level: int, event: str, fields: Event) -> None:
-        """The same with all there is to say in one object, which it takes."""
-        if level < self.level:
-            return
-        error = fields.pop("exc_info", None)
-        lines.stamp(fields, event, logging.getLevelName(level).lower(), now_ns())
-        if isinstance(error, BaseException):
-            fields["exception"] = _told(error)
-        self.write(fields)
+        """The same with all there is to say in one object."""
+        if level >= self.level:
+            name = logging.getLevelName(level).lower()
+            self.write(cast("Event", self._process_event(name, event, fields)[1]))
 
 
 log: Final = Log(lines.write)
 """The log of the process."""
 
 
-def set_up(level: str, redaction: Redaction | None = None) -> None:
+def set_up(
+    level: str,
+    redaction: Redaction | None = None,
+    write: Callable[[Event], None] = lines.write,
+) -> None:
     """Configures the log of the process, and sends there what libraries log.
 
     To be called before grpc is imported.
@@ -71,15 +103,50 @@ def set_up(level: str, redaction: Redaction | None = None) -> None:
     Args:
         level: a name such as "info".
         redaction: what is taken out of each line.
+        write: takes each event.
     """
     # grpc's C core has a log of its own, which is no JSON; what it would say, we say.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     log.level = logging.getLevelNamesMapping()[level.upper()]
-    log.write = lines.write
+    log.write = write
     if redaction:
         hidden = redaction
-        log.write = lambda event: lines.write(hidden.shown(event))
+        log.write = lambda event: write(hidden.shown(event))
     logging.basicConfig(handlers=[_Relay()], level=logging.WARNING, force=True)
+
+
+@contextlib.contextmanager
+def writing(level: str, redaction: Redaction | None, file: IO[str]) -> Iterator[None]:
+    """Sets the log up, and has it written from a thread of its own meanwhile.
+
+    What Python itself would print on standard error (warnings, exceptions that nobody can catch) is
+    logged, too: a print would wait for whoever reads it. The end waits for lines that are not written
+    yet, but not for long.
+    """
+    render = lines.for_terminal() if file.isatty() else lines.as_line
+    writer = LogWriter(file, render, log.dropped)
+    hooks = sys.unraisablehook, threading.excepthook
+    writer.start()
+    set_up(level, redaction, writer.put)
+    logging.captureWarnings(True)
+    sys.unraisablehook = _log_unraisable
+    threading.excepthook = _log_thread_error
+    try:
+        yield
+    finally:
+        sys.unraisablehook, threading.excepthook = hooks
+        logging.captureWarnings(False)
+        writer.stop()
+
+
+def _log_unraisable(found: Any) -> None:
+    """An exception that could not be raised, as in a finalizer."""
+    log.error("exception_ignored", reason=found.err_msg, exc_info=found.exc_value)
+
+
+def _log_thread_error(found: Any) -> None:
+    thread = found.thread.name if found.thread is not None else None
+    log.error("thread_failed", thread=thread, exc_info=found.exc_value)
 
 
 @contextlib.contextmanager

@@ -118,6 +118,7 @@ def _pipeline_families(monitor: Monitor, stats: Stats) -> Iterator[Family]:
     yield family("ingest_bytes", _single(stats.bytes))
     yield family("spans_dropped", _single(stats.dropped))
     yield family("record_requests", _single(stats.recorded))
+    yield family("log_lines_dropped", _single(stats.log_lines_dropped))
     for counted, (name, labels) in COUNTED.items():
         found = dict.fromkeys(labels, 0)
         found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}

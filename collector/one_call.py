@@ -101,6 +101,12 @@ class Seen:
             return True
         return False
 
+    def forget(self, key: bytes) -> None:
+        """The span was not judged after all."""
+        part = self._part(key)
+        part.young.discard(key)
+        part.old.discard(key)
+
     def __contains__(self, key: bytes) -> bool:
         part = self._part(key)
         return key in part.young or key in part.old

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from collector.claims import Claim
 from collector.decode.sizes import kept
-from collector.decode.span import Rejects, Span
+from collector.decode.span import Rejects, Span, Unjudged
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.outputs import Outputs, goes_on
 from collector.dialects.plan import Plan
@@ -119,39 +119,118 @@ class Pipeline:
         self._joiner = Joiner(self._retract, stats)
         self._docket = Docket(monitor)
         self._rejects: Rejects | None = None
+        self._remembered = b""
+        """What was remembered last of a span that came for the first time."""
+        self._failed_spans = 0
+        """Spans of this request that an error of ours kept from being judged, and the errors."""
+        self._errors: list[Exception] = []
 
     def consume(self, spans: Sequence[Span], now: int, _transport: str) -> Rejects | None:
         """Takes the spans of one request, received at `now` (Unix nanoseconds).
 
+        An error in the middle keeps nothing else from being judged and delivered.
+
         Returns:
             those it did not take, for what only their dialect tells; None where it took all.
+
+        Raises:
+            Unjudged: errors of ours kept spans from being judged; the first is its cause.
         """
         verdicts: list[Verdict] = []
         count = len(spans)
         self._docket.open(now, verdicts, quiet=self.quiet, at_once=count == 1)
+        for first in range(0, count, TOGETHER):
+            part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
+            self._take_together(part, now, verdicts)
         try:
-            for first in range(0, count, TOGETHER):
-                part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
-                self._take_together(part, now, verdicts)
-        finally:
-            self._docket.hear()  # what came before an error, too
-        self._tell_seen(now)
-        if verdicts:
-            self._deliver(verdicts)
+            self._tell_seen(now)
+        except Exception as error:  # noqa: BLE001 - it is counted, and what was judged is delivered
+            self._leave(error, 0)
         rejects, self._rejects = self._rejects, None
+        try:
+            if verdicts:
+                self._deliver(verdicts)
+        finally:
+            if self._errors:
+                self._raise_unjudged()
         return rejects
 
     def _take_together(self, spans: Sequence[Span], now: int, verdicts: list[Verdict]) -> None:
         """Some spans, in three steps: see `docket`."""
-        plans: list[Plan] = []
+        plans: list[Plan | None] = []
         readings: list[Reading | None] = []
         for span in spans:
-            plan = self._plans.of(span)
+            plan: Plan | None = None
+            reading: Reading | None = None
+            try:
+                plan = self._plans.of(span)
+                reading = read(span, plan) if plan.calls else None
+            except Exception as error:  # noqa: BLE001
+                plan = None
+                self._leave(error)
             plans.append(plan)
-            readings.append(read(span, plan) if plan.calls else None)
+            readings.append(reading)
         for place, span in enumerate(spans):
-            self._take(span, plans[place], readings[place], now, verdicts)
+            plan = plans[place]
+            if plan is not None:
+                try:
+                    self._take(span, plan, readings[place], now, verdicts)
+                except Exception as error:  # noqa: BLE001
+                    self._leave(error)
+                    self._forget(span, judged=True)
         self._docket.hear()
+        if self._docket.failed:
+            self._fail_calls(spans)
+
+    # --- errors of ours -----------------------------------------------------------------------
+    # A span is remembered as judged only if it was. What an error kept from being judged is forgotten,
+    # so that it is judged if it is sent again; all that came before and after it is judged.
+
+    def _leave(self, error: Exception, spans: int = 1) -> None:
+        """Spans could not be read, joined or judged."""
+        self._failed_spans += spans
+        self._errors.append(error)
+
+    def _fail_calls(self, spans: Sequence[Span]) -> None:
+        """The monitor could not take some calls of these spans, or what they tell of sessions."""
+        failed, self._docket.failed = self._docket.failed, []
+        for each in failed:
+            call, new = each.of, each.call
+            pieces: Mapping[bytes, Piece] = {}
+            if call is not None and new is not None:
+                trace = self._traces.of(new.session.namespace, new.trace_id)
+                self._count_first(call, new, trace.sampled, -1)
+                pieces = call.pieces
+            mine = [span for span in spans if span.span_id in pieces]
+            self._leave(each.error, max(1, len(mine)))
+            for span in mine or spans:
+                self._forget(span, judged=not mine)
+
+    def _forget(self, span: Span, *, judged: bool) -> None:
+        """Forgets a span, and what the session of its trace was told.
+
+        One that may have been judged before is forgotten if it was remembered just now.
+        """
+        try:
+            owner = self._sessions.owner(span.resource)
+        except Exception:  # noqa: BLE001 - then there is nothing to forget
+            return
+        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace.learnt = trace.learnt_named = None
+        key = self._seen_key(owner, span)
+        for each in (key, key + b"p"):
+            if not judged or each == self._remembered:
+                self._again.forget(each)
+
+    def _raise_unjudged(self) -> None:
+        """Raises what kept spans of the request from being judged, and begins anew."""
+        count, errors = self._failed_spans, self._errors
+        self._failed_spans, self._errors = 0, []
+        names: dict[str, int] = {}
+        for error in errors:
+            name = type(error).__name__
+            names[name] = names.get(name, 0) + 1
+        raise Unjudged(count, names) from errors[0]
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
@@ -316,8 +395,8 @@ class Pipeline:
         """The first calls of a trace's session may be missing, or are not: tells what has changed."""
         doubted = trace.is_rest
         if doubted is not trace.doubted:
-            trace.doubted = doubted
             verdicts += self._docket.monitor.doubt(trace.key, doubted=doubted)
+            trace.doubted = doubted
 
     def _tell_seen(self, now: int) -> None:
         """Tells the sessions how many spans were seen of them; one with no call yet waits."""
@@ -327,11 +406,12 @@ class Pipeline:
         if self._executed:
             self._stats.add(_EXECUTED, self._executed)
             self._executed = 0
-        for trace in self._heard:
+        heard, self._heard = self._heard, []
+        for trace in heard:
             trace.heard = False
+        for trace in heard:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
-        self._heard.clear()
         expired, broken = self._requests.expired(now), self._traces.broken()
         if expired:
             self._count_missing("requested_only", expired)
@@ -357,12 +437,20 @@ class Pipeline:
 
         Others may know its ids before it ends: they are told to whoever is called in it.
         """
-        key = span.trace_id + span.span_id
-        if owner.mark:
-            key += owner.mark
+        key = self._seen_key(owner, span)
         if evidence is Evidence.PENDING:
-            return key in self._again or self._again.again(key + b"p", now)
-        return self._again.again(key, now)
+            if key in self._again:
+                return True
+            key += b"p"
+        if self._again.again(key, now):
+            return True
+        self._remembered = key
+        return False
+
+    def _seen_key(self, owner: Owner, span: Span) -> bytes:
+        """The ids of a span, which are its namespace's alone."""
+        key = span.trace_id + span.span_id
+        return key + owner.mark if owner.mark else key
 
     def _duplicate(self, owner: Owner, span: Span) -> None:
         self._stats.drop("duplicate")
@@ -404,11 +492,15 @@ class Pipeline:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
             if trace.doubted:
-                trace.doubted = False
                 verdicts += self._docket.monitor.doubt(trace.key, doubted=False)
+                trace.doubted = False
             before = self._sessions.learn(trace, tree, node, told, start_ns)
             if before is not None:
-                self._move(trace, tree, before, now)
+                try:
+                    self._move(trace, tree, before, now)
+                except Exception:
+                    trace.unbelong(before)
+                    raise
         parts = tree.parts
         if parts is None:
             return
@@ -566,7 +658,6 @@ class Pipeline:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
             return
-        call.judged = new
         if new.start_ns < trace.called_ns:
             trace.called_ns = new.start_ns
             if trace.answered_ns < NEVER:
@@ -576,9 +667,13 @@ class Pipeline:
         elif old.session != key:
             verdicts += self._retract(old)
             named = None if trace.split else trace.named
-            self._docket.observe(new, named, doubted=False)
-        elif self._differs(old, new):
+            call.judged = new
+            self._docket.observe(call, new, named, doubted=False)
+        elif not self._differs(old, new):
+            call.judged = new
+        else:
             self._amend(trace, old, new, now, verdicts)
+            call.judged = new
             if old.evidence is Evidence.REQUESTED:
                 self._take_back(trace, new, now, verdicts, judged=True)
             elif old.tool != new.tool:  # what it was asked for by is known now
@@ -595,22 +690,27 @@ class Pipeline:
     ) -> None:
         """A call the monitor has not heard of."""
         self.seen.see(new, switch, now)
-        if new.evidence is Evidence.EXECUTED:
-            self._executed += 1
-        else:
-            self._stats.count("calls", new.evidence)
-        if new.arguments is None:
-            self._cover(call.outer.why or "arguments_missing")
-        elif type(new.arguments) is Partial:
-            self._cover("arguments_unreadable")
-        if new.session_from == FROM_TRACE:
-            self._cover("no_session_id")
-        if trace.sampled:
-            self._cover("sampled_upstream")
+        self._count_first(call, new, trace.sampled, 1)
         named = None if trace.split else trace.named
-        self._docket.observe(new, named, doubted=trace.doubted)
+        call.judged = new
+        self._docket.observe(call, new, named, doubted=trace.doubted)
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts, judged=False)
+
+    def _count_first(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
+        """Counts a call; -1 takes back one that could not be judged."""
+        if new.evidence is Evidence.EXECUTED:
+            self._executed += by
+        else:
+            self._stats.count("calls", new.evidence, by=by)
+        if new.arguments is None:
+            self._cover(call.outer.why or "arguments_missing", by)
+        elif type(new.arguments) is Partial:
+            self._cover("arguments_unreadable", by)
+        if new.session_from == FROM_TRACE:
+            self._cover("no_session_id", by)
+        if sampled:
+            self._cover("sampled_upstream", by)
 
     def _amend(
         self, trace: Trace, old: ToolCall, new: ToolCall, now: int, verdicts: list[Verdict]
@@ -689,11 +789,12 @@ class Pipeline:
                 self._double(other, verdicts)
 
     def _double(self, call: Call, verdicts: list[Verdict]) -> None:
-        call.doubled = True
-        self._stats.count("spans_merged")
-        known, call.judged = call.judged, None
+        known = call.judged
         if known is not None:
             verdicts += self._retract(known)
+            call.judged = None
+        call.doubled = True
+        self._stats.count("spans_merged")
 
     # --- requests -----------------------------------------------------------------------------
 
@@ -712,7 +813,11 @@ class Pipeline:
         if trace.answered_ns < NEVER:
             self._doubt(trace, verdicts)
         for asked in found:
-            self._judge_request(asker, asked, now, verdicts)
+            try:
+                self._judge_request(asker, asked, now, verdicts)
+            except Exception as error:  # noqa: BLE001
+                self._leave(error)
+                self._requests.keep(asker, asked)
         if self._requests.oversized:
             self._count_missing("over_bound", [(trace, self._requests.oversized)])
             self._requests.oversized = 0

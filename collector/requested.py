@@ -183,6 +183,10 @@ class Requests:
         self._hold(known, asked)
         return ready
 
+    def keep(self, asker: Asker, asked: Asked) -> None:
+        """A request could not be judged: it waits for the next answer to one of its agent's."""
+        self._hold(self._agent(asker), [asked])
+
     def _hold(self, known: _Agent, asked: list[Asked]) -> None:
         """Keeps requests until more is known of their tools."""
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)

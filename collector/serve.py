@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from collector import garbage, logs
 from collector.app import App, redaction_of
+from collector.log_writer import FLUSH_SECONDS, say
 from collector.receivers.files import UnusableError
 from collector.settings import OFF, Settings, unknown
 from monitor.spec.read import Loaded
@@ -32,13 +33,13 @@ def serve(settings: Settings, loaded: Loaded) -> int:
         UnusableError: a file or folder that a setting names.
     """
     redaction = redaction_of(settings.redact)
-    logs.set_up(settings.log_level, redaction)
-    for finding in loaded.findings:
-        logs.log.warning("spec_finding", **finding.as_json())
-    for name in unknown(os.environ):
-        logs.log.warning("unknown_variable", variable=name)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(settings, loaded.specs))
+    with logs.writing(settings.log_level, redaction, sys.stderr):
+        for finding in loaded.findings:
+            logs.log.warning("spec_finding", **finding.as_json())
+        for name in unknown(os.environ):
+            logs.log.warning("unknown_variable", variable=name)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(settings, loaded.specs))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -57,7 +58,7 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     except UnusableError:
         raise
     except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
-        print(f"offrails: {problem.strerror or problem}", file=sys.stderr)
+        say(f"offrails: {problem.strerror or problem}", sys.stderr).join(FLUSH_SECONDS)
         return 1
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -66,7 +67,7 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
     garbage.settle()
-    print(_ready(addresses, len(specs)), flush=True)
+    say(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
     await stop.wait()
     await app.stop()
     return 0

@@ -500,6 +500,31 @@ class Record(_Section, frozen=True):
     ] = ()
 
 
+class LogLines(_Section, frozen=True):
+    """How many lines of the log agents may cause; what is left out is counted and told."""
+
+    verdict_lines_per_second: Annotated[
+        Positive,
+        Meta(
+            description="Harmful calls of one agent under one spec, and alarms: more are counted in one line."
+        ),
+    ] = 1.0
+    session_lines_per_second: Annotated[
+        Positive,
+        Meta(
+            description="Ends of sessions of one agent under one spec, and new agents of one namespace: likewise."
+        ),
+    ] = 10.0
+    namespace_lines_per_second: Annotated[
+        Positive,
+        Meta(description="Lines of each of these kinds of one namespace, whatever its agents."),
+    ] = 50.0
+    burst_seconds: Annotated[
+        Positive,
+        Meta(description="Who was quiet may cause the lines of so many seconds at once."),
+    ] = 10.0
+
+
 class Redact(_Section, frozen=True):
     """What is taken out of all that is shown, sent, logged or recorded; RE2 expressions."""
 
@@ -581,6 +606,7 @@ class Settings(_Section, frozen=True):
         Literal["debug", "info", "warning", "error"],
         Meta(description="Lowest level that is logged."),
     ] = "info"
+    log: Annotated[LogLines, Meta(description="How many lines agents may cause.")] = LogLines()
 
     def __post_init__(self) -> None:
         given = {

@@ -140,6 +140,8 @@ class Stats:
         """reason: spans or calls that were accepted and not judged."""
         self.recorded: dict[str, int] = {"written": 0, "dropped": 0}
         """result: requests that were to be recorded. Another thread counts: no key is ever added."""
+        self.log_lines_dropped: dict[str, int] = {"queue_full": 0, "write_failed": 0}
+        """reason: lines of the log that were lost. Other threads count: no key is ever added."""
         self.counts: dict[tuple[str, ...], int] = {}
         """(name, *labels): everything that has no field of its own."""
         self.verdict_latency: dict[Transport, Histogram] = {

@@ -159,6 +159,10 @@ class Trace:
         before, self._key, self.session_from = self._key, first.key, first.name
         return before
 
+    def unbelong(self, before: SessionKey) -> None:
+        """Its calls could not be moved: it is of the session it was of, and may be told again."""
+        self.first, self._key, self.session_from = None, before, FROM_TRACE
+
     @property
     def is_rest(self) -> bool:
         """True where its session, which nobody has told, made calls that are not in it.

@@ -538,5 +538,8 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _quit(message: str) -> NoReturn:
-    print(f"offrails: {message}", file=sys.stderr)
+    from collector.log_writer import FLUSH_SECONDS, say
+
+    # Whether anybody reads it or not, the exit code says it as well.
+    say(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
     raise SystemExit(USAGE)

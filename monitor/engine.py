@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from monitor.agenda import Agenda
@@ -183,8 +184,38 @@ class Monitor:
         Returns:
             The call's verdict under each spec, then revisions of earlier calls' verdicts, which
             a call that belongs before them can cause. A call no spec judges gives none.
+
+        Raises:
+            Exception: an error of ours. The call is not judged then, and may be observed again.
         """
         session = self._session(call, now)
+        seen, judged = session.seen, session.judged
+        try:
+            return self._observe(session, call, now, named, quiet=quiet, doubted=doubted)
+        except Exception:
+            if session.seen > seen:
+                self._undo(session, call)
+                session.seen, session.judged = seen, judged
+            raise
+
+    def _undo(self, session: Session, call: ToolCall) -> None:
+        """An error came while a call was judged: it is taken out again, as far as it is there.
+
+        Nobody was told of it, nor of what it had changed, so nobody is told that it is gone.
+        """
+        with suppress(Exception):
+            self._court.retract(session, call, session.touched_ns)
+
+    def _observe(
+        self,
+        session: Session,
+        call: ToolCall,
+        now: int,
+        named: Named | None,
+        *,
+        quiet: bool,
+        doubted: bool,
+    ) -> list[Verdict]:
         if doubted and not session.doubted:
             self._news += self._court.doubt(session, doubted=True)
         if named is not None or call.agent:

@@ -394,6 +394,11 @@ TABLE: Mapping[str, Described] = {
         ("result",),
         "Requests to be recorded: written, or dropped (the queue was full, or the disk refused).",
     ),
+    "log_lines_dropped": Described(
+        "counter",
+        ("reason",),
+        "Lines of the log that were lost: too many were waiting for the writer, or standard error refused them.",
+    ),
     "arguments_unreadable": Described(
         "counter",
         ("dialect",),

@@ -27,6 +27,7 @@ __all__ = [
     "Resource",
     "Span",
     "SpanEvent",
+    "Unjudged",
     "id_fault",
     "is_sampled",
     "key_fault",
@@ -56,6 +57,22 @@ class Malformed(Exception):  # noqa: N818 - the outcome's name
 
 class OverBound(Exception):  # noqa: N818 - an outcome: that span alone is left out
     """A span that is larger than we read."""
+
+
+class Unjudged(Exception):  # noqa: N818 - what came of a request
+    """Errors of ours kept spans of a request from being judged; all its other spans are judged.
+
+    Those that were not are not remembered: if they are sent again, they are judged then.
+
+    Args:
+        spans: how many.
+        errors: the name of an error's type -> how often it came.
+    """
+
+    def __init__(self, spans: int, errors: dict[str, int]) -> None:
+        super().__init__(f"{spans} spans could not be judged")
+        self.spans = spans
+        self.errors = errors
 
 
 class Resource:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -23,7 +23,7 @@ from collector.decode.json_slices import json_slices
 from collector.decode.messages import PartialSuccess, TraceResponse
 from collector.decode.proto_slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
-from collector.decode.span import Batch, Malformed, Rejects, Span
+from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
 from collector.logs import log
 from collector.receivers.senders import Stamps
 from collector.receivers.shares import Reservation
@@ -47,7 +47,8 @@ Signal = Literal["traces", "metrics", "logs"]
 
 Consume = Callable[[list[Span], int, str], Rejects | None]
 """Takes (spans, receipt in Unix nanoseconds, transport), at least one span; gives those that it did
-not take. It may raise `Refusal` before it has judged any."""
+not take. It may raise `Refusal` before it has judged any, and `Unjudged` when it has judged all that
+it can."""
 
 Record = Callable[[bytes, Encoding], None]
 
@@ -256,6 +257,7 @@ class Export:
             sender: the name of the token.
         """
         rejects = Rejects()
+        failed: Refusal | None = None
         kept.reverse()
         turn = _Turn()
         for place, piece in slices:
@@ -264,13 +266,20 @@ class Export:
                 rejects.join(batch.rejects)
                 for at in range(0, len(batch.spans), TURN_SPANS):
                     part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
-                    rejects.join(self._judge(part, now_ns, transport, sender))
+                    try:
+                        rejects.join(self._judge(part, now_ns, transport, sender))
+                    except Refusal as refusal:
+                        if refusal.outcome is not Outcome.INTERNAL:
+                            raise
+                        failed = failed or refusal  # the other parts are judged all the same
                     if turn.is_over():
                         await asyncio.sleep(0)
                 if self._record is not None and batch.spans:
                     self._record(piece, encoding)
             if turn.is_over():
                 await asyncio.sleep(0)
+        if failed is not None:
+            raise failed
         return rejects
 
     async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
@@ -358,15 +367,27 @@ class Export:
             return self._consume(spans, now_ns, transport)
         except Refusal:
             raise
+        except Unjudged as found:
+            refusal = self._told(found.__cause__ or found, found.errors)
+            if not found.spans:
+                return None
+            self.stats.drop("internal_error", found.spans)
+            self.stats.span(transport, "accepted", max(0, len(spans) - found.spans))
+            raise refusal from found
         except Exception as error:
             self.stats.drop("internal_error", len(spans))
             raise self.fault(error) from error
 
     def fault(self, error: Exception) -> Refusal:
         """An error of ours: counted, logged, and what the sender is told."""
+        return self._told(error, {type(error).__name__: 1})
+
+    def _told(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
+        """The same, with how often each type of error came."""
+        for each, count in errors.items():
+            self.stats.count("internal_errors", each, by=count)
         name = type(error).__name__
         now_ns = self._clock()
-        self.stats.count("internal_errors", name)
         logged_ns = self._logged_ns.get(name)
         if logged_ns is None or now_ns - logged_ns >= ERROR_LOG_NS:
             self._logged_ns[name] = now_ns

@@ -1,17 +1,23 @@
-"""One structured log event per harmful call, verdict on a session, and alarm, and per revision of one.
+"""Log events: harmful calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
 
-Never with arguments.
+Never with arguments. Lines of one agent under one spec are limited (`line_limit`): what is left out
+is counted, and told by an event of its own.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from collector.clock import now_ns
 from collector.logs import Log
+from collector.seen import SeenAgent
+from collector.settings import LogLines
 from collector.sinks.event import as_event
+from collector.sinks.line_limit import LeftOut, LineLimit
 from monitor.records import ALARMING, Kind, Raised, Verdict
+from monitor.totals import SessionFinished
 
 __all__ = ["LogSink"]
 
@@ -24,15 +30,58 @@ _EVENTS: Final[Mapping[Kind | None, str]] = {
 
 
 class LogSink:
-    """Writes harmful verdicts, and verdicts on sessions, to the log."""
+    """Writes to the log what people look for there.
 
-    def __init__(self, logger: Log) -> None:
+    Args:
+        logger: the log.
+        lines: how many lines there may be.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(
+        self, logger: Log, lines: LogLines | None = None, clock: Callable[[], int] = now_ns
+    ) -> None:
         self._logger = logger
+        self._clock = clock
+        given = lines or LogLines()
+        self._verdicts = _limit(given.verdict_lines_per_second, given)
+        self._alarms = _limit(given.verdict_lines_per_second, given)
+        self._sessions = _limit(given.session_lines_per_second, given)
+        self._agents = _limit(given.session_lines_per_second, given)
+        self._limits: Final[Mapping[str, LineLimit]] = {
+            "harmful_calls_suppressed": self._verdicts,
+            "alarms_suppressed": self._alarms,
+            "sessions_finished_suppressed": self._sessions,
+            "agents_seen_suppressed": self._agents,
+        }
 
     def deliver(self, verdicts: Sequence[Verdict]) -> None:
+        now = self._clock()
         for verdict in verdicts:
             if verdict.kind in ALARMING or verdict.revised_from in ALARMING:
-                self._write(verdict)
+                namespace = verdict.session.namespace
+                if self._verdicts.allows(namespace, verdict.agent, verdict.spec, now):
+                    self._write(verdict)
+
+    def tick(self, now: int) -> None:
+        """Tells how many lines were left out, where there is room for a line again."""
+        for event, limit in self._limits.items():
+            self._tell_left_out(event, limit.left_out(now))
+
+    def close(self) -> None:
+        """Tells what was left out and not told yet."""
+        for event, limit in self._limits.items():
+            self._tell_left_out(event, limit.rest())
+
+    def _tell_left_out(self, event: str, found: Iterable[LeftOut]) -> None:
+        for each in found:
+            fields = {
+                "namespace": each.namespace,
+                "agent": each.agent,
+                "spec": each.spec,
+                "count": each.lines,
+            }
+            self._logger.tell(logging.WARNING, event, fields)
 
     def _write(self, verdict: Verdict) -> None:
         event = _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
@@ -63,8 +112,48 @@ class LogSink:
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""
+        namespace = raised.session.namespace
+        if not self._alarms.allows(namespace, raised.agent, raised.spec, self._clock()):
+            return
         event = "alarm_withdrawn" if raised.withdrawn else "alarm_raised"
         level = logging.WARNING if raised.level == "page" else logging.INFO
         fields = as_event(raised)
         fields["alarm_level"] = fields.pop("level")  # a line has one of its own
         self._logger.tell(level, event, fields)
+
+    def finished(self, events: Iterable[SessionFinished]) -> None:
+        """Sessions that have ended."""
+        now = self._clock()
+        for event in events:
+            namespace = event.session.namespace
+            if self._sessions.allows(namespace, event.agent, event.spec, now):
+                fields = {
+                    "session": event.session.id,
+                    "namespace": namespace,
+                    "agent": event.agent,
+                    "spec": event.spec or None,
+                    "ended": event.ended,
+                    "unsatisfied": list(event.unsatisfied),
+                    "missed": list(event.missed),
+                    **event.scores._asdict(),
+                }
+                self._logger.tell(logging.INFO, "session_finished", fields)
+
+    def introduce(self, agent: SeenAgent) -> None:
+        """An agent that is seen for the first time. Each has another name: its namespace is limited."""
+        if self._agents.allows(agent.namespace, "", "", self._clock()):
+            fields = {
+                "service": agent.service,
+                "namespace": agent.namespace,
+                "agents": list(agent.agents),
+                "dialects": list(agent.dialects),
+                "tools": sorted(agent.tools),
+                "session_from": list(agent.told_by()),
+                "arguments": bool(agent.arguments),
+                "to_see_arguments": [] if agent.arguments else list(agent.switches),
+            }
+            self._logger.tell(logging.INFO, "agent_seen", fields)
+
+
+def _limit(per_second: float, given: LogLines) -> LineLimit:
+    return LineLimit(per_second, given.namespace_lines_per_second, given.burst_seconds)

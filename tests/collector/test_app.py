@@ -14,6 +14,7 @@ import pytest
 from collector import app as app_module
 from collector.app import App, limits_of
 from collector.clock import ClockWatch
+from collector.logs import captured
 from collector.receivers.address import AddressInUse
 from collector.settings import Receiver, Sessions, Settings
 from monitor.limits import SECOND
@@ -281,7 +282,7 @@ def test_readiness_follows_the_receivers() -> None:
 
 @pytest.mark.parametrize("by", [86_400, -86_400])
 def test_a_clock_that_is_set_is_logged_and_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], by: int
+    monkeypatch: pytest.MonkeyPatch, by: int
 ) -> None:
     """The jump is one line and one count; the session is live, and its verdict final."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
@@ -303,10 +304,10 @@ def test_a_clock_that_is_set_is_logged_and_ends_nothing(
         finally:
             await app.stop()
 
-    metrics = asyncio.run(run())
+    with captured() as events:
+        metrics = asyncio.run(run())
     assert "offrails_clock_jumps_total 1" in metrics
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [each["seconds"] for each in lines if each["event"] == "clock_moved"] == [by]
+    assert [each["seconds"] for each in events if each["event"] == "clock_moved"] == [by]
 
 
 def test_small_corrections_of_a_clock_are_no_jumps() -> None:
@@ -317,3 +318,25 @@ def test_small_corrections_of_a_clock_are_no_jumps() -> None:
         wall.now += 60 * SECOND + int(seconds * SECOND)
         steady.now += 60 * SECOND
         assert watch.moved() == expected * SECOND
+
+
+@pytest.mark.plain
+def test_a_sink_that_fails_keeps_verdicts_from_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sender gets its answer, the other sinks the verdict, and the fault is counted."""
+
+    async def use(app: App, _: Clock) -> tuple[Any, ...]:
+        def broken(_: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(app._alerts, "deliver", broken)
+        with captured() as events:
+            taken = await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
+        metrics = await http(app.addresses["metrics"], "GET", "/metrics")
+        return taken[0], [each["event"] for each in events], metrics[1].decode()
+
+    status, events, metrics = running(use)
+    assert status == 200
+    assert events == ["a sink failed", "harmful_call"]
+    assert 'offrails_internal_errors_total{error="ZeroDivisionError"} 1' in metrics

@@ -214,7 +214,7 @@ def test_serving_loads_what_serves() -> None:
             "google.protobuf.text_format",
             "google.protobuf.descriptor_pb2",
         ),
-        *("pydantic", "structlog", "rich", "prometheus_client", "importlib.metadata"),
+        *("pydantic", "rich", "prometheus_client", "importlib.metadata"),
         *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
         *("collector.viewing", "collector.page", "collector.receivers.grpc"),
         *(

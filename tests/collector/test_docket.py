@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collector.decode import otlp_proto
-from collector.decode.span import Span
+from collector.decode.span import Span, Unjudged
 from collector.pipeline import TOGETHER, Pipeline
 from collector.stats import Stats
 from monitor import Limits, Monitor, Verdict
@@ -74,9 +74,10 @@ def steps(told: Told) -> list[Any]:
 @pytest.mark.plain
 @pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
 def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came before it is judged at once, and what comes later as if that had not come."""
+    """All others of its request are judged, and what comes later as if that had not come."""
     spans, behind = spans_of(4, 0.0), place + 2
-    told, wanted = Told(), Told().send(spans[:place], 1)
+    others = [*spans[:place], *spans[place + 1 : behind]]
+    told, wanted = Told(), Told().send(others, 1)
     taken, broken = told.pipeline._take, spans[place]
 
     def take(span: Span, *more: Any) -> None:
@@ -85,8 +86,10 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
         taken(span, *more)
 
     monkeypatch.setattr(told.pipeline, "_take", take)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(Unjudged) as failed:
         told.pipeline.consume(spans[:behind], NOW, "test")
+    assert (failed.value.spans, failed.value.errors) == (1, {"ZeroDivisionError": 1})
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
 
     assert steps(told) == steps(wanted)
     assert steps(told.send(spans[behind:], len(spans))) == steps(wanted.send(spans[behind:], 1))
@@ -94,7 +97,7 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.plain
 def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that fails while its calls are judged says nothing in the next one."""
+    """A request whose calls cannot be judged leaves none behind; sent again, each is judged once."""
     spans, told = spans_of(5, 0.0), Told()
     first, later = spans[:40], spans[40:]
     observe = told.monitor.observe
@@ -103,11 +106,12 @@ def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError
 
     monkeypatch.setattr(told.monitor, "observe", fail)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(Unjudged):
         told.pipeline.consume(first, NOW, "test")
     monkeypatch.setattr(told.monitor, "observe", observe)
-    told.send(later, len(later))
+    assert told.pipeline._docket._count == 0
+    assert not told.pipeline._docket.failed
+    assert not any(steps(told))
+    told.send(first, len(first)).send(later, len(later))
 
-    shown = {step["span_id"] for each in steps(told) for step in each}
-    assert shown
-    assert shown.isdisjoint(span.span_id.hex() for span in first)
+    assert steps(told) == steps(Told().send(spans, 1))

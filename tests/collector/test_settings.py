@@ -208,6 +208,10 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_REDACT_KEY_FILE": "key",
         "OFFRAILS_DRAIN_SECONDS": "1",
         "OFFRAILS_LOG_LEVEL": "debug",
+        "OFFRAILS_LOG_VERDICT_LINES_PER_SECOND": "2",
+        "OFFRAILS_LOG_SESSION_LINES_PER_SECOND": "3",
+        "OFFRAILS_LOG_NAMESPACE_LINES_PER_SECOND": "4",
+        "OFFRAILS_LOG_BURST_SECONDS": "5",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"

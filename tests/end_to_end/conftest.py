@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from tests.end_to_end.moody import BadTime
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import OFFRAILS, Service
 from tests.end_to_end.traffic import Rover
 
 
@@ -71,8 +71,7 @@ def serve() -> Iterator[Serve]:
         wait: bool = True,
         **variables: str,
     ) -> Service:
-        more = {} if program is None else {"program": program}
-        started.append(Service(arguments or None, variables, **more))
+        started.append(Service(arguments or None, variables, program or OFFRAILS))
         return started[-1].wait_ready() if wait else started[-1]
 
     try:
@@ -85,12 +84,14 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def shared() -> Iterator[Service]:
-    """One service for tests that need nothing special: arguments shown, history complete."""
+    """One service for tests that need nothing special: arguments shown, history complete, log unlimited."""
     service = Service(
         variables={
             "OFFRAILS_HISTORY": "complete",
             "OFFRAILS_SHOW_ARGUMENTS": "true",
             "OFFRAILS_SESSIONS_WINDOW_SECONDS": "0.2",
+            "OFFRAILS_LOG_VERDICT_LINES_PER_SECOND": "1000",
+            "OFFRAILS_LOG_NAMESPACE_LINES_PER_SECOND": "1000",
         }
     )
     try:

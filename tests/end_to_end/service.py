@@ -118,6 +118,8 @@ class Service:
         arguments: options after `serve`; without any, the bundled specs on free ports.
         variables: environment, such as OFFRAILS_HISTORY.
         program: what is run as `offrails`.
+        stdout: as `subprocess` has it; what is no pipe is not followed.
+        stderr: likewise.
     """
 
     def __init__(
@@ -125,6 +127,8 @@ class Service:
         arguments: Sequence[str] | None = None,
         variables: Mapping[str, str] | None = None,
         program: Sequence[str] = OFFRAILS,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
     ) -> None:
         places = {f"OFFRAILS_{name}": FREE for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
         if arguments is None:
@@ -133,22 +137,18 @@ class Service:
             [*program, "serve", *arguments],
             env=_environment({**places, **(variables or {})}),
             cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
             text=True,
         )
         self.out: list[str] = []
         self.err: list[str] = []
         """Lines of standard error so far: the log."""
-        self._readers = [
-            self._follow(self.process.stdout, self.out),
-            self._follow(self.process.stderr, self.err),
-        ]
+        streams = ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        self._readers = [self._follow(stream, lines) for stream, lines in streams if stream]
         self.addresses: dict[str, str] = {}
 
-    def _follow(self, stream: IO[str] | None, lines: list[str]) -> threading.Thread:
-        assert stream is not None
-
+    def _follow(self, stream: IO[str], lines: list[str]) -> threading.Thread:
         def read() -> None:
             with stream:
                 for line in stream:
