@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from collector.claims import Claim
@@ -23,7 +24,7 @@ from collector.dialects.read import (
 )
 from collector.docket import Docket
 from collector.joining import Joiner
-from collector.one_call import PREFIX, SERVER, Call, Piece, Seen
+from collector.one_call import PREFIX, SERVER, Call, Piece, Seen, is_another
 from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.served import Served
@@ -54,6 +55,7 @@ COVERAGE: Final = (
     "arguments_unreadable",
     "control",
     "duplicate",
+    "id_reused",
     "no_dialect",
     "no_session_id",
     "no_spec",
@@ -86,6 +88,7 @@ class Pipeline:
         namespace_keys: resource attributes that keep tenants apart.
         agent_keys: where agents are named, best first.
         requested: whether requests of models are judged (`auto`: where tools leave no spans).
+        span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Pipeline:
         namespace_keys: Sequence[str] = NAMESPACE_KEYS,
         agent_keys: Sequence[str] = AGENT_KEYS,
         requested: Mode = "auto",
+        span_keys: Sequence[str] = (),
     ) -> None:
         self.monitor = monitor
         self.seen = SeenAgents()
@@ -106,6 +110,7 @@ class Pipeline:
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
+        self._span_keys = frozenset(span_keys)
         self._sessions = Sessions(session_keys, namespace_keys)
         self._traces = Traces()
         self._again = Seen()
@@ -150,7 +155,12 @@ class Pipeline:
             plans.append(plan)
             readings.append(read(span, plan) if plan.calls else None)
         for place, span in enumerate(spans):
-            self._take(span, plans[place], readings[place], now, verdicts)
+            plan, reading = plans[place], readings[place]
+            real = unpended(span, plan) if plan.pending else None
+            if real is None:
+                self._take(span, plan, reading, Evidence.EXECUTED, now, verdicts)
+            else:
+                self._take(real, plan, reading, Evidence.PENDING, now, verdicts)
         self._docket.hear()
 
     def specs_changed(self) -> None:
@@ -172,15 +182,11 @@ class Pipeline:
         span: Span,
         plan: Plan,
         reading: Reading | None,
+        evidence: Evidence,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         owner = self._sessions.owner(span.resource)
-        evidence = Evidence.EXECUTED
-        if plan.pending:
-            real = unpended(span, plan)
-            if real is not None:
-                span, evidence = real, Evidence.PENDING
         if reading is not None:
             if reading is TOO_LONG:
                 self._reject(span)
@@ -188,7 +194,7 @@ class Pipeline:
             if not span.end_ns:
                 evidence = Evidence.PENDING
             if self._is_old(owner, span, evidence, now):
-                self._duplicate(owner, span)
+                self._take_again(owner, span, plan, reading, evidence, now, verdicts)
                 return
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
@@ -215,6 +221,10 @@ class Pipeline:
         if agent or plan.extras:
             self._note(span, plan, trace, agent)
         if reading is not None:
+            known = node.call
+            if known is not None and self._is_another(known, span, reading, evidence):
+                self._take_another(span, plan, reading, evidence, known, now, verdicts)
+                return
             self._call(span, reading, told, agent, evidence, trace, tree, node, now, verdicts)
             return
         if not plan.silent or owner.session is not None:
@@ -364,12 +374,56 @@ class Pipeline:
             return key in self._again or self._again.again(key + b"p", now)
         return self._again.again(key, now)
 
-    def _duplicate(self, owner: Owner, span: Span) -> None:
-        self._stats.drop("duplicate")
+    # --- what is odd, and rare ----------------------------------------------------------------
+
+    def _take_again(
+        self,
+        owner: Owner,
+        span: Span,
+        plan: Plan,
+        reading: Reading,
+        evidence: Evidence,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span whose ids were judged before: a copy, a fuller one, or another call under them."""
         trace = self._traces.of(owner.namespace, span.trace_id)
+        tree = trace.tree
+        node = tree.node(span.span_id) if tree is not None else None
+        call = node.call if node is not None else None
+        if tree is not None and node is not None and call is not None:
+            if self._is_another(call, span, reading, evidence):
+                self._take_another(span, plan, reading, evidence, call, now, verdicts)
+                return
+            if not call.piece(span.span_id).is_given and (reading.arguments or reading.bare):
+                self._hear(trace)
+                self._call(span, reading, None, "", evidence, trace, tree, node, now, verdicts)
+                return
+        self._stats.drop("duplicate")
         self._hear(trace)
-        node = trace.tree.node(span.span_id) if trace.tree is not None else None
-        self._miss("duplicate", node.call if node is not None else None)
+        self._miss("duplicate", call)
+
+    def _is_another(self, call: Call, span: Span, reading: Reading, evidence: Evidence) -> bool:
+        """True where the span tells another call than the one that is known by its id."""
+        piece = Piece.of(span, reading, "", evidence, None, "")
+        return is_another(call.piece(span.span_id), piece)
+
+    def _take_another(
+        self,
+        span: Span,
+        plan: Plan,
+        reading: Reading,
+        evidence: Evidence,
+        call: Call,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """Another call under ids that were seen: it is judged as one of its own, and counted."""
+        own = span.but(span_id=_own_id(span, reading))
+        key = own.trace_id + own.span_id
+        if key not in self._again:
+            self._miss("id_reused", call)
+        self._take(own, plan, reading, evidence, now, verdicts)
 
     def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
         """What of this span's call is not judged, or not for certain."""
@@ -475,7 +529,7 @@ class Pipeline:
         """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
             self.seen.named(trace.namespace, span.resource.attributes, agent)
-        attributes = trace.attributes(span.resource.attributes)
+        attributes = trace.attributes(span.resource.attributes, self._span_keys)
         if trace.split:
             named = Named(span.start_ns, span.span_id, agent) if agent else None
         else:
@@ -512,8 +566,20 @@ class Pipeline:
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
+        if self._joiner.released:
+            self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
+
+    def _settle_released(
+        self, trace: Trace, tree: Tree, now: int, verdicts: list[Verdict]
+    ) -> None:
+        """Spans that were taken for pieces of a call turned out to be calls of their own."""
+        released, self._joiner.released = self._joiner.released, []
+        for node in released:
+            call = node.call
+            if call is not None:
+                self._settle(trace, tree, call, node, now, verdicts)
 
     def _rise_all(
         self,
@@ -543,6 +609,8 @@ class Pipeline:
                 told.append(call)
                 outer = tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
+        if self._joiner.released:
+            self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
 
@@ -559,7 +627,7 @@ class Pipeline:
         """Tells the monitor what is new of a call, whose outer span is remembered or not."""
         tree.above(call, outer)
         key, source = self._key(trace, tree, call)
-        attributes = trace.attributes(call.outer.attributes)
+        attributes = trace.attributes(call.outer.attributes, self._span_keys)
         old = call.judged
         new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
         if new is old or call.doubled:
@@ -752,3 +820,10 @@ class Pipeline:
         for trace, count in found:
             self._cover(reason, count)
             self._docket.monitor.miss(trace.key, reason, count)
+
+
+def _own_id(span: Span, reading: Reading) -> bytes:
+    """An id for a call whose span has the id of another's: the same for each copy of the span."""
+    told = f"{reading.tool}\0{reading.arguments!r}\0{span.start_ns}"
+    text = told.encode("utf-8", "surrogatepass")
+    return blake2b(span.span_id + text, digest_size=8).digest()

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
 from collector.span_tree import TREE_MAX, Parts, Tree
+from monitor.binder import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.records import FROM_TRACE, Named, SessionKey, built
 
 if TYPE_CHECKING:
@@ -180,8 +181,13 @@ class Trace:
                 if known is None or known[2] != value:
                     self._joined = None
 
-    def attributes(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A resource's attributes with what spans add; one object while nothing is new."""
+    def attributes(
+        self, resource: Mapping[str, Any], overruling: frozenset[str] = frozenset()
+    ) -> Mapping[str, Any]:
+        """A resource's attributes with what spans add; one object while nothing is new.
+
+        What the resource says itself stays, but for the keys that are `overruling`.
+        """
         if not self._extras:
             return resource
         joined = self._joined
@@ -190,8 +196,23 @@ class Trace:
             if joined is None or len(joined) >= RESOURCES_MAX:
                 joined = self._joined = {}
             extras = {key: value for key, (_, _, value) in self._extras.items()}
-            found = joined[id(resource)] = (resource, {**resource, **extras})
+            found = joined[id(resource)] = (resource, _added(resource, extras, overruling))
         return found[1]
+
+
+def _added(
+    resource: Mapping[str, Any], extras: dict[str, Any], overruling: frozenset[str]
+) -> Mapping[str, Any]:
+    """What spans say beside their resource: theirs is the agent's word, the resource's is not."""
+    named = extras.get(SPEC_ATTRIBUTE) if SPEC_ATTRIBUTE not in overruling else None
+    added = {
+        key: value
+        for key, value in extras.items()
+        if key in overruling or (key not in resource and key != SPEC_ATTRIBUTE)
+    }
+    if named is not None:
+        added[ALSO_ATTRIBUTE] = named
+    return {**resource, **added} if added else resource
 
 
 class Traces:

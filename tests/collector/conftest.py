@@ -95,6 +95,11 @@ class Wire:
         (span,) = otlp_json.decode(json.dumps({"resourceSpans": [group]}).encode()).spans
         return span
 
+    @staticmethod
+    def json(value: Any) -> str:
+        """A value as an instrumentation writes it."""
+        return json.dumps(value)
+
     def tool(self, tool: str, *, call_id: str = "", arguments: Any = None, **more: Any) -> Span:
         """An `execute_tool` span of the GenAI conventions."""
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}

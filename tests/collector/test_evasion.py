@@ -1,0 +1,317 @@
+"""A call in an odd span is judged, or counted by a reason: silence is what must not be."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from collector.settings import load
+from monitor.spec.compile import compile_text
+from monitor.spec.spec import Spec
+
+POLICY = """
+id: no_delete
+kind: policy
+match: {service.name: rover}
+alphabet: {delete: {tool: delete}, pay: {tool: pay}}
+constraints: [{absence: delete}, {at_most: [pay, 1]}]
+"""
+TASK = """
+id: only_read
+kind: task
+alphabet: {read: {tool: read}}
+initial: a
+accepting: [a]
+transitions: {}
+reads: [read]
+"""
+OF_PATHS = """
+id: no_etc
+kind: policy
+match: {service.name: rover}
+alphabet: {etc: {tool: delete, arguments: {path: /etc}}, other: {tool: delete}}
+constraints: [{absence: etc}]
+"""
+ROVER = {"service.name": "rover"}
+ETC, TMP = {"path": "/etc"}, {"path": "/tmp"}
+
+
+def spec(text: str) -> Spec:
+    """A spec that must compile."""
+    found, findings = compile_text(text, "spec.yaml")
+    assert found is not None, findings
+    return found
+
+
+def harms(bench: Any, name: str = "") -> int:
+    """Harmful calls of all sessions, under one spec or under all."""
+    found = [each for each in bench.monitor.judgements() if name in ("", each["spec"])]
+    return sum(each["harmful"] or 0 for each in found)
+
+
+def missed(bench: Any) -> dict[str, int]:
+    """What sessions show as not judged, or not for certain, together."""
+    found: dict[str, int] = {}
+    for each in bench.monitor.judgements():
+        for reason, count in each["coverage"]["not_judged"].items():
+            found[reason] = max(count, found.get(reason, 0))
+    return found
+
+
+# --- whose specs hold -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["call", "earlier", "later"])
+def test_a_spans_attribute_does_not_overrule_its_resources(
+    wire: Any, bench: Any, where: str
+) -> None:
+    """The service that the resource names is the one whose specs hold, whatever spans say."""
+    other = {"service.name": "somebody"}
+    call = wire.tool(
+        "delete", start=5, resource=ROVER, attributes=other if where == "call" else {}
+    )
+    chat = wire.span("chat", other, start=1, resource=ROVER)
+    spans = {"call": [call], "earlier": [chat, call], "later": [call, chat]}[where]
+
+    assert harms(bench([spec(POLICY)]).send(*spans)) == 1
+
+
+def test_a_spans_attribute_adds_to_its_resources(wire: Any, bench: Any) -> None:
+    """A key that the resource lacks is a span's to tell, as it is for a tenant."""
+    of_tenant = spec(POLICY.replace("service.name: rover", "tenant: farm"))
+    call = wire.tool("delete", attributes={"tenant": "farm"})
+    assert harms(bench([of_tenant]).send(call)) == 1
+
+
+def test_a_setting_lets_a_spans_attribute_overrule(wire: Any, bench: Any) -> None:
+    """Where one process speaks for several services, its spans tell which."""
+    keys = load(None, {"OFFRAILS_SESSIONS_SPAN_ATTRIBUTES_BIND": "service.name"}, {})
+    call = wire.tool("delete", resource={"service.name": "x"}, attributes=ROVER)
+    made = bench([spec(POLICY)], span_keys=keys.sessions.span_attributes_bind)
+    assert harms(made.send(call)) == 1
+    assert harms(bench([spec(POLICY)]).send(call)) == 0
+
+
+@pytest.mark.parametrize("named", ["only_read", "unheard_of"])
+def test_a_span_that_names_a_spec_unbinds_none(wire: Any, bench: Any, named: str) -> None:
+    """What a span names in `offrails.spec` is judged beside what its resource binds."""
+    bound = spec(
+        TASK.replace("only_read", "bound").replace(
+            "kind: task", "kind: task\nmatch: {service.name: rover}"
+        )
+    )
+    call = wire.tool("delete", resource=ROVER, attributes={"offrails.spec": named})
+    made = bench([bound, spec(TASK)]).send(call)
+    assert (harms(made, "bound"), harms(made, "only_read")) == (1, named == "only_read")
+
+
+def test_a_span_adds_to_the_spec_that_its_resource_names(wire: Any, bench: Any) -> None:
+    """The resource names a task outright; a span may name another, and both judge."""
+    other = spec(TASK.replace("only_read", "other"))
+    resource = {"service.name": "x", "offrails.spec": "only_read"}
+    call = wire.tool("delete", resource=resource, attributes={"offrails.spec": "other"})
+    made = bench([other, spec(TASK)]).send(call)
+    assert (harms(made, "other"), harms(made, "only_read")) == (1, 1)
+
+
+def test_an_agents_name_of_the_resource_binds_whatever_spans_name(
+    wire: Any, bench: Any
+) -> None:
+    """A span's agent adds the specs of its name to those of the resource's."""
+    of_agent = spec(POLICY.replace("service.name", "gen_ai.agent.name"))
+    resource = {"service.name": "x", "gen_ai.agent.name": "rover"}
+    call = wire.tool("delete", resource=resource, attributes={"gen_ai.agent.name": "other"})
+    assert harms(bench([of_agent]).send(call)) == 1
+
+
+# --- which spans are one call -----------------------------------------------------------------
+
+
+def test_a_call_below_another_with_other_arguments_is_a_call(wire: Any, bench: Any) -> None:
+    """Both ran: neither hides the other, in any order of arrival."""
+    spans = (
+        wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER),
+        wire.tool("delete", arguments=ETC, id="b", parent="a", start=2, end=3, resource=ROVER),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (made.tools(), harms(made)) == (["delete", "delete"], 1)
+
+
+@pytest.mark.parametrize("inner", [{}, {"path": "/etc", "force": True}, {"paths": ["/etc"]}])
+def test_one_instrumentation_writes_a_calls_arguments_alike(
+    wire: Any, bench: Any, inner: dict[str, Any]
+) -> None:
+    """More of them, fewer or others: that is another call of the same dialect."""
+    spans = (
+        wire.tool("delete", arguments=ETC, id="a", start=1, end=9),
+        wire.tool("delete", arguments=inner, id="b", parent="a", start=2, end=3),
+    )
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["delete", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ({"path": "/etc"}, {"path": "/etc", "context": {}}),
+        ({"path": "/etc", "depth": "3"}, {"path": "/etc", "depth": 3}),
+        ({"path": "/etc", "tags": '["a"]'}, {"path": "/etc", "tags": ["a"]}),
+        (None, {"path": "/etc"}),
+    ],
+)
+def test_two_instrumentations_may_write_them_differently(
+    wire: Any, bench: Any, outer: Any, inner: Any
+) -> None:
+    """One adds a context, or writes a value as a text: that is one call, with all that it was given."""
+    kind = {"openinference.span.kind": "TOOL", "tool.name": "delete"}
+    if outer is not None:
+        kind["input.value"] = wire.json(outer)
+    spans = (
+        wire.span("delete", kind, id="a", start=1, end=9, resource=ROVER),
+        wire.tool(
+            "delete", arguments=inner, id="b", parent="a", start=2, end=3, resource=ROVER
+        ),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (1, 1)
+
+
+def test_a_wrapper_without_arguments_is_one_call_alone(wire: Any, bench: Any) -> None:
+    """Below it two calls ran: the earlier is its own, in any order of arrival."""
+    spans = (
+        wire.tool("delete", id="a", start=1, end=9, resource=ROVER),
+        wire.tool("delete", arguments=TMP, id="b", parent="a", start=2, end=3, resource=ROVER),
+        wire.tool("delete", arguments=ETC, id="c", parent="a", start=4, end=5, resource=ROVER),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert [step["arguments"] for step in made.steps()] == [TMP, ETC]
+        assert harms(made) == 1
+
+
+def test_a_wrapper_that_tells_its_arguments_when_it_ends_hides_no_call(
+    wire: Any, bench: Any
+) -> None:
+    """While it is pending it may be the call below it; once it has other arguments it is none."""
+    pending = wire.tool("delete", id="a", start=1, end=0, resource=ROVER)
+    ended = wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER)
+    inner = wire.tool(
+        "delete", arguments=ETC, id="b", parent="a", start=2, end=3, resource=ROVER
+    )
+    for order in ((pending, inner, ended), (inner, pending, ended), (pending, ended, inner)):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+
+
+@pytest.mark.parametrize("scope", ["", "openinference.instrumentation.x"])
+def test_parallel_calls_with_one_id_and_other_arguments_are_two(
+    wire: Any, bench: Any, scope: str
+) -> None:
+    """A model may write an id twice, and who tells of the calls does not matter."""
+    one = wire.tool(
+        "delete", call_id="c", arguments=TMP, id="a", start=1, end=4, resource=ROVER
+    )
+    two = {"openinference.span.kind": "TOOL", "tool.name": "delete", "tool_call.id": "c"}
+    other = (
+        wire.span(
+            "delete",
+            {**two, "input.value": wire.json(ETC)},
+            id="b",
+            start=2,
+            end=5,
+            scope=scope,
+            resource=ROVER,
+        )
+        if scope
+        else wire.tool(
+            "delete", call_id="c", arguments=ETC, id="b", start=2, end=5, resource=ROVER
+        )
+    )
+    for order in permutations((one, other)):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+
+
+@pytest.mark.parametrize("arguments", [None, TMP])
+def test_siblings_of_one_instrumentation_with_one_id_are_two(
+    wire: Any, bench: Any, arguments: Any
+) -> None:
+    """Side by side below one span, at the same time: each ran, also with equal arguments."""
+    spans = [
+        wire.tool(
+            "pay",
+            call_id="c",
+            arguments=arguments,
+            id=name,
+            parent="turn",
+            start=1,
+            end=4,
+            resource=ROVER,
+        )
+        for name in ("a", "b")
+    ]
+    for order in permutations(spans):
+        made = bench([spec(POLICY)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+    assert len(bench().send(*spans, *spans).steps()) == 2
+
+
+# --- ids that were seen -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["read", "delete"])
+def test_another_tool_under_ids_that_were_seen_is_a_call(
+    wire: Any, bench: Any, first: str
+) -> None:
+    """It is judged as one of its own, once, and counted on the session."""
+    second = "delete" if first == "read" else "read"
+    one = wire.tool(first, id="a", start=1, resource=ROVER)
+    two = wire.tool(second, id="a", start=1, resource=ROVER)
+    assert sorted(bench().send(one, two, two, one).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(one, two, two, one)
+    assert harms(made) == 1
+    assert made.covered("id_reused") == 1 == missed(made)["id_reused"]
+    assert made.covered("duplicate") == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"arguments": ETC}, {"arguments": TMP, "start": 3, "end": 4}],
+    ids=["arguments", "time"],
+)
+def test_another_call_of_the_tool_under_ids_that_were_seen_is_a_call(
+    wire: Any, bench: Any, change: dict[str, Any]
+) -> None:
+    """Other arguments, or another time: a copy has neither."""
+    one = wire.tool("delete", id="a", arguments=TMP, start=1, end=2)
+    two = wire.tool("delete", id="a", **{"start": 1, "end": 2, **change})
+    made = bench().send(one, two)
+    assert len(made.steps()) == 2
+    assert made.covered("id_reused") == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [("read", "delete"), ("delete", "read")])
+def test_a_pending_call_that_ends_as_another_is_two(
+    wire: Any, bench: Any, first: str, second: str
+) -> None:
+    """What was said to be running stays, and so does what is said to have run."""
+    spans = (
+        wire.tool(first, id="a", start=1, end=0, resource=ROVER),
+        wire.tool(second, id="a", start=1, end=2, resource=ROVER),
+    )
+    assert sorted(bench().send(*spans).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(*spans)
+    assert (harms(made), made.covered("id_reused")) == (1, 1)
+
+
+def test_a_fuller_copy_tells_the_arguments(wire: Any, bench: Any) -> None:
+    """A span that is exported again with its arguments is the same call, which has them now."""
+    one = wire.tool("delete", id="a", start=1, resource=ROVER)
+    two = wire.tool("delete", id="a", arguments=ETC, start=1, resource=ROVER)
+    made = bench([spec(OF_PATHS)]).send(one, two, one)
+    assert (len(made.steps()), harms(made)) == (1, 1)
+    assert made.covered("id_reused") == 0
