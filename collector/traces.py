@@ -13,8 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
 from collector.span_tree import TREE_MAX, Parts, Tree
-from monitor.binder import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
-from monitor.records import FROM_TRACE, Named, SessionKey, built
+from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
 
 if TYPE_CHECKING:
     from collector.requested import Open

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["ALSO_ATTRIBUTE", "SPEC_ATTRIBUTE", "Binder", "Bound"]
-
-SPEC_ATTRIBUTE: Final = "offrails.spec"
-"""A resource attribute of this name names a task outright."""
-
-ALSO_ATTRIBUTE: Final = "offrails.spec.also"
-"""One of this name names a spec beside those that match: a span's own `offrails.spec` is handed on as this."""
+__all__ = ["Binder", "Bound"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
