@@ -27,6 +27,7 @@ from collector.dialects.read import (
 from collector.dialects.unclear import UNCLEAR
 from collector.docket import Docket
 from collector.joining import Joiner
+from collector.near_misses import NearMisses
 from collector.one_call import SERVER, Call, Piece, Seen, is_another
 from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
@@ -64,9 +65,11 @@ COVERAGE: Final = (
     "duplicate",
     "id_reused",
     "look_alike",
+    "name_variant",
     "no_dialect",
     "no_session_id",
     "no_spec",
+    "odd_number",
     "operation_conflict",
     "over_bound",
     "requested_only",
@@ -133,6 +136,7 @@ class Pipeline:
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
         self._docket = Docket(monitor)
+        self._near = NearMisses(monitor)
         self._rejects: Rejects | None = None
 
     def consume(self, spans: Sequence[Span], now: int, _transport: str) -> Rejects | None:
@@ -189,6 +193,7 @@ class Pipeline:
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
+        self._near.specs_changed()
 
     def finish(self) -> None:
         """The input is over: what never came is counted."""
@@ -725,6 +730,9 @@ class Pipeline:
             self._cover("sampled_upstream")
         named = None if trace.split else trace.named
         self._docket.observe(new, named, doubted=trace.doubted)
+        near = self._near.reason(new)
+        if near:
+            self._miss(near, call)
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts, judged=False)
 
@@ -736,6 +744,10 @@ class Pipeline:
             type(old.arguments) is Partial and type(new.arguments) is not Partial
         ):
             self._cover("arguments_late")
+            near = self._near.reason(new)
+            if near:
+                self._cover(near)
+                self._docket.monitor.miss(new.session, near)
         named = None if trace.split else trace.named
         verdicts += self._docket.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:

@@ -494,3 +494,148 @@ def test_what_is_known_to_be_no_call_is_counted(
     made = bench().send(call, wire.tool("read", start=2))
     assert made.tools() == ["read"]
     assert made.covered("look_alike") == 1 == missed(made)["look_alike"]
+
+
+# --- names and numbers that are nearly what a spec means --------------------------------------
+
+LIMITS = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet:
+  large: {tool: pay, arguments: {amount: {min: 101}}}
+  small: {tool: pay}
+constraints: [{absence: large}]
+"""
+OVER = [
+    1000,
+    1000.5,
+    "1000",
+    " 1000 ",
+    "1e3",
+    "+1000",
+    "0x3e8",
+    "0b1111101000",
+    "1_000",
+    "1,000",
+]
+UNDER = [100, "100", "1e2", "0x64", "99.5", "-1000"]
+
+
+@pytest.mark.parametrize(
+    "amount", [*OVER, "\uff11\uff10\uff10\uff10", "1,000.5", "9" * 400, "9" * 5000, "Infinity"]
+)
+def test_a_number_sent_as_text_is_a_number_under_a_limit(
+    wire: Any, bench: Any, amount: Any
+) -> None:
+    """A tool takes one for the other, however it is written."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (1, 0)
+
+
+@pytest.mark.parametrize("amount", UNDER)
+def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as the number that it is, and for certain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 0)
+    assert next(iter(made.monitor.judgements()))["exact"] is True
+
+
+@pytest.mark.parametrize("amount", OVER)
+@pytest.mark.parametrize("kind", ["task", "policy"])
+def test_a_text_over_a_maximum_is_not_below_it(
+    wire: Any, bench: Any, kind: str, amount: Any
+) -> None:
+    """Whether the larger payments have a symbol of their own, or none."""
+    task = """
+id: payments
+kind: task
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}}
+initial: a
+accepting: [a]
+transitions: {}
+reads: [small]
+"""
+    policy = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}, pay: {tool: pay}}
+constraints: [{absence: pay}]
+"""
+    made = bench([spec(task if kind == "task" else policy)])
+    made.send(wire.tool("pay", arguments={"amount": amount}, start=1, resource=ROVER))
+    assert harms(made) == 1
+    made.send(wire.tool("pay", arguments={"amount": "7"}, start=2, resource=ROVER))
+    assert harms(made) == 1
+
+
+@pytest.mark.parametrize(
+    "amount", [True, [1000], {"value": 1000}, "a thousand", "1k", "nan", ""]
+)
+def test_what_is_no_number_under_a_limit_is_counted(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as what matches it, and the session shows that a limit was asked in vain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert made.covered("odd_number") == 1 == missed(made)["odd_number"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": None}, {"amount": 7}, {"other": "x"}])
+def test_a_number_or_none_is_not_counted(wire: Any, bench: Any, arguments: Any) -> None:
+    """Arguments that are left out, or null, are as they always were."""
+    call = wire.tool("pay", arguments=arguments, resource=ROVER)
+    assert bench([spec(LIMITS)]).send(call).covered("odd_number") == 0
+
+
+def test_a_text_never_equals_a_number(wire: Any, bench: Any) -> None:
+    """Exact values stay exact; a text that is one of them as a number is counted."""
+    exact = spec(LIMITS.replace("{min: 101}", "1000"))
+    call = wire.tool("pay", arguments={"amount": "1000"}, resource=ROVER)
+    made = bench([exact]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delete ",
+        " delete",
+        "Delete",
+        "DELETE",
+        "de-lete",
+        "delete_",
+        "\uff44\uff45\uff4c\uff45\uff54\uff45",
+        "d\u0435lete",
+        "delete\u200b",
+        "d\u00e9lete",
+        "de\u00adlete",
+    ],
+)
+def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> None:
+    """A policy does not judge it, as it is another tool to the letter; the session shows it."""
+    made = bench([spec(POLICY)]).send(
+        wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
+    )
+    assert made.covered("name_variant") == 1 == missed(made)["name_variant"]
+
+
+def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
+    wire: Any, bench: Any
+) -> None:
+    """Only the specs that judge the call are asked, and those that name it to the letter are content."""
+    both = POLICY.replace(
+        "delete: {tool: delete}", "delete: {tool: delete}, upper: {tool: Delete}"
+    )
+    made = bench([spec(both)]).send(wire.tool("Delete", resource=ROVER))
+    assert made.covered("name_variant") == 0
+    made = bench([spec(POLICY)]).send(wire.tool("Delete", resource={"service.name": "other"}))
+    assert made.covered("name_variant") == 0
+
+
+@pytest.mark.parametrize("name", [" ", "\n\t"])
+def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
+    """It is judged as the tool that it names, and counted."""
+    assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1
