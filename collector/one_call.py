@@ -583,6 +583,7 @@ def differ(one: Piece, other: Piece) -> bool:
 def _are_beside(one: Piece, other: Piece) -> bool:
     return (
         one.parent == other.parent != b""
+        and one.parent not in (one.span_id, other.span_id)
         and one.span_id != other.span_id
         and one.call_id == other.call_id != ""
         and (one.source, one.scope) == (other.source, other.scope)
