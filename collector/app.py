@@ -155,6 +155,7 @@ class App:
             namespace_keys=namespace_keys(settings),
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
+            span_keys=settings.sessions.span_attributes_bind,
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)

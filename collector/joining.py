@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.one_call import PIECES_MAX, Call, Piece, differ, overlaps, same_call
+from collector.one_call import (
+    PIECES_MAX,
+    Call,
+    Piece,
+    differ,
+    outward,
+    overlaps,
+    same_call,
+)
 from collector.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.stats import Stats
 from monitor.records import Evidence, ToolCall, Verdict
@@ -34,6 +42,8 @@ class Joiner:
     def __init__(self, retract: Retract, stats: Stats) -> None:
         self._retract = retract
         self._stats = stats
+        self.released: list[Node] = []
+        """Spans that turned out to be calls of their own, until somebody has told of them."""
 
     def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
         """A piece has come: it joins the calls it is known to be part of, or is one."""
@@ -42,6 +52,8 @@ class Joiner:
         call = node.call
         if call is not None:
             call.add(piece)
+            if not call.is_one:
+                self._release(tree, call, call.against(Call(piece)))
             return
         call = node.call = Call(piece)
         if piece.evidence is Evidence.REQUESTED:
@@ -129,9 +141,21 @@ class Joiner:
         return True
 
     def _merge(self, tree: Tree, one: Call, other: Call, verdicts: list[Verdict]) -> None:
-        """Two calls are one; what was judged twice is taken back once."""
+        """Two calls are one; what was judged twice is taken back once.
+
+        Where some of their pieces are of two calls, the earlier call keeps those that tell nothing against it.
+        """
         if one is other or len(one.pieces) + len(other.pieces) > PIECES_MAX:
             return
+        against = one.against(other)
+        if against:
+            later, theirs = one, against
+            earlier, others = other, other.against(one)
+            if min(map(outward, theirs)) < min(map(outward, others)):
+                later, theirs, earlier, others = earlier, others, later, theirs
+            if len(theirs) == len(later.pieces):
+                return
+            self._release(tree, later, theirs)
         keep, gone = one, other
         if one.judged is None and other.judged is not None:
             keep, gone = other, one
@@ -149,3 +173,14 @@ class Joiner:
         if parts is not None and parts.loose.pop(id(gone), None) is not None:
             parts.loose[id(keep)] = keep
         self._stats.count("spans_merged")
+
+    def _release(self, tree: Tree, call: Call, pieces: list[Piece]) -> None:
+        """These pieces turned out to be of other calls: each is one."""
+        if not pieces or len(pieces) == len(call.pieces):
+            return
+        for piece in call.release([each.span_id for each in pieces]):
+            piece.apart = True
+            node = tree.node(piece.span_id)
+            if node is not None:
+                node.call = Call(piece)
+                self.released.append(node)

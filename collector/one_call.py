@@ -3,31 +3,36 @@
 A call is often several spans: the framework's over the MCP client's over the MCP server's, or two
 instrumentations at once. They share a call id, or are each other's ancestors and name one tool.
 Name, start and place come from the outermost piece, arguments from whichever has them, and the
-call failed if any piece says so. Pieces may arrive in any order.
+call failed if any piece says so. Pieces may arrive in any order. What is known of their arguments
+agrees: spans that were given something else are calls of their own, wherever they stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
+from collector.dialects.arguments import parsed
+from collector.dialects.names import BETWEEN, PREFIX, is_served
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
+from monitor.alphabet.pattern import same
 from monitor.partial import Partial
 from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = [
     "PIECES_MAX",
-    "PREFIX",
     "SERVER",
     "Call",
     "Piece",
     "Seen",
+    "agree",
     "differ",
-    "is_served",
+    "is_another",
+    "outward",
     "overlaps",
     "same_call",
 ]
@@ -39,9 +44,6 @@ _UNNAMED: Final = "MCPToolAction"
 """The dialect that names the tools of all servers alike, and how."""
 _SENDER: Final = "fast_agent"
 """The dialect of what is the agent's side of MCP alone."""
-PREFIX: Final = "mcp__"
-_BETWEEN: Final = "__"
-"""What stands before a server's name, and between it and its tool's, where agents join the two."""
 
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
@@ -134,6 +136,7 @@ class Piece:
         "evidence",
         "parent",
         "request_id",
+        "scope",
         "session",
         "session_from",
         "source",
@@ -164,6 +167,7 @@ class Piece:
         session_from: str,
         why: str = "",
         cut: bool = False,
+        scope: str = "",
     ) -> None:
         self.span_id = span_id
         self.parent = parent
@@ -177,6 +181,7 @@ class Piece:
         self.end_ns = end_ns
         self.evidence = evidence
         self.source = source
+        self.scope = scope
         self.attributes = attributes
         self.session = session
         """Its own session, where the span itself names one."""
@@ -192,6 +197,11 @@ class Piece:
         """True where the sender dropped attributes of the span: what it told may be missing."""
         self.apart = False
         """True once it is settled what it is part of."""
+
+    @property
+    def is_given(self) -> bool:
+        """True where something is known of its arguments."""
+        return self.arguments is not None or self.bare is not None
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
         """The one of the listed calls that this is a piece of, if that is certain.
@@ -241,6 +251,7 @@ class Piece:
             session_from,
             _why(reading),
             span.dropped > 0,
+            span.scope,
         )
 
 
@@ -296,6 +307,13 @@ class Call:
         """A fuller span of a piece."""
         known = self.piece(piece.span_id)
         if known.evidence is Evidence.EXECUTED:
+            if piece.is_given and not known.is_given:  # a fuller copy
+                known.arguments, known.bare, known.why = (
+                    piece.arguments,
+                    piece.bare,
+                    piece.why,
+                )
+                self._made = None
             return
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
@@ -315,6 +333,24 @@ class Call:
         self.doubled = self.doubled and other.doubled
         self._choose()
 
+    def release(self, span_ids: Sequence[bytes]) -> list[Piece]:
+        """Gives up pieces that turn out to be other calls'; some must be left."""
+        kept = dict(self.pieces)
+        gone = [kept.pop(span_id) for span_id in span_ids]
+        self._pieces = kept
+        self._inner = (self._inner or set()).difference(span_ids)
+        self._choose()
+        return gone
+
+    def against(self, other: Call) -> list[Piece]:
+        """Its pieces that are not of one call with some piece of another call."""
+        others = other.pieces.values()
+        return [
+            piece
+            for piece in self.pieces.values()
+            if any(differ(piece, each) for each in others)
+        ]
+
     def fail(self, span_id: bytes) -> None:
         """A span below a piece says that the call failed."""
         self.piece(span_id).error = True
@@ -333,7 +369,7 @@ class Call:
         outermost = [piece for key, piece in self.pieces.items() if key not in inner]
         if any(_is_unnamed(piece) for piece in outermost):
             outermost = [piece for piece in self.pieces.values() if not _is_unnamed(piece)]
-        self.outer = min(outermost or self.pieces.values(), key=_outward)
+        self.outer = min(outermost or self.pieces.values(), key=outward)
 
     @property
     def is_executed(self) -> bool:
@@ -348,7 +384,7 @@ class Call:
         if self._pieces is None:
             return None
         named = (piece for piece in self._pieces.values() if piece.session is not None)
-        return min(named, key=_outward, default=None)
+        return min(named, key=outward, default=None)
 
     @property
     def session(self) -> SessionKey | None:
@@ -450,7 +486,7 @@ class Call:
         return [p for p in failed if p.span_id not in void]
 
     def _rank(self, piece: Piece) -> tuple[Any, ...]:
-        return (piece.span_id in (self._inner or ()), *_outward(piece))
+        return (piece.span_id in (self._inner or ()), *outward(piece))
 
 
 def _is_retry(failed: Piece, other: Piece) -> bool:
@@ -465,13 +501,20 @@ def _is_retry(failed: Piece, other: Piece) -> bool:
 
 
 def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
-    """The arguments of the outermost piece that has all of them, else of one that has some."""
-    some = None
+    """The arguments of the outermost piece that has all of them, else of one that has some.
+
+    Where a piece within was given more, that is what the tool was given.
+    """
+    best, some = None, None
     for piece in pieces:
-        if piece.arguments is not None and type(piece.arguments) is not Partial:
-            return piece.arguments
-        some = some or piece.arguments
-    return some
+        known = piece.arguments
+        if known is None:
+            continue
+        if type(known) is Partial:
+            some = some or known
+        elif best is None or (len(known) > len(best) and best.keys() < known.keys()):
+            best = known
+    return some if best is None else best
 
 
 def _is_given(call: Wrapped, bare: Any) -> bool:
@@ -499,7 +542,8 @@ def _end(piece: Piece) -> int:
     return max(start + 1, end - fine) if piece.attributes.get(_SDK) in _COARSE else end
 
 
-def _outward(piece: Piece) -> tuple[int, int, bytes]:
+def outward(piece: Piece) -> tuple[int, int, bytes]:
+    """Sorts pieces: the outermost first, as far as times tell."""
     return piece.start_ns, -piece.end_ns, piece.span_id
 
 
@@ -510,6 +554,8 @@ def same_call(outer: Piece, inner: Piece) -> bool:
     is below it because a context was left behind, and is another call.
     """
     if outer.source == inner.source != SERVER and not overlaps(outer, inner):
+        return False
+    if not agree(outer, inner):
         return False
     if outer.call_id and inner.call_id:
         if outer.call_id != inner.call_id:
@@ -529,22 +575,91 @@ def _is_unnamed(piece: Piece) -> bool:
 
 def _is_sent(outer: Piece, inner: Piece) -> bool:
     """True for a tool that fast-agent names with its server's name before it."""
-    return outer.source == _SENDER and outer.tool.endswith(_BETWEEN + inner.tool)
-
-
-def is_served(asked: str, served: str) -> bool:
-    """True where one tool is the other, with the name of its MCP server before it."""
-    return asked.startswith(PREFIX) and asked.endswith(_BETWEEN + served)
+    return outer.source == _SENDER and outer.tool.endswith(BETWEEN + inner.tool)
 
 
 def differ(one: Piece, other: Piece) -> bool:
-    """True where one instrumentation tells two calls of one id: where models write ids, they may be equal."""
+    """True for two calls of one id, which models may write twice.
+
+    They were given different arguments; or one instrumentation tells both, side by side below one span.
+    """
+    return not agree(one, other) or _are_beside(one, other)
+
+
+def _are_beside(one: Piece, other: Piece) -> bool:
     return (
-        one.source == other.source
-        and one.arguments is not None
-        and other.arguments is not None
-        and one.arguments != other.arguments
+        one.parent == other.parent != b""
+        and one.parent not in (one.span_id, other.span_id)
+        and one.span_id != other.span_id
+        and one.call_id == other.call_id != ""
+        and (one.source, one.scope) == (other.source, other.scope)
+        and Evidence.REQUESTED not in (one.evidence, other.evidence)
+        and overlaps(one, other)
     )
+
+
+def is_another(known: Piece, piece: Piece) -> bool:
+    """True for a second span of one id that is no copy, and no fuller one: it tells another call."""
+    if Evidence.REQUESTED in (known.evidence, piece.evidence):
+        return False
+    return (
+        known.tool != piece.tool or known.start_ns != piece.start_ns or not agree(known, piece)
+    )
+
+
+def agree(one: Piece, other: Piece) -> bool:
+    """True unless what is known of the pieces' arguments shows that they are of two calls.
+
+    One instrumentation writes the arguments of a call alike. Of two, one may add to them, or write values as
+    texts. What nobody can read is no evidence.
+    """
+    if not (one.is_given and other.is_given):
+        return True
+    mine, others = one.arguments, other.arguments
+    if mine is None or others is None:
+        return _agree_bare(one, other)
+    if mine is others:
+        return True
+    alike = _is_equal if one.source == other.source else _is_alike
+    unread = _unread(mine) | _unread(others)
+    common = mine.keys() & others.keys()
+    if not all(name in unread or alike(mine[name], others[name]) for name in common):
+        return False
+    if len(common) == len(mine) == len(others) or unread:
+        return True
+    return one.source != other.source and 0 < len(common) == min(len(mine), len(others))
+
+
+def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:
+    return arguments.unread if isinstance(arguments, Partial) else frozenset()
+
+
+def _agree_bare(one: Piece, other: Piece) -> bool:
+    """The same where one has lost the names of its arguments."""
+    if one.bare is None:
+        one, other = other, one
+    bare, given = one.bare.value, other.arguments
+    if given is None:
+        return _is_alike(bare, other.bare.value)
+    values = list(given.values())
+    return _is_alike(bare, given) or (
+        _is_alike(bare, values)
+        if isinstance(bare, list)
+        else any(_is_alike(bare, value) for value in values) or bool(_unread(given))
+    )
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or same(one, other) or repr(one) == repr(other)
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """True for equal values, and for one that is written as a text in the other."""
+    if _is_equal(one, other):
+        return True
+    if isinstance(other, str):
+        one, other = other, one
+    return isinstance(one, str) and (one == str(other) or _is_equal(parsed(one), other))
 
 
 def overlaps(one: Piece, other: Piece) -> bool:

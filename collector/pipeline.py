@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from collector.claims import Claim
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span, Unjudged
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
+from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
+from collector.dialects.names import PREFIX
 from collector.dialects.outputs import Outputs, goes_on
 from collector.dialects.plan import Plan
 from collector.dialects.read import (
@@ -21,9 +24,11 @@ from collector.dialects.read import (
     unpended,
     wrapped_by,
 )
+from collector.dialects.unclear import UNCLEAR
 from collector.docket import Docket
 from collector.joining import Joiner
-from collector.one_call import PREFIX, SERVER, Call, Piece, Seen
+from collector.near_misses import NearMisses
+from collector.one_call import SERVER, Call, Piece, Seen, is_another
 from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.served import Served
@@ -39,6 +44,8 @@ __all__ = ["COVERAGE", "Pipeline"]
 
 SECOND: Final = 1_000_000_000
 
+_UNCLEAR: Final = UNCLEAR.name
+
 _EXECUTED: Final[tuple[str, ...]] = ("calls", Evidence.EXECUTED)
 
 TOGETHER: Final = 64
@@ -48,20 +55,28 @@ LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when it tells more."""
 
 COVERAGE: Final = (
+    "ambiguous_attribute",
+    "ambiguous_tool",
     "arguments_late",
     "arguments_missing",
     "arguments_unnamed",
     "arguments_unreadable",
     "control",
     "duplicate",
+    "id_reused",
+    "look_alike",
+    "name_variant",
     "no_dialect",
     "no_session_id",
     "no_spec",
+    "odd_number",
+    "operation_conflict",
     "over_bound",
     "requested_only",
     "sampled_upstream",
     "span_missing",
     "truncated_attributes",
+    "unnamed_tool",
 )
 """Why a span or call was not judged, or not for certain: labels of the counter `coverage`.
 
@@ -86,6 +101,7 @@ class Pipeline:
         namespace_keys: resource attributes that keep tenants apart.
         agent_keys: where agents are named, best first.
         requested: whether requests of models are judged (`auto`: where tools leave no spans).
+        span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
     """
 
     def __init__(
@@ -98,6 +114,7 @@ class Pipeline:
         namespace_keys: Sequence[str] = NAMESPACE_KEYS,
         agent_keys: Sequence[str] = AGENT_KEYS,
         requested: Mode = "auto",
+        span_keys: Sequence[str] = (),
     ) -> None:
         self.monitor = monitor
         self.seen = SeenAgents()
@@ -106,6 +123,7 @@ class Pipeline:
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
+        self._span_keys = frozenset(span_keys)
         self._sessions = Sessions(session_keys, namespace_keys)
         self._traces = Traces()
         self._again = Seen()
@@ -118,6 +136,7 @@ class Pipeline:
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
         self._docket = Docket(monitor)
+        self._near = NearMisses(monitor)
         self._rejects: Rejects | None = None
         self._remembered = b""
         """What was remembered last of a span that came for the first time."""
@@ -159,12 +178,19 @@ class Pipeline:
         """Some spans, in three steps: see `docket`."""
         plans: list[Plan | None] = []
         readings: list[Reading | None] = []
-        for span in spans:
+        doubts: dict[int, Doubt] | None = None
+        for place, span in enumerate(spans):
             plan: Plan | None = None
             reading: Reading | None = None
             try:
                 plan = self._plans.of(span)
                 reading = read(span, plan) if plan.calls else None
+                if (reading is None or plan.doubtful) and is_in_doubt(span, plan, reading):
+                    doubt = doubt_of(span, plan, reading)
+                    reading = doubt.readings[0] if doubt.readings else None
+                    if doubts is None:
+                        doubts = {}
+                    doubts[place] = doubt
             except Exception as error:  # noqa: BLE001
                 plan = None
                 self._leave(error)
@@ -174,7 +200,16 @@ class Pipeline:
             plan = plans[place]
             if plan is not None:
                 try:
-                    self._take(span, plan, readings[place], now, verdicts)
+                    evidence, real = Evidence.EXECUTED, None
+                    if plan.pending:
+                        real = unpended(span, plan)
+                    if real is None:
+                        real = span
+                    else:
+                        evidence = Evidence.PENDING
+                    self._take(real, plan, readings[place], evidence, now, verdicts)
+                    if doubts is not None and place in doubts:
+                        self._take_doubtful(real, plan, doubts[place], evidence, now, verdicts)
                 except Exception as error:  # noqa: BLE001
                     self._leave(error)
                     self._forget(span, judged=True)
@@ -235,6 +270,7 @@ class Pipeline:
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
+        self._near.specs_changed()
 
     def finish(self) -> None:
         """The input is over: what never came is counted."""
@@ -251,15 +287,11 @@ class Pipeline:
         span: Span,
         plan: Plan,
         reading: Reading | None,
+        evidence: Evidence,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         owner = self._sessions.owner(span.resource)
-        evidence = Evidence.EXECUTED
-        if plan.pending:
-            real = unpended(span, plan)
-            if real is not None:
-                span, evidence = real, Evidence.PENDING
         if reading is not None:
             if reading is TOO_LONG:
                 self._reject(span)
@@ -267,7 +299,7 @@ class Pipeline:
             if not span.end_ns:
                 evidence = Evidence.PENDING
             if self._is_old(owner, span, evidence, now):
-                self._duplicate(owner, span)
+                self._take_again(owner, span, plan, reading, evidence, now, verdicts)
                 return
         trace = self._traces.of(owner.namespace, span.trace_id)
         self._hear(trace)
@@ -294,8 +326,13 @@ class Pipeline:
         if agent or plan.extras:
             self._note(span, plan, trace, agent)
         if reading is not None:
+            known = node.call
+            if known is not None and self._is_another(known, span, reading, evidence):
+                self._take_another(span, plan, reading, evidence, known, now, verdicts)
+                return
             self._call(span, reading, told, agent, evidence, trace, tree, node, now, verdicts)
-            return
+            if reading.dialect != _UNCLEAR:
+                return
         if not plan.silent or owner.session is not None:
             self._listen(span, plan, owner, told, agent, trace, tree, node, now, verdicts)
         if node.waiting is not None:
@@ -412,6 +449,10 @@ class Pipeline:
         for trace in heard:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
+                if trace.missed is not None:
+                    for reason, count in trace.missed.items():
+                        self.monitor.miss(trace.key, reason, count)
+                    trace.missed = None
         expired, broken = self._requests.expired(now), self._traces.broken()
         if expired:
             self._count_missing("requested_only", expired)
@@ -452,12 +493,76 @@ class Pipeline:
         key = span.trace_id + span.span_id
         return key + owner.mark if owner.mark else key
 
-    def _duplicate(self, owner: Owner, span: Span) -> None:
-        self._stats.drop("duplicate")
+    # --- what is odd, and rare ----------------------------------------------------------------
+
+    def _take_doubtful(
+        self,
+        span: Span,
+        plan: Plan,
+        doubt: Doubt,
+        evidence: Evidence,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span that may be read otherwise, too: each reading is judged, and the doubt is counted."""
+        for reading in doubt.readings[1:]:
+            own = span.but(span_id=_own_id(span, reading))
+            self._take(own, plan, reading, evidence, now, verdicts)
+        if doubt.reasons:
+            owner = self._sessions.owner(span.resource)
+            trace = self._traces.of(owner.namespace, span.trace_id)
+            for reason in doubt.reasons:
+                self._cover(reason)
+                trace.miss(reason)
+
+    def _take_again(
+        self,
+        owner: Owner,
+        span: Span,
+        plan: Plan,
+        reading: Reading,
+        evidence: Evidence,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span whose ids were judged before: a copy, a fuller one, or another call under them."""
         trace = self._traces.of(owner.namespace, span.trace_id)
+        tree = trace.tree
+        node = tree.node(span.span_id) if tree is not None else None
+        call = node.call if node is not None else None
+        if tree is not None and node is not None and call is not None:
+            if self._is_another(call, span, reading, evidence):
+                self._take_another(span, plan, reading, evidence, call, now, verdicts)
+                return
+            if not call.piece(span.span_id).is_given and (reading.arguments or reading.bare):
+                self._hear(trace)
+                self._call(span, reading, None, "", evidence, trace, tree, node, now, verdicts)
+                return
+        self._stats.drop("duplicate")
         self._hear(trace)
-        node = trace.tree.node(span.span_id) if trace.tree is not None else None
-        self._miss("duplicate", node.call if node is not None else None)
+        self._miss("duplicate", call)
+
+    def _is_another(self, call: Call, span: Span, reading: Reading, evidence: Evidence) -> bool:
+        """True where the span tells another call than the one that is known by its id."""
+        piece = Piece.of(span, reading, "", evidence, None, "")
+        return is_another(call.piece(span.span_id), piece)
+
+    def _take_another(
+        self,
+        span: Span,
+        plan: Plan,
+        reading: Reading,
+        evidence: Evidence,
+        call: Call,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """Another call under ids that were seen: it is judged as one of its own, and counted."""
+        own = span.but(span_id=_own_id(span, reading))
+        key = own.trace_id + own.span_id
+        if key not in self._again:
+            self._miss("id_reused", call)
+        self._take(own, plan, reading, evidence, now, verdicts)
 
     def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
         """What of this span's call is not judged, or not for certain."""
@@ -567,7 +672,7 @@ class Pipeline:
         """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
             self.seen.named(trace.namespace, span.resource.attributes, agent)
-        attributes = trace.attributes(span.resource.attributes)
+        attributes = trace.attributes(span.resource.attributes, self._span_keys)
         if trace.split:
             named = Named(span.start_ns, span.span_id, agent) if agent else None
         else:
@@ -604,8 +709,20 @@ class Pipeline:
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
+        if self._joiner.released:
+            self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
+
+    def _settle_released(
+        self, trace: Trace, tree: Tree, now: int, verdicts: list[Verdict]
+    ) -> None:
+        """Spans that were taken for pieces of a call turned out to be calls of their own."""
+        released, self._joiner.released = self._joiner.released, []
+        for node in released:
+            call = node.call
+            if call is not None:
+                self._settle(trace, tree, call, node, now, verdicts)
 
     def _rise_all(
         self,
@@ -635,6 +752,8 @@ class Pipeline:
                 told.append(call)
                 outer = tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
+        if self._joiner.released:
+            self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
 
@@ -651,7 +770,7 @@ class Pipeline:
         """Tells the monitor what is new of a call, whose outer span is remembered or not."""
         tree.above(call, outer)
         key, source = self._key(trace, tree, call)
-        attributes = trace.attributes(call.outer.attributes)
+        attributes = trace.attributes(call.outer.attributes, self._span_keys)
         old = call.judged
         new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
         if new is old or call.doubled:
@@ -694,6 +813,9 @@ class Pipeline:
         named = None if trace.split else trace.named
         call.judged = new
         self._docket.observe(call, new, named, doubted=trace.doubted)
+        near = self._near.reason(new)
+        if near:
+            self._miss(near, call)
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts, judged=False)
 
@@ -720,6 +842,10 @@ class Pipeline:
             type(old.arguments) is Partial and type(new.arguments) is not Partial
         ):
             self._cover("arguments_late")
+            near = self._near.reason(new)
+            if near:
+                self._cover(near)
+                self._docket.monitor.miss(new.session, near)
         named = None if trace.split else trace.named
         verdicts += self._docket.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:
@@ -857,3 +983,10 @@ class Pipeline:
         for trace, count in found:
             self._cover(reason, count)
             self._docket.monitor.miss(trace.key, reason, count)
+
+
+def _own_id(span: Span, reading: Reading) -> bytes:
+    """An id for a call whose span has the id of another's: the same for each copy of the span."""
+    told = f"{reading.tool}\0{reading.arguments!r}\0{span.start_ns}"
+    text = told.encode("utf-8", "surrogatepass")
+    return blake2b(span.span_id + text, digest_size=8).digest()

@@ -154,6 +154,7 @@ def _judge(
         namespace_keys=settings.sessions.namespace_attributes,
         agent_keys=settings.sessions.agent_attributes,
         requested=settings.sessions.requested,
+        span_keys=settings.sessions.span_attributes_bind,
     )
     # There is no clock: what was recorded is over, so its end is the time of every receipt.
     end = max((span.end_ns for spans in requests for span in spans), default=0)

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from monitor.binder import SPEC_ATTRIBUTE
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
-from monitor.records import Evidence, Named, SessionKey, ToolCall
+from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log import Names

@@ -318,6 +318,12 @@ class Sessions(_Section, frozen=True):
     namespace_attributes: Annotated[
         Names, Meta(description="Resource attributes that keep tenants' sessions apart.")
     ] = NAMESPACE_KEYS
+    span_attributes_bind: Annotated[
+        Names,
+        Meta(
+            description="Attributes of which a span's own overrules its resource's, where specs bind on them."
+        ),
+    ] = ()
 
 
 class Reload(_Section, frozen=True):

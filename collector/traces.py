@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
 from collector.span_tree import TREE_MAX, Parts, Tree
-from monitor.records import FROM_TRACE, Named, SessionKey, built
+from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
 
 if TYPE_CHECKING:
     from collector.requested import Open
@@ -68,6 +68,7 @@ class Trace:
         "learnt",
         "learnt_early",
         "learnt_named",
+        "missed",
         "named",
         "namespace",
         "open",
@@ -124,6 +125,8 @@ class Trace:
         """Tool -> requests that wait for their execution."""
         self.foreign = 0
         """Of `spans`, those that speak no dialect."""
+        self.missed: dict[str, int] | None = None
+        """What of it was not judged, or not for certain, that its session was not told of."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
 
     @property
@@ -172,6 +175,12 @@ class Trace:
         """
         return self.answered_ns < self.called_ns and self.first is None
 
+    def miss(self, reason: str) -> None:
+        """One of its spans was not judged, or not for certain."""
+        if self.missed is None:
+            self.missed = {}
+        self.missed[reason] = self.missed.get(reason, 0) + 1
+
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
         """Takes note of attributes that specs bind on: of each, the earliest span's."""
         place = (start_ns, span_id)
@@ -184,8 +193,13 @@ class Trace:
                 if known is None or known[2] != value:
                     self._joined = None
 
-    def attributes(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A resource's attributes with what spans add; one object while nothing is new."""
+    def attributes(
+        self, resource: Mapping[str, Any], overruling: frozenset[str] = frozenset()
+    ) -> Mapping[str, Any]:
+        """A resource's attributes with what spans add; one object while nothing is new.
+
+        What the resource says itself stays, but for the keys that are `overruling`.
+        """
         if not self._extras:
             return resource
         joined = self._joined
@@ -194,8 +208,23 @@ class Trace:
             if joined is None or len(joined) >= RESOURCES_MAX:
                 joined = self._joined = {}
             extras = {key: value for key, (_, _, value) in self._extras.items()}
-            found = joined[id(resource)] = (resource, {**resource, **extras})
+            found = joined[id(resource)] = (resource, _added(resource, extras, overruling))
         return found[1]
+
+
+def _added(
+    resource: Mapping[str, Any], extras: dict[str, Any], overruling: frozenset[str]
+) -> Mapping[str, Any]:
+    """What spans say beside their resource: theirs is the agent's word, the resource's is not."""
+    named = extras.get(SPEC_ATTRIBUTE) if SPEC_ATTRIBUTE not in overruling else None
+    added = {
+        key: value
+        for key, value in extras.items()
+        if key in overruling or (key not in resource and key != SPEC_ATTRIBUTE)
+    }
+    if named is not None:
+        added[ALSO_ATTRIBUTE] = named
+    return {**resource, **added} if added else resource
 
 
 class Traces:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["SPEC_ATTRIBUTE", "Binder", "Bound"]
-
-SPEC_ATTRIBUTE: Final = "offrails.spec"
-"""A span or resource attribute of this name names a task outright."""
+__all__ = ["Binder", "Bound"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
@@ -79,7 +77,9 @@ class Binder:
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
-        named = seen.get(SPEC_ATTRIBUTE)
+        # What a span names adds to what its resource names, and takes nothing away.
+        views = (seen, attributes) if AGENT_ATTRIBUTE in attributes else (seen,)
+        named, also = attributes.get(SPEC_ATTRIBUTE), attributes.get(ALSO_ATTRIBUTE)
         known = self.judges.get(named) if isinstance(named, str) else None
         # A name decides among the specs of its kind; policies apply whatever is named.
         open_kinds = {
@@ -89,10 +89,11 @@ class Binder:
         return tuple(
             judge
             for judge in self.judges.values()
-            if (
+            if judge.spec.id == also
+            or (
                 judge.spec.id == named
                 if named is not None and judge.spec.kind not in open_kinds
-                else judge.spec.match.matches(seen)
+                else any(judge.spec.match.matches(view) for view in views)
             )
         )
 

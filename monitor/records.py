@@ -17,10 +17,12 @@ from mypy_extensions import mypyc_attr
 
 __all__ = [
     "ALARMING",
+    "ALSO_ATTRIBUTE",
     "CALL_KINDS",
     "FROM_TRACE",
     "PROFILES",
     "SESSION_KINDS",
+    "SPEC_ATTRIBUTE",
     "Conventions",
     "Evidence",
     "Kind",
@@ -36,6 +38,12 @@ __all__ = [
 
 FROM_TRACE: Final = "trace"
 """Where a session's id comes from while no attribute has told it."""
+
+SPEC_ATTRIBUTE: Final = "offrails.spec"
+"""A resource attribute of this name names a task outright."""
+
+ALSO_ATTRIBUTE: Final = "offrails.spec.also"
+"""One of this name names a spec beside those that match: a span's own `offrails.spec` is handed on as this."""
 
 built: Final[Any] = tuple.__new__
 """`built(Verdict, fields)` makes a NamedTuple of all its fields, at half the cost of its constructor."""

@@ -171,6 +171,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SESSIONS_HOLD_SECONDS": "1",
         "OFFRAILS_SESSIONS_ID_ATTRIBUTES": "my.id,session.id",
         "OFFRAILS_SESSIONS_NAMESPACE_ATTRIBUTES": "team",
+        "OFFRAILS_SESSIONS_SPAN_ATTRIBUTES_BIND": "team",
         "OFFRAILS_SESSIONS_AGENT_ATTRIBUTES": "my.agent",
         "OFFRAILS_SESSIONS_REQUESTED": "never",
         "OFFRAILS_HISTORY": "complete",
