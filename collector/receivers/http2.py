@@ -764,7 +764,7 @@ class Http2(Member):
             section.head = self._head_of(section.fields)
             section.fields = []
         stream = self.streams[number] = self._start(self, number)
-        stream.left = section.length
+        stream.left, stream.is_whole = section.length, is_whole
         stream.begin(section.head)
         if is_whole:
             self._complete(stream)
