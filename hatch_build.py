@@ -35,8 +35,8 @@ COMPILED = {
     "collector": "claims docket joining lines near_misses one_call pipeline requested seen served sessions span_tree stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose doubt names outputs plan read results span_name wrappers",
-    "collector/receivers": "connection crowd door export greeting grpc heads hpack http http2"
-    " listener web words",
+    "collector/receivers": "connection crowd door export greeting grpc h2_budget h2_fields"
+    " h2_frames heads hpack http http2 listener turns web words",
     "collector/sinks": "line_limit log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " timekeeper totals worst",

@@ -32,6 +32,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
     "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
     "foreign_protocol": ("foreign_protocol", []),
+    "http2_errors": ("http2_errors", []),
     "attributes_over_bound": ("attributes_over_bound", [()]),
     "requests_throttled": ("requests_throttled", []),
     "spans_rejected": ("spans_rejected", [(reason,) for reason in REJECTED]),

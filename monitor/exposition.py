@@ -357,6 +357,11 @@ TABLE: Mapping[str, Described] = {
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."
     ),
+    "http2_errors": Described(
+        "counter",
+        ("scope", "code"),
+        "Streams and connections of HTTP/2 that we ended for a fault of the client's.",
+    ),
     "attributes_over_bound": Described(
         "counter", (), "Attribute values that were to be read, and were too large for it."
     ),

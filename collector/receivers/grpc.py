@@ -26,6 +26,7 @@ from collector.receivers.listener import Listener
 from collector.receivers.shares import Reservation
 from collector.receivers.status import GRPC_NAMES, Outcome, Refusal, status_bytes
 from collector.receivers.tls import Certificates
+from collector.receivers.turns import Turns
 
 __all__ = ["GrpcReceiver"]
 
@@ -68,6 +69,13 @@ TAKEN: Final = Whole(GRPC_HEAD, bytes(5), OK_TRAILERS)
 GRPC_OK: Final = GRPC_NAMES[Outcome.OK.value.grpc]
 WRONG_TYPE: Final = b"\x08\x03415"
 """The status that RFC 9110 has for it: what came is no gRPC at all."""
+WRONG_TYPE_TEXT: Final = (
+    b"gRPC is spoken here; OTLP over HTTP has a port of its own, usually 4318\n"
+)
+UNWANTED_BYTES_MAX: Final = 64 << 10
+"""Of a body that is no gRPC: so much of it is waited for and thrown away before it is answered."""
+SMALL_PIECE_BYTES: Final = 4 << 10
+"""Smaller pieces of a message are joined as they come: each by itself would take more than it holds."""
 
 
 class _Head:
@@ -133,6 +141,7 @@ class GrpcReceiver(Listener):
         self.health = NOT_SERVING
         self.reflect: Callable[[bytes], bytes] | None = None
         self._keeping = keeping or Keeping()
+        self._turns = Turns()
         if reflection:
             from collector.receivers.reflection import answer
 
@@ -140,7 +149,9 @@ class GrpcReceiver(Listener):
 
     def connect(self, crowd: Crowd) -> Http2:
         """The protocol of a new connection."""
-        return Http2(self._start_call, _read_head, crowd, self._keeping)
+        return Http2(
+            self._start_call, _read_head, crowd, self._keeping, self._turns, self.export.stats
+        )
 
     def _start_call(self, connection: Http2, number: int) -> Stream:
         return _Call(connection, number, self)
@@ -177,21 +188,22 @@ class _Call(Stream):
     _length = -1
     """Of the message, with what stands before it; -1 while it is not known."""
     _is_packed = False
+    _is_grpc = True
 
     def __init__(self, connection: Http2, number: int, receiver: GrpcReceiver) -> None:
         super().__init__(connection, number)
         self._receiver = receiver
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
 
     # --- what comes in --------------------------------------------------------------------------
 
     def begin(self, head: _Head) -> None:
         self._path, self._coding = head.path, head.coding
+        self._is_grpc = head.is_grpc
+        self.deadline = self.connection.now() + self._receiver.door.body_seconds
         if not head.is_grpc:
             self.connection.no_grpc()
-            self.refuse(WRONG_TYPE)
-            return
-        self.deadline = self.connection.now() + self._receiver.door.body_seconds
+            return  # it is answered once it is whole: it may not even be HTTP
         self._signal = EXPORTS.get(self._path)
         try:
             self._enter(head.authorization)
@@ -214,6 +226,11 @@ class _Call(Stream):
         return self._receiver.reflect is not None and self._path in METHODS
 
     def piece(self, data: Data, at: int, end: int) -> None:
+        if not self._is_grpc:
+            self._size += end - at
+            if self._size > UNWANTED_BYTES_MAX:
+                self._refuse_type()
+            return
         try:
             if self._ticket is None:
                 self._converse(part(data, at, end))
@@ -232,9 +249,20 @@ class _Call(Stream):
             if self._size >= PREFIX_BYTES:
                 self._begin_message()
         if at < end:
-            self._pieces.append(part(data, at, end))
+            self._append(part(data, at, end))
         if 0 <= self._length < self._size:
             raise Refusal(Outcome.MALFORMED, "expected one message")
+
+    def _append(self, piece: bytes) -> None:
+        pieces = self._pieces
+        if not pieces or len(piece) >= SMALL_PIECE_BYTES:
+            pieces.append(piece)
+            return
+        last = pieces[-1]
+        if isinstance(last, bytearray):
+            last += piece
+        else:
+            pieces.append(bytearray(piece))
 
     def _begin_message(self) -> None:
         """Reads what stands before the message."""
@@ -249,6 +277,9 @@ class _Call(Stream):
             raise Refusal(Outcome.TOO_LARGE, f"the message has more than {most} bytes")
 
     def complete(self) -> None:
+        if not self._is_grpc:
+            self._refuse_type()
+            return
         if self._signal is None:
             if self._path == HEALTH_CHECK or self._pieces:
                 self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
@@ -270,7 +301,9 @@ class _Call(Stream):
             stats.count("unread_messages", TRANSPORT)
 
     def late(self) -> None:
-        if not self.is_ended:
+        if not self._is_grpc:
+            self._refuse_type()
+        elif not self.is_ended:
             self._refuse(Refusal(Outcome.TIMEOUT, "the message did not arrive in time"))
 
     # --- taking it ------------------------------------------------------------------------------
@@ -295,7 +328,7 @@ class _Call(Stream):
 
     def _message(self) -> bytes:
         pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
     def _inflate(self, body: bytes) -> bytes:
         return inflate(body, self._coding.decode("latin-1"), self._receiver.max_message_bytes)
@@ -392,6 +425,10 @@ class _Call(Stream):
             self.send(b"", b"", trailers)
         else:
             self.refuse(OK_HEAD + trailers)
+
+    def _refuse_type(self) -> None:
+        if not self.is_ended:
+            self.send(WRONG_TYPE, WRONG_TYPE_TEXT, is_last=True)
 
     def _is_over(self, name: str) -> bool:
         """Counts the call by the name of its code, unless it is over."""

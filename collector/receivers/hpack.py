@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Decoder", "Header", "HpackError", "literal"]
+__all__ = ["Decoder", "Header", "HpackError", "TooLarge", "literal"]
 
 Header = tuple[bytes, bytes]
 Read = TypeVar("Read")
@@ -20,7 +20,9 @@ TABLE_BYTES_MAX: Final = 4096
 ENTRY_BYTES: Final = 32
 """RFC 7541 4.1: what an entry counts beside its name and value."""
 LIST_BYTES_MAX: Final = 64 << 10
-"""Of all headers of a request, counted the same way."""
+"""Of all headers of a request, counted the same way: it bounds their number, too."""
+RESIZES_MAX: Final = 2
+"""Of the table, at the beginning of a block (4.2): its least size since the last one, and the last."""
 KNOWN_MAX: Final = 64
 KNOWN_BYTES_MAX: Final = 512
 """Blocks that are remembered: how many, and of what size."""
@@ -183,6 +185,10 @@ class HpackError(Exception):
     """A block that cannot be read; the connection cannot go on (RFC 7541 2.2)."""
 
 
+class TooLarge(HpackError):  # noqa: N818 - a bound of ours, not a fault
+    """More comes of a block than we read."""
+
+
 class Decoder(Generic[Read]):
     """Reads the header blocks of one connection, all of them, in order.
 
@@ -203,7 +209,8 @@ class Decoder(Generic[Read]):
         """Return what is made of the headers of a block, as they came.
 
         Raises:
-            HpackError: it is none, or too much comes of it.
+            TooLarge: too much comes of it. The table is not what it should be then, either.
+            HpackError: it is none.
         """
         known = self._known.get(block)
         if known is not None:
@@ -221,7 +228,7 @@ class Decoder(Generic[Read]):
 
     def _decode(self, block: bytes) -> tuple[list[Header], bool]:
         found: list[Header] = []
-        at, room, is_changed = 0, LIST_BYTES_MAX, False
+        at, room, resizes, is_changed = 0, LIST_BYTES_MAX, 0, False
         while at < len(block):
             first = block[at]
             if first & 0x80:
@@ -229,7 +236,8 @@ class Decoder(Generic[Read]):
                 header = self._entry(index)
             elif first & 0xE0 == 0x20:
                 size, at = _number(block, at, 5)
-                if size > TABLE_BYTES_MAX or found:
+                resizes += 1
+                if size > TABLE_BYTES_MAX or found or resizes > RESIZES_MAX:
                     raise HpackError("a size of the table that is not allowed here")
                 self._size_max, is_changed = size, True
                 self._evict()
@@ -248,7 +256,7 @@ class Decoder(Generic[Read]):
                     is_changed = True
             room -= len(header[0]) + len(header[1]) + ENTRY_BYTES
             if room < 0:
-                raise HpackError("the headers are too large")
+                raise TooLarge("the headers are too large")
             found.append(header)
         return found, is_changed
 

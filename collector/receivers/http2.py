@@ -8,10 +8,10 @@ pushed, our header blocks are literals, and only an answer that is larger than i
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any, Final
 
 from collector.receivers.crowd import (
@@ -24,66 +24,88 @@ from collector.receivers.crowd import (
     part,
 )
 from collector.receivers.greeting import PREFACE, is_short, protocol_of
-from collector.receivers.hpack import Decoder, Header, HpackError
+from collector.receivers.h2_budget import (
+    BLOCK_BYTES_PER_FRAME,
+    CALL_FRAMES,
+    REFUSAL_FRAMES,
+    RESET_FRAMES,
+    SETTING_BYTES_PER_FRAME,
+    SMALL_DATA_BYTES,
+    FrameBudget,
+)
+from collector.receivers.h2_fields import Section
+from collector.receivers.h2_frames import (
+    ACK,
+    BLOCK_BYTES_MAX,
+    COMPRESSION_ERROR,
+    CONTINUATION,
+    DATA,
+    DATA_BYTES_MAX,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FLOW_CONTROL_ERROR,
+    FRAME_HEAD,
+    FRAME_SIZE_ERROR,
+    GOAWAY,
+    HEAD_BYTES,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_HEADER_LIST_SIZE,
+    NO_ERROR,
+    NUMBER_BYTES,
+    NUMBER_MASK,
+    PADDED,
+    PING,
+    PRIORITISED,
+    PRIORITY,
+    PRIORITY_BYTES,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_CLOSED,
+    WINDOW_MAX,
+    WINDOW_UPDATE,
+    ConnectionFault,
+    check_frame,
+    depends_on_itself,
+    error_name,
+    frame,
+    number_of,
+    setting,
+    settings_of,
+    unpadded,
+)
+from collector.receivers.hpack import Decoder, Header, HpackError, TooLarge
+from collector.receivers.turns import TURN_SECONDS, Turns
 from collector.receivers.words import last_words
+from collector.stats import Stats
 
 __all__ = ["Http2", "Keeping", "Stream", "Whole"]
 
-DATA: Final = 0
-HEADERS: Final = 1
-RST_STREAM: Final = 3
-SETTINGS: Final = 4
-PUSH_PROMISE: Final = 5
-PING: Final = 6
-GOAWAY: Final = 7
-WINDOW_UPDATE: Final = 8
-CONTINUATION: Final = 9
-"""Kinds of frames (RFC 9113 6)."""
-ACK: Final = 0x1
-END_STREAM: Final = 0x1
-END_HEADERS: Final = 0x4
-PADDED: Final = 0x8
-PRIORITISED: Final = 0x20
-"""Their flags."""
-NO_ERROR: Final = 0
-PROTOCOL_ERROR: Final = 1
-FLOW_CONTROL_ERROR: Final = 3
-FRAME_SIZE_ERROR: Final = 6
-REFUSED_STREAM: Final = 7
-COMPRESSION_ERROR: Final = 9
-ENHANCE_YOUR_CALM: Final = 11
-"""Errors (7)."""
-MAX_CONCURRENT_STREAMS: Final = 3
-INITIAL_WINDOW_SIZE: Final = 4
-MAX_FRAME_SIZE: Final = 5
-MAX_HEADER_LIST_SIZE: Final = 6
-"""Settings (6.5.2)."""
-
-_HEAD: Final = Struct(">BHBBI")
-HEAD_BYTES: Final = _HEAD.size
-NUMBER_BYTES: Final = 4
-NUMBER_MASK: Final = 0x7FFF_FFFF
 ANSWER_BYTES_MAX: Final = 16_384
 """Of a payload of ours: what everyone must take."""
-DATA_BYTES_MAX: Final = 1 << 20
-"""Of a payload of data, which is taken as it comes, whole or not: fewer frames cost less."""
-BLOCK_BYTES_MAX: Final = 64 << 10
-"""Of a header block, over all its frames, and of any other payload."""
 STREAMS_MAX: Final = 256
 STREAM_WINDOW: Final = 1 << 20
 """Of a body that is not ours to read yet, at most so much is under way."""
 CONNECTION_WINDOW: Final = 16 << 20
 USUAL_WINDOW: Final = 65_535
-WINDOW_MAX: Final = 2**31 - 1
 PING_SECONDS_MIN: Final = 300.0
 PING_STRIKES_MAX: Final = 2
 """As gRPC counts: more pings that come too soon, with nothing of ours between them, are too many."""
-IDLE_FRAMES_MAX: Final = 10_000
-"""That ask for nothing, since a call was answered."""
 UNREAD_SECONDS_MAX: Final = 60.0
 """For an answer that finds no room in the client's window; then the connection is closed."""
-RESETS_MAX: Final = 500
-"""Calls that were given up, since one was answered."""
+UNREAD_BYTES_MAX: Final = 1 << 20
+"""Of one answer that finds no room there; then the call is given up."""
+CLOSED_MAX: Final = 1024
+"""Streams that we closed before the client did, and gaps in their numbers, that are remembered: what was
+under way on them is no fault."""
+THROWN_AWAY_MAX: Final = 4 << 20
+"""Bytes that are read and not looked at behind a fault, so that its name arrives."""
 NO_HTTP1: Final = last_words(
     400,
     3,
@@ -91,29 +113,15 @@ NO_HTTP1: Final = last_words(
 )
 
 
-def frame(kind: int, flags: int, number: int, payload: bytes = b"") -> bytes:
-    """A frame (RFC 9113 4.1)."""
-    size = len(payload)
-    return _HEAD.pack(size >> 16, size & 0xFFFF, kind, flags, number) + payload
-
-
-def _number(value: int) -> bytes:
-    return value.to_bytes(4, "big")
-
-
-def _setting(name: int, value: int) -> bytes:
-    return name.to_bytes(2, "big") + _number(value)
-
-
 GREETING: Final = frame(
     SETTINGS,
     0,
     0,
-    _setting(MAX_CONCURRENT_STREAMS, STREAMS_MAX)
-    + _setting(INITIAL_WINDOW_SIZE, STREAM_WINDOW)
-    + _setting(MAX_FRAME_SIZE, DATA_BYTES_MAX)
-    + _setting(MAX_HEADER_LIST_SIZE, BLOCK_BYTES_MAX),
-) + frame(WINDOW_UPDATE, 0, 0, _number(CONNECTION_WINDOW - USUAL_WINDOW))
+    setting(MAX_CONCURRENT_STREAMS, STREAMS_MAX)
+    + setting(INITIAL_WINDOW_SIZE, STREAM_WINDOW)
+    + setting(MAX_FRAME_SIZE, DATA_BYTES_MAX)
+    + setting(MAX_HEADER_LIST_SIZE, BLOCK_BYTES_MAX),
+) + frame(WINDOW_UPDATE, 0, 0, number_of(CONNECTION_WINDOW - USUAL_WINDOW))
 
 
 class Whole:
@@ -140,17 +148,8 @@ class Whole:
 
     def frames(self, number: int) -> bytes:
         """Its frames, as an answer of that stream."""
-        of = _number(number)
+        of = number_of(number)
         return b"".join([self._first, of, self._second, of, self._third, of, self._fourth])
-
-
-class _Fault(Exception):  # noqa: N818 - the peer's
-    """The connection cannot go on."""
-
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-        self.text = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +187,10 @@ class Stream(ABC):
     """Some of the answer has been sent."""
     is_ended = False
     """All of the answer has been said; some may wait for room."""
+    has_body = False
+    """Some of the body has come."""
+    left = -1
+    """Bytes of the body that are still to come, where the request says its length; -1: it does not."""
 
     def __init__(self, connection: Http2, number: int) -> None:
         self.connection = connection
@@ -220,34 +223,41 @@ class Stream(ABC):
     def late(self) -> None:
         """The body has taken too long."""
 
-    def send(self, head: bytes, data: bytes, trailers: bytes = b"") -> None:
+    def send(
+        self, head: bytes, data: bytes, trailers: bytes = b"", *, is_last: bool = False
+    ) -> None:
         """Answers, or goes on answering.
 
         Args:
             head: a header block, with the first piece.
             data: some of the body.
             trailers: a header block, with the last piece.
+            is_last: nothing follows, though there are no trailers.
         """
-        if self.number not in self.connection.streams:
+        connection = self.connection
+        if self.number not in connection.streams:
             return  # nobody waits for it any more
         self.is_begun = True
-        self.is_ended = bool(trailers)
+        self.is_ended = is_last or bool(trailers)
         self.trailers = trailers
         begun = frame(HEADERS, END_HEADERS, self.number, head) if head else b""
-        if data and (self.waiting or len(data) > self.connection.room_for(self)):
-            self.connection.write(begun)
+        if data and (self.waiting or len(data) > connection.room_for(self)):
+            connection.write(begun)
             self.waiting += data
-            self.deadline = self.connection.now() + UNREAD_SECONDS_MAX
-            self.connection.flush(self)
+            if len(self.waiting) > UNREAD_BYTES_MAX:
+                connection.reset(self.number, ENHANCE_YOUR_CALM)
+                return
+            self.deadline = connection.now() + UNREAD_SECONDS_MAX
+            connection.flush(self)
             return
         if data:
-            self.connection.spend(self, len(data))
-            begun += frame(DATA, 0, self.number, data)
+            connection.spend(self, len(data))
+            begun += frame(DATA, END_STREAM if is_last else 0, self.number, data)
         if trailers:
             begun += frame(HEADERS, END_HEADERS | END_STREAM, self.number, trailers)
-        self.connection.write(begun)
-        if trailers:
-            self.connection.ended(self)
+        connection.write(begun)
+        if self.is_ended:
+            connection.ended(self)
 
     def send_whole(self, answer: Whole) -> None:
         """Answers with what is ready made."""
@@ -277,6 +287,8 @@ class Http2(Member):
         read: makes of headers what `Stream.begin` wants.
         crowd: the listener's connections.
         keeping: for how long.
+        turns: the listener's, too.
+        stats: where faults are counted.
     """
 
     transport: asyncio.Transport
@@ -287,6 +299,8 @@ class Http2(Member):
         read: Callable[[list[Header]], Any],
         crowd: Crowd,
         keeping: Keeping,
+        turns: Turns,
+        stats: Stats,
     ) -> None:
         self.crowd = crowd
         self.idle = True
@@ -296,12 +310,21 @@ class Http2(Member):
         self.stream_window = USUAL_WINDOW
         self.streams: dict[int, Stream] = {}
         self._start = start
+        self._head_of = read
         self._keeping = keeping
-        self._decoder = Decoder(read)
+        self._turns = turns
+        self._stats = stats
+        self._decoder: Decoder[Section] = Decoder(Section)
         self._rest = b""
+        self._is_waiting = False
+        """For its next turn: the rest has more than the beginning of a frame."""
         self._is_greeted = self._has_settings = self._is_foreign = False
         self._last = 0
         """The highest number of a stream."""
+        self._closed_by_us: dict[int, None] = {}
+        """Streams of which the client may not know yet that they are over, the newest last."""
+        self._skipped: dict[int, int] = {}
+        """Numbers that were passed over: the last of some, and the first."""
         self._data_of = self._data_flags = self._data_left = self._data_padding = 0
         """Of the frame of data that is being read: its stream, its flags, how much of it is still to
         come, and how much of that is padding."""
@@ -310,12 +333,14 @@ class Http2(Member):
         """Number and flags of the headers that are not whole."""
         self._room = CONNECTION_WINDOW
         self._window = USUAL_WINDOW
-        self._idle_frames = self._resets = 0
+        self._thrown_away = -1
+        """Bytes that came behind a fault; -1: there was none."""
         self._pinged = -NEVER
         self._ping_strikes = 0
         self._asked: float | None = None
         """When we asked whether it is there, and it has not answered."""
         self._heard = self._quiet = self._born = self.now()
+        self._budget = FrameBudget(self._heard)
         """The last sign of it; since when it has no streams; and its beginning."""
         self._leaving: float | None = None
         """Since when it is asked to go."""
@@ -340,43 +365,98 @@ class Http2(Member):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         self.crowd.part(self)
         self.is_deaf = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Forgets what has begun, and what was to be read."""
+        self._rest = self._block = b""
         streams, self.streams = self.streams, {}
         for stream in streams.values():
             if not stream.is_ended:
                 stream.lost()
 
     def data_received(self, data: bytes) -> None:
-        if not self.is_deaf:
+        if self.is_deaf:
+            self._throw_away(len(data))
+        else:
             self._hear(data)
 
     def buffer_updated(self, count: int) -> None:
-        if not self.is_deaf:
+        if self.is_deaf:
+            self._throw_away(count)
+        else:
             data = self.crowd.inbox[:count]
             self._hear(data.tobytes() if count <= COPIED_BYTES else data)
 
+    def _throw_away(self, count: int) -> None:
+        if self._thrown_away >= 0:
+            self._thrown_away += count
+            if self._thrown_away > THROWN_AWAY_MAX:
+                self.end()
+
     def _hear(self, data: Data) -> None:
-        """Takes what has come, as far as its frames are whole."""
+        """Takes what has come, unless it is not its turn."""
         self._heard = self.now()
         if self._rest:
             data = b"".join((self._rest, data))
+        if self._is_waiting:  # it was under way when we stopped reading
+            self._rest = part(data, 0, len(data))
+        elif self._take_turn(data):
+            self._is_waiting = True
+            self._watch_socket()
+            self._turns.wait(self._go_on)
+
+    def _go_on(self) -> bool:
+        """Takes its next turn; false: it has read all that had come."""
+        if not self.is_deaf and self._take_turn(self._rest):
+            return True
+        self._is_waiting = False
+        self._watch_socket()
+        return False
+
+    def _take_turn(self, data: Data) -> bool:
+        """Reads as far as frames are whole and its time goes; true: there is more to read."""
         try:
-            at = self._read(data)
-        except _Fault as fault:
-            self._go_away(fault.code, fault.text, self._last)
-            self.end()
+            at, has_more = self._read(data)
+        except ConnectionFault as fault:
+            self._fail(fault.code, fault.text)
+        except TooLarge as error:
+            self._fail(ENHANCE_YOUR_CALM, str(error))
         except HpackError as error:
-            self._go_away(COMPRESSION_ERROR, str(error), self._last)
-            self.end()
+            self._fail(COMPRESSION_ERROR, str(error))
         else:
             self._rest = part(data, at, len(data))
+            return has_more
+        return False
+
+    def _fail(self, code: int, text: str) -> None:
+        """Names the fault, and looks at nothing more of it.
+
+        What has been sent is read for a while: closed with something unread, the kernel would take
+        back the fault's name.
+        """
+        self._stats.count("http2_errors", "connection", error_name(code))
+        self._go_away(code, text, self._last)
+        self._thrown_away = 0
+        self._hang_up()
+        self._give_up()
 
     def pause_writing(self) -> None:
         self._readable = False
-        self.transport.pause_reading()
+        self._watch_socket()
 
     def resume_writing(self) -> None:
         self._readable = True
-        self.transport.resume_reading()
+        self._watch_socket()
+
+    def _watch_socket(self) -> None:
+        """Reads the socket while the client reads ours, and it is not for us to read on first."""
+        if self.transport.is_closing():
+            return
+        if self._readable and not self._is_waiting:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
 
     def write(self, data: bytes) -> None:
         if not self.is_deaf and data:
@@ -391,24 +471,19 @@ class Http2(Member):
 
     # --- frames ---------------------------------------------------------------------------------
 
-    def _read(self, data: Data) -> int:
-        """Takes all whole frames; returns where the rest begins."""
+    def _read(self, data: Data) -> tuple[int, bool]:
+        """Takes whole frames; returns where the rest begins, and whether a turn was too short for it."""
         at, size = 0, len(data)
+        ends = time.perf_counter() + TURN_SECONDS
         high: int  # what is unpacked is of any type, unless it is told
         low: int
         kind: int
         flags: int
         number: int
         if not self._is_greeted:
-            if part(data, 0, len(PREFACE)) != PREFACE:
-                greeting = bytes(data)
-                if not is_short(greeting):
-                    self._refuse_other(greeting)
-                return 0
+            if not self._greet(data):
+                return 0, False
             at = len(PREFACE)
-            self._is_greeted = True
-            self._control(GREETING)
-            self._schedule()
         while not self.is_deaf:
             if self._data_left:
                 if at == size:
@@ -418,11 +493,12 @@ class Http2(Member):
             begin = at + HEAD_BYTES
             if begin > size:
                 break
-            high, low, kind, flags, number = _HEAD.unpack_from(data, at)
+            if time.perf_counter() >= ends:
+                return at, True
+            high, low, kind, flags, number = FRAME_HEAD.unpack_from(data, at)
             number &= NUMBER_MASK
             length = high << 16 | low
-            if length > (BLOCK_BYTES_MAX if kind else DATA_BYTES_MAX):
-                raise _Fault(FRAME_SIZE_ERROR, "a frame is too large")
+            check_frame(kind, flags, number, length)
             if begin + (length if kind else flags & PADDED and 1) > size:
                 break
             if self._block_of is not None or not self._has_settings:
@@ -433,41 +509,79 @@ class Http2(Member):
                 self._take(kind, flags, number, part(data, begin, at))
             else:
                 at = self._begin_data(flags, number, length, data, at)
-        return at
+        return at, False
+
+    def _greet(self, data: Data) -> bool:
+        """Whether HTTP/2 is spoken; what is not is told so."""
+        if part(data, 0, len(PREFACE)) != PREFACE:
+            greeting = bytes(data)
+            if not is_short(greeting):
+                self._refuse_other(greeting)
+            return False
+        self._is_greeted = True
+        self._control(GREETING)
+        self._schedule()
+        return True
 
     def _expect(self, kind: int, flags: int, number: int) -> None:
         """Whether such a frame may come now."""
         if self._block_of is not None and (kind, number) != (CONTINUATION, self._block_of[0]):
-            raise _Fault(PROTOCOL_ERROR, "headers are not continued")
+            raise ConnectionFault(PROTOCOL_ERROR, "headers are not continued")
         if not self._has_settings and (kind != SETTINGS or flags & ACK):
-            raise _Fault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            raise ConnectionFault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        self._charge(1)
         if kind == HEADERS:
             self._take_headers(flags, number, payload)
         elif kind == CONTINUATION:
             self._take_continuation(flags, payload)
         elif kind == WINDOW_UPDATE:
             self._take_window(number, payload)
-        else:
-            self._ask_nothing()
-            self._take_other(kind, flags, number, payload)
-
-    def _ask_nothing(self) -> None:
-        self._idle_frames += 1
-        if self._idle_frames > IDLE_FRAMES_MAX:
-            raise _Fault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
-
-    def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == SETTINGS:
-            self._take_settings(flags, number, payload)
+        elif kind == SETTINGS:
+            self._take_settings(flags, payload)
         elif kind == PING:
-            self._take_ping(flags, number, payload)
+            self._take_ping(flags, payload)
         elif kind == RST_STREAM:
-            self._take_reset(number, payload)
+            self._take_reset(number)
+        elif kind == PRIORITY:
+            self._take_priority(number, payload)
         elif kind == PUSH_PROMISE:
-            raise _Fault(PROTOCOL_ERROR, "clients do not push")
-        # PRIORITY says nothing any more; GOAWAY, that the client opens nothing; others are unknown.
+            raise ConnectionFault(PROTOCOL_ERROR, "clients do not push")
+        # GOAWAY says that the client opens nothing; other kinds are unknown.
+
+    def _charge(self, cost: int) -> None:
+        """Takes from what the client may ask of us for nothing."""
+        if not self._budget.spend(cost, self._heard):
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
+
+    def _is_idle(self, number: int) -> bool:
+        """No stream of that number has begun."""
+        return number > self._last or not number & 1
+
+    def _remember_closed(self, number: int) -> None:
+        """The client may go on sending on a stream that we have closed, until it knows."""
+        self._closed_by_us[number] = None
+        if len(self._closed_by_us) > CLOSED_MAX:
+            del self._closed_by_us[next(iter(self._closed_by_us))]
+
+    def _blame(self, number: int, code: int) -> None:
+        """Ends a stream by a fault of the client's (5.4.2)."""
+        self._charge(RESET_FRAMES)
+        self.reset(number, code)
+
+    def reset(self, number: int, code: int) -> None:
+        """Ends a stream with an error."""
+        self._stats.count("http2_errors", "stream", error_name(code))
+        self._control(frame(RST_STREAM, 0, number, number_of(code)))
+        self._remember_closed(number)
+        stream = self.streams.pop(number, None)
+        if stream is not None:
+            if not stream.is_ended:
+                stream.lost()
+            self._part()
+
+    # --- bodies ---------------------------------------------------------------------------------
 
     def _begin_data(self, flags: int, number: int, length: int, data: Data, at: int) -> int:
         """The head of a frame of data, and as much of the rest as has come; returns where that ends.
@@ -479,18 +593,30 @@ class Http2(Member):
             data: what has been read.
             at: where the payload begins in it; of a padded one, the first byte has come.
         """
-        if number > self._last or not number & 1:
-            raise _Fault(PROTOCOL_ERROR, "data without headers")
+        if self._is_idle(number):
+            raise ConnectionFault(PROTOCOL_ERROR, "data without headers")
+        if length > self._room:
+            raise ConnectionFault(FLOW_CONTROL_ERROR, "more data than the window has room for")
+        if length < SMALL_DATA_BYTES:
+            self._charge(1)
+        stream = self.streams.get(number)
+        if stream is None:
+            if number not in self._closed_by_us:
+                self._blame(number, STREAM_CLOSED)
+        elif stream.is_whole:
+            self._blame(number, STREAM_CLOSED)
+        elif length > stream.room:
+            self._blame(number, FLOW_CONTROL_ERROR)
         padding = 0
         if flags & PADDED:
             padding = data[at]
             if padding >= length:
-                raise _Fault(PROTOCOL_ERROR, "more padding than there is")
+                raise ConnectionFault(PROTOCOL_ERROR, "more padding than there is")
             at += 1
             length -= 1
             self._room -= 1
-        if length == padding and not flags & END_STREAM:
-            self._ask_nothing()
+            if stream is not None:
+                stream.room -= 1
         self._data_of, self._data_flags = number, flags
         self._data_left, self._data_padding = length, padding
         return self._take_data(data, at)
@@ -509,29 +635,66 @@ class Http2(Member):
         size = end - at
         self._room -= size
         if self._room < CONNECTION_WINDOW // 2:
-            self._control(frame(WINDOW_UPDATE, 0, 0, _number(CONNECTION_WINDOW - self._room)))
+            self._control(frame(WINDOW_UPDATE, 0, 0, number_of(CONNECTION_WINDOW - self._room)))
             self._room = CONNECTION_WINDOW
+        is_last = not self._data_left and self._data_flags & END_STREAM != 0
         stream = self.streams.get(self._data_of)
-        if stream is None or stream.is_whole:
-            return end  # of a call that is over
+        if stream is None:  # of a call that is over
+            if is_last:
+                self._closed_by_us.pop(self._data_of, None)
+            return end
         stream.room -= size
-        if content_end > at and not stream.is_ended:
-            stream.piece(data, at, content_end)
-        if not self._data_left and self._data_flags & END_STREAM:
+        if content_end > at:
+            self._take_content(stream, data, at, content_end)
+        if is_last:
             self._complete(stream)
-        elif stream.room < STREAM_WINDOW // 2 and not stream.is_ended:
-            more = _number(STREAM_WINDOW - stream.room)
+        elif self._wants_more(stream):
+            more = number_of(STREAM_WINDOW - stream.room)
             self._control(frame(WINDOW_UPDATE, 0, stream.number, more))
             stream.room = STREAM_WINDOW
         return end
 
+    def _wants_more(self, stream: Stream) -> bool:
+        """It is to be told that there is room again."""
+        is_low = stream.room < STREAM_WINDOW // 2
+        return is_low and not stream.is_ended and stream.number in self.streams
+
+    def _take_content(self, stream: Stream, data: Data, at: int, end: int) -> None:
+        stream.has_body = True
+        if stream.left >= 0:
+            stream.left -= end - at
+            if stream.left < 0:
+                self._blame(stream.number, PROTOCOL_ERROR)
+                return
+        if not stream.is_ended:
+            stream.piece(data, at, end)
+
+    def _complete(self, stream: Stream) -> None:
+        """The client has said all; nothing is done where its stream is over."""
+        if stream.number not in self.streams:
+            self._closed_by_us.pop(stream.number, None)
+            return
+        if stream.left > 0:
+            self._blame(stream.number, PROTOCOL_ERROR)
+            return
+        stream.is_whole = True
+        stream.deadline = NEVER
+        if not stream.is_ended:
+            stream.complete()
+
+    # --- headers --------------------------------------------------------------------------------
+
     def _take_headers(self, flags: int, number: int, payload: bytes) -> None:
         if not number & 1:
-            raise _Fault(PROTOCOL_ERROR, "a stream of no client")
+            raise ConnectionFault(PROTOCOL_ERROR, "a stream of no client")
         if flags & PADDED:
-            payload = _unpadded(payload)
+            payload = unpadded(payload)
         if flags & PRIORITISED:
-            payload = payload[5:]
+            if len(payload) < PRIORITY_BYTES:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "a priority that is too short")
+            if depends_on_itself(number, payload):
+                raise ConnectionFault(PROTOCOL_ERROR, "a stream that depends on itself")
+            payload = payload[PRIORITY_BYTES:]
         if flags & END_HEADERS:
             self._take_block(flags, number, payload)
         else:
@@ -540,89 +703,117 @@ class Http2(Member):
 
     def _take_continuation(self, flags: int, payload: bytes) -> None:
         if self._block_of is None:
-            raise _Fault(PROTOCOL_ERROR, "nothing is to be continued")
-        self._idle_frames += 1
+            raise ConnectionFault(PROTOCOL_ERROR, "nothing is to be continued")
         self._block += payload
-        if len(self._block) > BLOCK_BYTES_MAX or self._idle_frames > IDLE_FRAMES_MAX:
-            raise _Fault(ENHANCE_YOUR_CALM, "the headers are too large")
+        if len(self._block) > BLOCK_BYTES_MAX:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "the headers are too large")
         if flags & END_HEADERS:
             (number, first), self._block_of = self._block_of, None
             block, self._block = self._block, b""
             self._take_block(first, number, block)
 
     def _take_block(self, flags: int, number: int, block: bytes) -> None:
-        head = self._decoder.decode(block)  # in any case: the next one builds on it
+        self._charge(len(block) // BLOCK_BYTES_PER_FRAME)
+        section = self._decoder.decode(block)  # in any case: the next one builds on it
         stream = self.streams.get(number)
         if stream is not None:
-            if stream.is_whole or not flags & END_STREAM:
-                raise _Fault(PROTOCOL_ERROR, "headers in the middle of a body")
-            self._complete(stream)
+            if stream.is_whole:
+                self._blame(number, STREAM_CLOSED)
+            elif section.trailers_fault or not flags & END_STREAM:
+                self._blame(number, PROTOCOL_ERROR)
+            else:
+                self._complete(stream)
         elif number > self._last:
+            if number > self._last + 2:
+                self._skip(number)
             self._last = number
-            self._open(flags, number, head)
-        # Of a call that is over: trailers that were under way.
+            self._open(flags, number, section)
+        elif number not in self._closed_by_us:
+            raise ConnectionFault(
+                PROTOCOL_ERROR if self._is_skipped(number) else STREAM_CLOSED,
+                "headers of a stream that is over",
+            )
+        elif flags & END_STREAM:  # trailers that were under way
+            del self._closed_by_us[number]
 
-    def _open(self, flags: int, number: int, head: Any) -> None:
-        if self._is_parted:
-            return  # GOAWAY has told it
-        if len(self.streams) >= STREAMS_MAX:
-            self._control(frame(RST_STREAM, 0, number, _number(REFUSED_STREAM)))
-            return
+    def _skip(self, number: int) -> None:
+        """Streams before that one are never opened (5.1.1)."""
+        self._skipped[number - 2] = self._last + 2
+        if len(self._skipped) > CLOSED_MAX:
+            del self._skipped[next(iter(self._skipped))]
+
+    def _is_skipped(self, number: int) -> bool:
+        return any(first <= number <= last for last, first in self._skipped.items())
+
+    def _open(self, flags: int, number: int, section: Section) -> None:
+        is_whole = flags & END_STREAM != 0
+        if section.request_fault or (is_whole and section.length > 0):
+            self._blame(number, PROTOCOL_ERROR)
+        elif self._is_parted:
+            self._remember_closed(number)  # GOAWAY has told it
+        elif len(self.streams) >= STREAMS_MAX:
+            self.reset(number, REFUSED_STREAM)
+        else:
+            self._begin(number, section, is_whole)
+        if is_whole:
+            self._closed_by_us.pop(number, None)
+
+    def _begin(self, number: int, section: Section, is_whole: bool) -> None:
         self.crowd.await_(self)
+        if section.head is None:
+            section.head = self._head_of(section.fields)
+            section.fields = []
         stream = self.streams[number] = self._start(self, number)
-        stream.begin(head)
-        if flags & END_STREAM:
+        stream.left, stream.is_whole = section.length, is_whole
+        stream.begin(section.head)
+        if is_whole:
             self._complete(stream)
         else:
             self.deadline = min(self.deadline, stream.deadline)
 
-    def _complete(self, stream: Stream) -> None:
-        stream.is_whole = True
-        stream.deadline = NEVER
-        if not stream.is_ended:
-            stream.complete()
+    # --- other frames ---------------------------------------------------------------------------
 
     def _take_window(self, number: int, payload: bytes) -> None:
-        self._idle_frames += 1
-        if len(payload) != 4:
-            raise _Fault(FRAME_SIZE_ERROR, "a window update of another size")
         more = int.from_bytes(payload, "big") & NUMBER_MASK
-        stream = self.streams.get(number) if number else None
-        if not more or self._idle_frames > IDLE_FRAMES_MAX:
-            raise _Fault(PROTOCOL_ERROR, "a window update by nothing")
         if not number:
             self._window += more
+            if not more:
+                raise ConnectionFault(PROTOCOL_ERROR, "a window update by nothing")
             if self._window > WINDOW_MAX:
-                raise _Fault(FLOW_CONTROL_ERROR, "the window is too large")
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "the window is too large")
             for each in [each for each in self.streams.values() if each.waiting]:
                 self.flush(each)
-        elif stream is not None:
-            stream.window += more
-            if stream.window > WINDOW_MAX:
-                raise _Fault(FLOW_CONTROL_ERROR, "the window is too large")
+            return
+        if self._is_idle(number):
+            raise ConnectionFault(PROTOCOL_ERROR, "a window update of no stream")
+        stream = self.streams.get(number)
+        if stream is None:
+            return  # of a call that is over
+        stream.window += more
+        if not more:
+            self._blame(number, PROTOCOL_ERROR)
+        elif stream.window > WINDOW_MAX:
+            self._blame(number, FLOW_CONTROL_ERROR)
+        else:
             self.flush(stream)
 
-    def _take_settings(self, flags: int, number: int, payload: bytes) -> None:
-        if number or len(payload) % 6 or (flags & ACK and payload):
-            raise _Fault(FRAME_SIZE_ERROR, "no settings")
+    def _take_settings(self, flags: int, payload: bytes) -> None:
         self._has_settings = True
         if flags & ACK:
             return
-        for at in range(0, len(payload), 6):
-            name = int.from_bytes(payload[at : at + 2], "big")
-            value = int.from_bytes(payload[at + 2 : at + 6], "big")
-            if name == INITIAL_WINDOW_SIZE:
-                if value > WINDOW_MAX:
-                    raise _Fault(FLOW_CONTROL_ERROR, "the window is too large")
-                change, self.stream_window = value - self.stream_window, value
-                for stream in list(self.streams.values()):
-                    stream.window += change
-                    self.flush(stream)
+        self._charge(len(payload) // SETTING_BYTES_PER_FRAME)
+        window = settings_of(payload).get(INITIAL_WINDOW_SIZE, self.stream_window)
+        change, self.stream_window = window - self.stream_window, window
         self._control(frame(SETTINGS, ACK, 0))
+        if not change:
+            return
+        for stream in list(self.streams.values()):
+            stream.window += change
+            if stream.window > WINDOW_MAX:  # 6.9.2
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "the window is too large")
+            self.flush(stream)
 
-    def _take_ping(self, flags: int, number: int, payload: bytes) -> None:
-        if number or len(payload) != 8:
-            raise _Fault(FRAME_SIZE_ERROR, "no ping")
+    def _take_ping(self, flags: int, payload: bytes) -> None:
         if flags & ACK:
             self._asked = None
             if payload == FAREWELL and self._leaving is not None:
@@ -633,21 +824,33 @@ class Http2(Member):
         if self._heard - self._pinged < (PING_SECONDS_MIN if least is None else least):
             self._ping_strikes += 1
             if self._ping_strikes > PING_STRIKES_MAX:
-                raise _Fault(ENHANCE_YOUR_CALM, "too_many_pings")
+                raise ConnectionFault(ENHANCE_YOUR_CALM, "too_many_pings")
         self._pinged = self._heard
         self._control(frame(PING, ACK, 0, payload))
 
-    def _take_reset(self, number: int, payload: bytes) -> None:
-        if not number or number > self._last or len(payload) != 4:
-            raise _Fault(PROTOCOL_ERROR, "a reset of no stream")
-        self._resets += 1
-        if self._resets > RESETS_MAX:
-            raise _Fault(ENHANCE_YOUR_CALM, "too many calls are given up")
+    def _take_reset(self, number: int) -> None:
+        if self._is_idle(number):
+            raise ConnectionFault(PROTOCOL_ERROR, "a reset of no stream")
+        self._charge(RESET_FRAMES)
+        self._closed_by_us.pop(number, None)
         stream = self.streams.pop(number, None)
         if stream is not None:
             if not stream.is_ended:
                 stream.lost()
             self._part()
+
+    def _take_priority(self, number: int, payload: bytes) -> None:
+        """A priority says nothing any more (5.3.2), but for whether it is one."""
+        if len(payload) != PRIORITY_BYTES:
+            code = FRAME_SIZE_ERROR
+        elif depends_on_itself(number, payload):
+            code = PROTOCOL_ERROR
+        else:
+            return
+        if self._is_idle(number):  # which is not to be reset (6.4)
+            raise ConnectionFault(code, "no priority")
+        if number not in self._closed_by_us:
+            self._blame(number, code)
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -667,17 +870,21 @@ class Http2(Member):
         while stream.waiting and (room := self.room_for(stream)) > 0:
             data, stream.waiting = stream.waiting[:room], stream.waiting[room:]
             self.spend(stream, len(data))
-            self.write(frame(DATA, 0, stream.number, data))
-        if stream.is_ended and stream.trailers and not stream.waiting:
+            is_last = stream.is_ended and not stream.waiting and not stream.trailers
+            self.write(frame(DATA, END_STREAM if is_last else 0, stream.number, data))
+        if stream.is_ended and not stream.waiting:
             trailers, stream.trailers = stream.trailers, b""
-            self.write(frame(HEADERS, END_HEADERS | END_STREAM, stream.number, trailers))
+            if trailers:
+                self.write(frame(HEADERS, END_HEADERS | END_STREAM, stream.number, trailers))
             self.ended(stream)
 
     def ended(self, stream: Stream) -> None:
         """All of the answer has been written."""
-        self._idle_frames = self._resets = 0
         if not stream.is_whole:  # RFC 9113 8.1: the rest is not wanted
-            self._control(frame(RST_STREAM, 0, stream.number, _number(NO_ERROR)))
+            self._control(frame(RST_STREAM, 0, stream.number, number_of(NO_ERROR)))
+            self._remember_closed(stream.number)
+        useful = stream.is_whole and stream.has_body
+        self._budget.earn(CALL_FRAMES if useful else REFUSAL_FRAMES)
         if self.streams.pop(stream.number, None) is not None:
             self._part()
 
@@ -811,11 +1018,5 @@ class Http2(Member):
         self._hang_up()
 
     def _go_away(self, code: int, text: str, last: int) -> None:
-        payload = _number(last) + _number(code) + text.encode()
+        payload = number_of(last) + number_of(code) + text.encode()
         self._control(frame(GOAWAY, 0, 0, payload))
-
-
-def _unpadded(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
-        raise _Fault(PROTOCOL_ERROR, "more padding than there is")
-    return payload[1 : len(payload) - payload[0]]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
-from hypothesis import given
+from hpack import Decoder as Other
+from hpack import Encoder
+from hpack.exceptions import HPACKError
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.receivers.hpack import LIST_BYTES_MAX, Decoder, Header, HpackError, literal
@@ -127,3 +132,66 @@ def test_a_small_block_does_not_become_large() -> None:
     assert len(reader.decode(b"\xbe" * 10)) == 10
     with pytest.raises(HpackError, match="too large"):
         reader.decode(b"\xbe" * (LIST_BYTES_MAX // 4_000 + 1))
+
+
+FIELD = st.tuples(
+    st.sampled_from([b":path", b"content-type", b"x", b"cookie", b"te"]) | TEXT, TEXT
+)
+
+
+@given(
+    blocks=st.lists(st.lists(FIELD, max_size=8), max_size=6),
+    huffman=st.booleans(),
+    sizes=st.lists(st.sampled_from([0, 40, 300, 4096]), max_size=6),
+)
+def test_what_another_encoder_writes_is_read(
+    blocks: list[list[Header]], huffman: bool, sizes: list[int]
+) -> None:
+    """Blocks of one connection, by the encoder of `hpack`: indexed, compressed, with resized tables."""
+    encoder, reader = Encoder(), decoder()
+    for fields, size in zip_longest(blocks, sizes):
+        if size is not None:
+            encoder.header_table_size = size
+        assert reader.decode(encoder.encode(fields or [], huffman=huffman)) == (fields or [])
+
+
+PIECES = st.one_of(
+    st.binary(max_size=12),
+    st.integers(0, 70).map(lambda index: bytes((0x80 | index,))),
+    st.sampled_from([b"\x20", b"\x3f\xe1\x1f", b"\x3e", b"\x40\1a\1b", b"\0\1c\x81\x1f", b"\x7f\0\0"]),
+    st.tuples(TEXT, TEXT).map(lambda field: literal(*field)),
+    st.tuples(TEXT, TEXT).map(lambda field: b"\x40" + literal(*field)[1:]),
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(PIECES, max_size=6).map(b"".join), max_size=4))
+def test_hostile_blocks_mean_what_another_decoder_reads(blocks: list[bytes]) -> None:
+    """One that is broken to `hpack` is broken to us; all others are the same fields to both."""
+    reader, other = decoder(), Other()
+    other.max_allowed_table_size = 4096
+    for block in blocks:
+        try:
+            expected = [(bytes(n), bytes(v)) for n, v in other.decode(block, raw=True)]
+        except (HPACKError, ValueError):
+            with pytest.raises(HpackError):
+                reader.decode(block)
+            return
+        try:
+            assert reader.decode(block) == expected
+        except HpackError:
+            assert _resizes(block) > 2, "it is no more than two resizes that we refuse alone"
+            return
+
+
+def _resizes(block: bytes) -> int:
+    """How many resizes of the table it begins with."""
+    count = at = 0
+    while at < len(block) and block[at] & 0xE0 == 0x20:
+        is_long = block[at] & 0x1F == 0x1F
+        at += 1
+        while is_long and at < len(block) and block[at] & 0x80:
+            at += 1
+        at += is_long
+        count += 1
+    return count

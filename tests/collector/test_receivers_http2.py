@@ -277,7 +277,6 @@ PROTOCOL, FLOW, SIZE, COMPRESSION, CALM = 1, 3, 6, 9, 11
         (GREETING + frame(HEADERS, b"\5\0", END_HEADERS | PADDED, 1), PROTOCOL),
         (GREETING + frame(HEADERS, head(), 0, 1) + frame(PING, bytes(8)), PROTOCOL),
         (GREETING + frame(CONTINUATION, b"", 0, 1), PROTOCOL),
-        (GREETING + frame(HEADERS, head(), END_HEADERS, 1) * 2, PROTOCOL),
         (GREETING + frame(PUSH, b"", 0, 1), PROTOCOL),
         (GREETING + frame(PING, b"short"), SIZE),
         (GREETING + frame(RST_STREAM, number(8), 0, 1), PROTOCOL),

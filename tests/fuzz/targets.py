@@ -404,6 +404,7 @@ def _calls() -> list[bytes]:
     body = b"\0" + len(BODIES["pb"]).to_bytes(4, "big") + BODIES["pb"]
     fields = {
         b":method": b"POST",
+        b":scheme": b"http",
         b":path": b"/opentelemetry.proto.collector.trace.v1.TraceService/Export",
         b"content-type": b"application/grpc",
     }
@@ -411,7 +412,7 @@ def _calls() -> list[bytes]:
     whole = frame(1, block, 4, 1) + frame(0, body, 1, 1)
     pieces = frame(1, block[:9], 0, 1) + frame(9, block[9:], 4, 1) + frame(0, body[:7], 0, 1)
     end = frame(0, body[7:], 1, 1) + frame(8, b"\0\0\0\x09", 0, 1) + frame(6, bytes(8))
-    again = frame(1, b"\xc0\xbf\xbe", 4, 3) + frame(3, b"\0\0\0\0", 0, 3)
+    again = frame(1, b"\xc1\xc0\xbf\xbe", 4, 3) + frame(3, b"\0\0\0\0", 0, 3)
     return [begin + whole, begin + pieces + end, begin + whole + again, begin + pieces]
 
 
