@@ -2,7 +2,8 @@
 
 Ingest never waits: bodies go into a bounded queue, and a thread of its own turns them into lines
 and writes them. What does not fit is counted, never waited for. A file is named when it is begun
-and ends in `.open` until it is whole.
+and ends in `.open` until it is whole. What it holds is on its way to the disk within a second, so that
+little is missing if the process is killed. Only our own user may read it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import queue
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import IO, Any, Final, Literal
 
 from collector.logs import log
 from collector.redaction import Rule, hide
@@ -33,6 +36,9 @@ _TEXTS: Final = ("stringValue", "string_value")
 _NUMBERS: Final = ("intValue", "int_value", "doubleValue", "double_value")
 _PATTERN: Final = "offrails-*.jsonl.gz"
 _WAIT_SECONDS: Final = 1.0
+_FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+"""A recording holds what agents said: it is its owner's alone."""
 
 
 def line(
@@ -170,7 +176,7 @@ class Recorder:
         counts: dict[str, int] | None = None,
     ) -> None:
         self.counts = {"written": 0, "dropped": 0} if counts is None else counts
-        """Dropped: the queue was full, or the disk refused."""
+        """Dropped: the queue was full, the disk refused, or somebody has deleted the file."""
         self._folder = folder
         self._clock = clock
         self._file_bytes, self._age_ns = file_bytes, int(age_seconds * SECOND_NS)
@@ -183,8 +189,13 @@ class Recorder:
         self._refused = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._raw: IO[bytes] | None = None
         self._file: gzip.GzipFile | None = None
         self._path = folder
+        self._pending = 0
+        """Requests in the file that are not counted yet, and all that are in it."""
+        self._held = 0
+        self._flushed_ns = 0
         self._written = 0
         self._begun_ns = 0
 
@@ -192,11 +203,26 @@ class Recorder:
         """Begins to write.
 
         Raises:
-            OSError: the folder cannot be made.
+            OSError: the folder cannot be made, or no file in it.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        mode = self._folder.stat().st_mode
+        if mode & stat.S_IROTH:
+            self._log.warning(
+                "recording_readable_by_others",
+                folder=str(self._folder),
+                mode=f"{stat.S_IMODE(mode):04o}",
+            )
+        self._check_writable()
+        for file in sorted(self._folder.glob(_PATTERN + OPEN)):
+            self._log.warning("recording_unfinished", file=str(file), bytes=file.stat().st_size)
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._thread.start()
+
+    def _check_writable(self) -> None:
+        probe = self._folder / f".offrails-{os.getpid()}"
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, _FILE_MODE))
+        probe.unlink()
 
     def hide(self, rules: Sequence[Rule]) -> None:
         """Takes out what these match, too."""
@@ -223,6 +249,7 @@ class Recorder:
             try:
                 found = self._queue.get(timeout=_WAIT_SECONDS)
             except queue.Empty:
+                self._flush()
                 self._close_old()
                 continue
             if found is None:
@@ -231,27 +258,77 @@ class Recorder:
                 self._waiting -= len(found[0])
             try:
                 self._write(line(*found, self._redact, self._rules))
-                self.counts["written"] += 1
             except Exception as error:  # noqa: BLE001
                 # A request that cannot be written must not end the recording of the next.
                 self._refuse(error)
                 if isinstance(error, OSError):
                     self._abandon()
+            if self._queue.empty():
+                self._settle()
         self._close_old(now=True)
+
+    def _settle(self) -> bool:
+        """Counts what has come into the file; False where somebody has deleted it meanwhile.
+
+        Then the next request begins another one.
+        """
+        if self._raw is None:
+            return True
+        try:
+            own, there = os.fstat(self._raw.fileno()), Path(f"{self._path}{OPEN}").stat()
+            is_there = own.st_ino == there.st_ino and own.st_dev == there.st_dev
+        except OSError:
+            is_there = False
+        pending, self._pending = self._pending, 0
+        if is_there:
+            self.counts["written"] += pending
+            return True
+        self._log.error("recording_deleted", file=str(self._path), requests=self._held)
+        self._drop(pending)
+        self._abandon()
+        return False
+
+    def _flush(self) -> None:
+        """Hands what the file holds to the disk."""
+        if self._file is None or not self._settle():
+            return
+        self._flushed_ns = self._clock()
+        try:
+            self._file.flush()
+        except OSError as error:
+            self._refuse(error)
+            self._abandon()
+
+    def _drop(self, count: int) -> None:
+        with self._lock:
+            self.counts["dropped"] += count
 
     def _refuse(self, error: Exception) -> None:
         if not self._refused:
             self._log.error("a request could not be recorded", error=str(error))
         self._refused = True
-        with self._lock:
-            self.counts["dropped"] += 1
+        self._drop(1)
 
     def _abandon(self) -> None:
         """Leaves a file the disk refused part of: what would follow in it could not be read."""
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):
+        self._drop(self._pending)
+        self._pending = 0
+        with suppress(OSError):
+            self._close()
+
+    def _close(self) -> None:
+        """Closes the file, in any case.
+
+        Raises:
+            OSError: the disk refuses the rest of it.
+        """
+        file, raw, self._file, self._raw = self._file, self._raw, None, None
+        try:
+            if file is not None:
                 file.close()
+        finally:
+            if raw is not None:
+                raw.close()
 
     def _write(self, text: bytes) -> None:
         self._close_old()
@@ -260,23 +337,29 @@ class Recorder:
         assert self._file is not None
         self._file.write(text)
         self._written += len(text)
+        self._pending += 1
+        self._held += 1
         if self._written >= self._file_bytes:
             self._close_old(now=True)
+        elif self._clock() - self._flushed_ns >= SECOND_NS:
+            self._flush()
 
     def _open(self) -> None:
         # Two files never have one name, however coarse the clock.
         self._begun_ns, self._written = max(self._clock(), self._begun_ns + 1), 0
         self._path = self._folder / f"offrails-{self._begun_ns:020d}.jsonl.gz"
-        self._file = gzip.open(f"{self._path}{OPEN}", "wb", compresslevel=3)  # noqa: SIM115
+        self._held, self._flushed_ns = 0, self._begun_ns
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self._raw = os.fdopen(os.open(f"{self._path}{OPEN}", flags, _FILE_MODE), "wb")
+        self._file = gzip.GzipFile(self._path.stem, "wb", compresslevel=3, fileobj=self._raw)
 
     def _close_old(self, *, now: bool = False) -> None:
         """Closes the file where it is old enough, or now; then there may be too many."""
-        file = self._file
-        if file is None or not (now or self._clock() - self._begun_ns >= self._age_ns):
+        old = now or self._clock() - self._begun_ns >= self._age_ns
+        if self._file is None or not old or not self._settle():
             return
-        self._file = None
         try:
-            file.close()
+            self._close()
             Path(f"{self._path}{OPEN}").rename(self._path)
             self._prune()
         except OSError as error:

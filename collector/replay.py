@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -36,8 +37,8 @@ __all__ = [
 
 _GZIP = b"\x1f\x8b"
 
-_RECORDINGS = ("*.jsonl", "*.jsonl.gz")
-"""What is read of a folder; a file that is being recorded has another ending."""
+_RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
+"""What is read of a folder; the last is being recorded, or was when its process was killed."""
 
 
 class BadInput(Exception):  # noqa: N818 - it names the input
@@ -80,7 +81,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
             file for pattern in _RECORDINGS for file in path.glob(pattern) if path.is_dir()
         )
         if path.is_dir() and not inside:
-            raise BadInput(f"{path}: no {' or '.join(_RECORDINGS)} in this folder")
+            raise BadInput(f"{path}: no {' or '.join(_RECORDINGS[:2])} in this folder")
         found += inside or [path]
     return found
 
@@ -203,7 +204,7 @@ def _read(file: Path, progress: Progress) -> Recorded:
     try:
         with file.open("rb") as stream:
             progress.start(file)
-            lines = enumerate(_lines(stream, progress), start=1)
+            lines = _until_torn(file, enumerate(_lines(stream, progress), start=1))
             first = next(((number, line) for number, line in lines if line.strip()), None)
             if first is None:
                 return Recorded(file)
@@ -214,8 +215,20 @@ def _read(file: Path, progress: Progress) -> Recorded:
             return Recorded(file, requests=requests)
     except OSError as problem:
         raise BadInput(f"{file}: {problem.strerror or problem}") from None
-    except EOFError:
-        raise BadInput(f"{file}: the gzip stream ends too early") from None
+
+
+def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, as far as it goes: who recorded it may have been killed."""
+    number = 0
+    try:
+        for number, line in lines:
+            yield number, line
+    except (EOFError, zlib.error):
+        print(
+            f"{file}:{number + 1}: the recording is cut off here, as if its process had been"
+            " killed; what comes before is read",
+            file=sys.stderr,
+        )
 
 
 def _plain(file: Path, text: bytes) -> Recorded:

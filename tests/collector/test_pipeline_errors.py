@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from collector import pipeline as pipeline_module
 from collector.decode import otlp_proto
+from collector.decode.proto_slices import LARGE_BYTES
 from collector.decode.span import Span, Unjudged
 from collector.pipeline import TOGETHER, Pipeline
 from collector.receivers.export import Export
@@ -231,3 +233,18 @@ def test_a_sink_that_fails_leaves_nothing_behind() -> None:
         [wire.tool("water", start=2, end=3, resource=rover)], BASE + SECOND, "test"
     )
     assert len({verdict.span_id for verdict in told}) == 2
+
+
+def test_a_large_request_goes_on_behind_an_error() -> None:
+    """It is judged in parts: those behind the one that failed are judged as well."""
+    (body,) = generate(1_500, 1, seed=1).requests
+    count = len(otlp_proto.decode(body).spans)
+    assert len(body) > LARGE_BYTES
+    service = Service()
+    export = Export(service.pipeline.consume, service.stats, lambda: NOW)
+    with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
+        asyncio.run(export.take("traces", body, "proto", "grpc"))
+
+    assert refusal.value.outcome is Outcome.INTERNAL
+    assert service.stats.dropped == {"internal_error": 1}
+    assert service.stats.spans == {("grpc", "accepted"): count - 1}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from collector.decode import otlp_json, otlp_proto
+from collector.logs import captured
+from collector.progress import Progress
 from collector.record import Recorder, line
+from collector.replay import files_of, recorded
 
 
 def request(text: str = "hello") -> ExportTraceServiceRequest:
@@ -263,3 +269,114 @@ def test_a_bad_expression() -> None:
     """An expression that is none is refused at the start."""
     with pytest.raises(ValueError, match="RE2"):
         Recorder(Path(), lambda: 1, redact=["("])
+
+
+def modes(folder: Path) -> set[str]:
+    """Of the files in a folder."""
+    return {f"{file.stat().st_mode & 0o777:o}" for file in folder.iterdir()}
+
+
+def test_recordings_are_their_owners_alone(tmp_path: Path) -> None:
+    """However loose the umask: the folder is made 0700, files 0600; a folder that is there stays."""
+    loose = tmp_path / "there"
+    loose.mkdir()
+    loose.chmod(0o755)
+    before = os.umask(0)
+    try:
+        with captured() as events:
+            for folder in (tmp_path / "new" / "deep", loose):
+                recorder = Recorder(folder, lambda: 1)
+                recorder.start()
+                recorder.take(b"{}", "json")
+                recorder.stop()
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "new" / "deep").stat().st_mode & 0o777 == 0o700
+    assert loose.stat().st_mode & 0o777 == 0o755
+    assert modes(tmp_path / "new" / "deep") == modes(loose) == {"600"}
+    assert [(each["event"], each["folder"]) for each in events] == [
+        ("recording_readable_by_others", str(loose))
+    ]
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """A file in its place, or one above it, is told at the start."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    for folder in (file, file / "below"):
+        with pytest.raises(OSError, match=r"exists|directory"):
+            Recorder(folder, lambda: 1).start()
+
+
+def test_a_killed_recording_is_read_up_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it was cut off, whole lines before are read, the place is told, and its file at a restart."""
+    recorder = Recorder(tmp_path, lambda: 1)
+    recorder.start()
+    for number in range(300):
+        recorder.take(request(f"{number}").SerializeToString(), "proto")
+    recorder.stop()
+    (whole,) = tmp_path.iterdir()
+    packed = whole.read_bytes()
+    torn = Path(f"{whole}.open")
+    whole.unlink()
+    before = 0
+    for size in (0, 5, 60, len(packed) // 2, len(packed) - 9, len(packed) - 1):
+        torn.write_bytes(packed[:size])
+        found = recorded(torn, Progress([torn]))
+        told = capsys.readouterr().err
+        assert len(found.requests) >= before
+        assert told.startswith(f"{torn}:{len(found.requests) + 1}: ") or not size
+        before = len(found.requests)
+
+    assert before == 300
+    assert files_of([tmp_path]) == [torn]
+    with captured() as events:
+        again = Recorder(tmp_path, lambda: 1)
+        again.start()
+        again.stop()
+    assert [(each["event"], each["file"]) for each in events] == [
+        ("recording_unfinished", str(torn))
+    ]
+
+
+def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> None:
+    """The file that is being written holds what it was given, but for the last second."""
+    recorder, seconds = Recorder(tmp_path, lambda: seconds[0] * 10**9), [1]
+    recorder.start()
+    for seconds[0] in (2, 4):
+        recorder.take(request(f"{seconds[0]}").SerializeToString(), "proto")
+        wait(lambda: recorder.counts["written"] == seconds[0] // 2)
+    (file,) = tmp_path.iterdir()
+    assert len(recorded(file, Progress([file])).requests) == 2
+    recorder.stop()
+
+
+def test_what_goes_into_a_deleted_file_is_not_written(tmp_path: Path) -> None:
+    """The next request begins another file; what was lost is counted, and told in the log."""
+    recorder = Recorder(tmp_path, lambda: 1)
+    with captured() as events:
+        recorder.start()
+        recorder.take(b'{"n": 1}', "json")
+        wait(lambda: recorder.counts["written"] == 1)
+        (file,) = tmp_path.iterdir()
+        file.unlink()
+        recorder.take(b'{"n": 2}', "json")
+        wait(lambda: recorder.counts["dropped"] == 1)
+        recorder.take(b'{"n": 3}', "json")
+        recorder.stop()
+
+    assert recorder.counts == {"written": 2, "dropped": 1}
+    assert read(tmp_path) == [{"n": 3}]
+    (told,) = events
+    assert (told["event"], told["requests"]) == ("recording_deleted", 2)
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Waits for another thread."""
+    deadline = time.monotonic() + 20
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from tests.end_to_end.service import OFFRAILS, ROOT, eventually, request, run
+from tests.end_to_end.service import OFFRAILS, ROOT, Service, eventually, request, run
 from tests.end_to_end.traffic import (
     GOLDEN,
     Rover,
@@ -30,7 +30,7 @@ from tests.end_to_end.traffic import (
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
-    from tests.end_to_end.service import Service
+
 
 Rovers = Callable[..., Rover]
 Begin = Callable[["Service", int, bytes], http.client.HTTPConnection]
@@ -465,3 +465,42 @@ def test_replay_gives_what_is_served(serve: Serve, folder: str) -> None:
     stored = _objects(map(json.loads, replayed.stdout.splitlines()))
     assert len(stored) >= len(files)
     assert _objects(iter(service.judgements())) == stored
+
+
+def test_a_killed_recording_is_replayed_and_named_at_the_restart(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """SIGKILL in the middle: what was recorded is judged again, and the next start names the file."""
+    folder = tmp_path / "spans"
+    first = Service(
+        ("--specs", "dfa_specs/farm_rover.yaml", "--record", str(folder)),
+        {"OFFRAILS_HISTORY": "complete"},
+    )
+    try:
+        first.wait_ready()
+        send(first, Rover("killed").calls("fly", "water").spans)
+        eventually(
+            lambda: first.metric("offrails_record_requests_total", result="written") == 1
+        )
+        (file,) = folder.iterdir()
+        eventually(lambda: file.stat().st_size > 100)
+    finally:
+        first.kill()
+
+    replayed = run("replay", str(folder), "--specs", "dfa_specs/farm_rover.yaml", "--json")
+    assert replayed.returncode == 0
+    assert json.loads(replayed.stdout)["session"] == "killed"
+    assert f"{file}:2: " in replayed.stderr
+    again = serve("--specs", "dfa_specs/farm_rover.yaml", "--record", str(folder))
+    (event,) = eventually(lambda: again.events("recording_unfinished"))
+    assert event["file"] == str(file)
+
+
+def test_a_folder_that_cannot_be_recorded_to_stops_the_start(tmp_path: Path) -> None:
+    """Exit code 2, and which option and folder it is."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    for folder in (file, file / "below", Path("/proc/spans")):
+        said = refused("--record", str(folder))
+        assert said.startswith("offrails: --record: ")
+        assert str(folder) in said
