@@ -101,7 +101,8 @@ def policy(dice: random.Random, most: int) -> Spec | None:
     letters = alphabet(dice)
     document = {
         "id": "p",
-        "kind": "policy",
+        "kind": dice.choice(["policy", "policy", "policy", "task"]),
+        "match": {"service.name": "x"},
         "alphabet": letters,
         "conventions": {
             "failed_calls": dice.choice(["no_effect", "no_effect", "harmful", "ordinary"])
