@@ -53,7 +53,8 @@ CACHE_MAX: Final = 16_384
 """Bound of one spec's step cache; reaching it empties the cache, so cost stays flat."""
 
 _WORD: Final = 1_024
-"""States that weigh as much as one step in this bound."""
+_AREA: Final = 16
+"""So many states weigh as much in this bound as one step of one state; and what an area adds to them."""
 
 
 class Outcome(IntEnum):
@@ -342,7 +343,7 @@ class Stepper:
             areas = self.machine.areas(self._readings)
             self._places = tuple(_Places(area) for area in areas)
             self.whole = len({area.group for area in areas}) == len(areas)
-            self._weight = 1 + sum(len(area.states) for area in areas) // _WORD
+            self._weight = 1 + sum(_AREA + len(area.states) for area in areas) // _WORD
         return self._places
 
     def _position(self, found: Sequence[Layers]) -> Position:

@@ -362,6 +362,8 @@ class Judge:
 
     def state(self, position: Position) -> str | None:
         """The state's name, or None while several are possible."""
+        if isinstance(position, int):
+            return self.spec.machine.name(position)
         if self.stepper.likely_count(position) != 1:
             return None
         return self.spec.machine.name(self.stepper.likely(position)[0])

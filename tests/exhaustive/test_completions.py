@@ -9,8 +9,10 @@ and so many harms are certain as the best of them has. Nothing more may be claim
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pytest
@@ -99,7 +101,8 @@ def policy(dice: random.Random, most: int) -> Spec | None:
     letters = alphabet(dice)
     document = {
         "id": "p",
-        "kind": "policy",
+        "kind": dice.choice(["policy", "policy", "policy", "task"]),
+        "match": {"service.name": "x"},
         "alphabet": letters,
         "conventions": {
             "failed_calls": dice.choice(["no_effect", "no_effect", "harmful", "ordinary"])
@@ -141,8 +144,6 @@ def task(dice: random.Random, most: int) -> Spec | None:
 
 
 def _compiled(document: dict[str, Any]) -> Spec | None:
-    import json
-
     return compile_text(json.dumps(document), "s.yaml")[0]
 
 
@@ -159,11 +160,7 @@ class Made:
             self.told = known
             self.whole = [known]
         elif kind < 0.75:
-            self.whole = [
-                *_all_of(NAMES),
-                {"z": 1},
-                *({**each, "z": 1} for each in _all_of(NAMES)),
-            ]
+            self.whole = ANYTHING
         else:
             unread = {name for name in NAMES if dice.random() < 0.6} or {"x"}
             known = {name: value for name, value in known.items() if name not in unread}
@@ -176,7 +173,14 @@ class Made:
 
     def tokens(self, spec: Spec) -> set[int]:
         """What it is, for all that is unknown of it."""
+        if self.whole is ANYTHING:
+            return _of_anything(spec, self.tool, self.failed)
         return {spec.alphabet.match(self.tool, each, self.failed) for each in self.whole}
+
+
+@lru_cache(256)
+def _of_anything(spec: Spec, tool: str, failed: bool) -> set[int]:
+    return {spec.alphabet.match(tool, each, failed) for each in ANYTHING}
 
 
 def _all_of(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -186,6 +190,10 @@ def _all_of(names: Sequence[str]) -> list[dict[str, Any]]:
         {name: value for name, value in zip(names, chosen, strict=True) if value is not absent}
         for chosen in itertools.product((absent, *VALUES), repeat=len(names))
     ]
+
+
+ANYTHING: Final = [*_all_of(NAMES), *({**each, "z": 1} for each in _all_of(NAMES))]
+"""All arguments, so far as patterns tell them apart."""
 
 
 # --- the truth --------------------------------------------------------------------------------
@@ -297,14 +305,14 @@ def run(seed: int, cases: int, calls: int) -> int:
 
 def test_as_many_harms_are_claimed_as_every_completion_has() -> None:
     """Policies and tasks, whole and joined, of few states and many: the number is exact."""
-    assert run(seed=1, cases=150, calls=8) > 100
+    assert run(seed=1, cases=250, calls=8) > 500
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_as_many_harms_are_claimed_as_every_completion_has_long(seed: int) -> None:
     """The same, often."""
-    assert run(seed=100 + seed, cases=1_500, calls=8) > 1_000
+    assert run(seed=100 + seed, cases=2_000, calls=8) > 1_000
 
 
 def readings(seed: int, cases: int) -> None:

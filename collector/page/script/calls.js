@@ -84,7 +84,7 @@ function why(step, judgement) {
   if (step.constraint) line('Breaks', el('bdi', { text: step.constraint }));
   if (step.skipped.length) line('Skipped', ...names(step.skipped));
   if (step.allowed.length) line('Allowed here', ...names(step.allowed.slice(0, 12)), step.allowed.length > 12 ? ` and ${step.allowed.length - 12} more` : '');
-  if (step.certain_call === false) box.append(el('p', { text: 'This call or an earlier one: not all of the calls is known.' }));
+  if (step.certain_call === false) box.append(el('p', { text: 'Some arguments or earlier calls are unknown: the harmful call may be an earlier one.' }));
   const link = traceLink(step, judgement);
   if (link) box.append(link);
   else line('Span', el('bdi', { text: `${step.trace_id} / ${step.span_id}` }));
