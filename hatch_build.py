@@ -32,9 +32,9 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector": "claims docket joining lines one_call pipeline requested seen served sessions span_tree stats traces",
+    "collector": "claims docket joining lines near_misses one_call pipeline requested seen served sessions span_tree stats traces",
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
-    "collector/dialects": "answers arguments base choose names outputs plan read results span_name wrappers",
+    "collector/dialects": "answers arguments base choose doubt names outputs plan read results span_name wrappers",
     "collector/receivers": "connection crowd door export greeting grpc heads hpack http http2"
     " listener web words",
     "collector/sinks": "log",

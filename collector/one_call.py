@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects.arguments import parsed
+from collector.dialects.names import BETWEEN, PREFIX, is_served
 from collector.dialects.read import Reading
 from collector.dialects.wrappers import Wrapped
 from monitor.alphabet.pattern import same
@@ -24,7 +25,6 @@ from monitor.records import Evidence, SessionKey, ToolCall
 
 __all__ = [
     "PIECES_MAX",
-    "PREFIX",
     "SERVER",
     "Call",
     "Piece",
@@ -32,7 +32,6 @@ __all__ = [
     "agree",
     "differ",
     "is_another",
-    "is_served",
     "outward",
     "overlaps",
     "same_call",
@@ -45,9 +44,6 @@ _UNNAMED: Final = "MCPToolAction"
 """The dialect that names the tools of all servers alike, and how."""
 _SENDER: Final = "fast_agent"
 """The dialect of what is the agent's side of MCP alone."""
-PREFIX: Final = "mcp__"
-_BETWEEN: Final = "__"
-"""What stands before a server's name, and between it and its tool's, where agents join the two."""
 
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
@@ -573,12 +569,7 @@ def _is_unnamed(piece: Piece) -> bool:
 
 def _is_sent(outer: Piece, inner: Piece) -> bool:
     """True for a tool that fast-agent names with its server's name before it."""
-    return outer.source == _SENDER and outer.tool.endswith(_BETWEEN + inner.tool)
-
-
-def is_served(asked: str, served: str) -> bool:
-    """True where one tool is the other, with the name of its MCP server before it."""
-    return asked.startswith(PREFIX) and asked.endswith(_BETWEEN + served)
+    return outer.source == _SENDER and outer.tool.endswith(BETWEEN + inner.tool)
 
 
 def differ(one: Piece, other: Piece) -> bool:
@@ -592,6 +583,7 @@ def differ(one: Piece, other: Piece) -> bool:
 def _are_beside(one: Piece, other: Piece) -> bool:
     return (
         one.parent == other.parent != b""
+        and one.parent not in (one.span_id, other.span_id)
         and one.span_id != other.span_id
         and one.call_id == other.call_id != ""
         and (one.source, one.scope) == (other.source, other.scope)

@@ -10,6 +10,8 @@ from collector.claims import Claim
 from collector.decode.sizes import kept
 from collector.decode.span import Rejects, Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
+from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
+from collector.dialects.names import PREFIX
 from collector.dialects.outputs import Outputs, goes_on
 from collector.dialects.plan import Plan
 from collector.dialects.read import (
@@ -22,9 +24,11 @@ from collector.dialects.read import (
     unpended,
     wrapped_by,
 )
+from collector.dialects.unclear import UNCLEAR
 from collector.docket import Docket
 from collector.joining import Joiner
-from collector.one_call import PREFIX, SERVER, Call, Piece, Seen, is_another
+from collector.near_misses import NearMisses
+from collector.one_call import SERVER, Call, Piece, Seen, is_another
 from collector.requested import Asked, Mode, Requests
 from collector.seen import SeenAgents
 from collector.served import Served
@@ -40,6 +44,8 @@ __all__ = ["COVERAGE", "Pipeline"]
 
 SECOND: Final = 1_000_000_000
 
+_UNCLEAR: Final = UNCLEAR.name
+
 _EXECUTED: Final[tuple[str, ...]] = ("calls", Evidence.EXECUTED)
 
 TOGETHER: Final = 64
@@ -49,6 +55,8 @@ LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when it tells more."""
 
 COVERAGE: Final = (
+    "ambiguous_attribute",
+    "ambiguous_tool",
     "arguments_late",
     "arguments_missing",
     "arguments_unnamed",
@@ -56,14 +64,19 @@ COVERAGE: Final = (
     "control",
     "duplicate",
     "id_reused",
+    "look_alike",
+    "name_variant",
     "no_dialect",
     "no_session_id",
     "no_spec",
+    "odd_number",
+    "operation_conflict",
     "over_bound",
     "requested_only",
     "sampled_upstream",
     "span_missing",
     "truncated_attributes",
+    "unnamed_tool",
 )
 """Why a span or call was not judged, or not for certain: labels of the counter `coverage`.
 
@@ -123,6 +136,7 @@ class Pipeline:
         """Traces with spans that their session was not told of."""
         self._joiner = Joiner(self._retract, stats)
         self._docket = Docket(monitor)
+        self._near = NearMisses(monitor)
         self._rejects: Rejects | None = None
 
     def consume(self, spans: Sequence[Span], now: int, _transport: str) -> Rejects | None:
@@ -150,22 +164,36 @@ class Pipeline:
         """Some spans, in three steps: see `docket`."""
         plans: list[Plan] = []
         readings: list[Reading | None] = []
-        for span in spans:
+        doubts: dict[int, Doubt] | None = None
+        for place, span in enumerate(spans):
             plan = self._plans.of(span)
+            reading = read(span, plan) if plan.calls else None
+            if (reading is None or plan.doubtful) and is_in_doubt(span, plan, reading):
+                doubt = doubt_of(span, plan, reading)
+                reading = doubt.readings[0] if doubt.readings else None
+                if doubts is None:
+                    doubts = {}
+                doubts[place] = doubt
             plans.append(plan)
-            readings.append(read(span, plan) if plan.calls else None)
+            readings.append(reading)
         for place, span in enumerate(spans):
             plan, reading = plans[place], readings[place]
-            real = unpended(span, plan) if plan.pending else None
+            evidence, real = Evidence.EXECUTED, None
+            if plan.pending:
+                real = unpended(span, plan)
             if real is None:
-                self._take(span, plan, reading, Evidence.EXECUTED, now, verdicts)
+                real = span
             else:
-                self._take(real, plan, reading, Evidence.PENDING, now, verdicts)
+                evidence = Evidence.PENDING
+            self._take(real, plan, reading, evidence, now, verdicts)
+            if doubts is not None and place in doubts:
+                self._take_doubtful(real, plan, doubts[place], evidence, now, verdicts)
         self._docket.hear()
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
+        self._near.specs_changed()
 
     def finish(self) -> None:
         """The input is over: what never came is counted."""
@@ -226,7 +254,8 @@ class Pipeline:
                 self._take_another(span, plan, reading, evidence, known, now, verdicts)
                 return
             self._call(span, reading, told, agent, evidence, trace, tree, node, now, verdicts)
-            return
+            if reading.dialect != _UNCLEAR:
+                return
         if not plan.silent or owner.session is not None:
             self._listen(span, plan, owner, told, agent, trace, tree, node, now, verdicts)
         if node.waiting is not None:
@@ -341,6 +370,10 @@ class Pipeline:
             trace.heard = False
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
+                if trace.missed is not None:
+                    for reason, count in trace.missed.items():
+                        self.monitor.miss(trace.key, reason, count)
+                    trace.missed = None
         self._heard.clear()
         expired, broken = self._requests.expired(now), self._traces.broken()
         if expired:
@@ -375,6 +408,26 @@ class Pipeline:
         return self._again.again(key, now)
 
     # --- what is odd, and rare ----------------------------------------------------------------
+
+    def _take_doubtful(
+        self,
+        span: Span,
+        plan: Plan,
+        doubt: Doubt,
+        evidence: Evidence,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> None:
+        """A span that may be read otherwise, too: each reading is judged, and the doubt is counted."""
+        for reading in doubt.readings[1:]:
+            own = span.but(span_id=_own_id(span, reading))
+            self._take(own, plan, reading, evidence, now, verdicts)
+        if doubt.reasons:
+            owner = self._sessions.owner(span.resource)
+            trace = self._traces.of(owner.namespace, span.trace_id)
+            for reason in doubt.reasons:
+                self._cover(reason)
+                trace.miss(reason)
 
     def _take_again(
         self,
@@ -677,6 +730,9 @@ class Pipeline:
             self._cover("sampled_upstream")
         named = None if trace.split else trace.named
         self._docket.observe(new, named, doubted=trace.doubted)
+        near = self._near.reason(new)
+        if near:
+            self._miss(near, call)
         if new.evidence is not Evidence.REQUESTED:
             self._take_back(trace, new, now, verdicts, judged=False)
 
@@ -688,6 +744,10 @@ class Pipeline:
             type(old.arguments) is Partial and type(new.arguments) is not Partial
         ):
             self._cover("arguments_late")
+            near = self._near.reason(new)
+            if near:
+                self._cover(near)
+                self._docket.monitor.miss(new.session, near)
         named = None if trace.split else trace.named
         verdicts += self._docket.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:

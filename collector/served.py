@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final
 
-from collector.one_call import Call, Piece, is_served
+from collector.dialects.names import is_served
+from collector.one_call import Call, Piece
 from collector.sessions import Asker
 
 __all__ = ["AGENTS_MAX", "CALLS_MAX", "Served"]

@@ -68,6 +68,7 @@ class Trace:
         "learnt",
         "learnt_early",
         "learnt_named",
+        "missed",
         "named",
         "namespace",
         "open",
@@ -124,6 +125,8 @@ class Trace:
         """Tool -> requests that wait for their execution."""
         self.foreign = 0
         """Of `spans`, those that speak no dialect."""
+        self.missed: dict[str, int] | None = None
+        """What of it was not judged, or not for certain, that its session was not told of."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
 
     @property
@@ -167,6 +170,12 @@ class Trace:
         given answers of tools before a call was made or asked for in this one.
         """
         return self.answered_ns < self.called_ns and self.first is None
+
+    def miss(self, reason: str) -> None:
+        """One of its spans was not judged, or not for certain."""
+        if self.missed is None:
+            self.missed = {}
+        self.missed[reason] = self.missed.get(reason, 0) + 1
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
         """Takes note of attributes that specs bind on: of each, the earliest span's."""

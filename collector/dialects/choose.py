@@ -92,7 +92,7 @@ from collector.dialects.openinference import (
     TOOL_NAME_ALONE,
 )
 from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
-from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, WrapperAt
+from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, Unclear, WrapperAt
 from collector.dialects.pydantic_ai import PYDANTIC_AI
 from collector.dialects.quarkus import QUARKUS_LANGCHAIN4J
 from collector.dialects.qwen_code import QWEN_CODE
@@ -104,6 +104,7 @@ from collector.dialects.strands import STRANDS
 from collector.dialects.tanstack import TANSTACK_AI
 from collector.dialects.traceloop import TRACELOOP
 from collector.dialects.trpc_agent import TRPC_AGENT
+from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
 from collector.dialects.upsonic import UPSONIC
 from collector.dialects.vercel_ai import (
     VERCEL_AI,
@@ -122,6 +123,7 @@ __all__ = [
     "SLOTS",
     "Plans",
     "fits",
+    "unclear_fields",
 ]
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
@@ -240,6 +242,9 @@ come with each turn. Hostile ones may only empty the cache."""
 SCOPES_MAX: Final = 16
 """Scopes and kinds of one shape; more are read anew."""
 
+TWINS_MAX: Final = 8
+"""Attributes of one key that are looked at."""
+
 SLOTS: Final = 512
 """Places for what was last known of a shape, by its identity: a power of two."""
 
@@ -273,6 +278,7 @@ class _Open:
         "pending_parent",
         "session",
         "stops",
+        "unclear",
         "wrappers",
     )
 
@@ -305,6 +311,7 @@ class _Open:
         self.pending_parent = place.get(PENDING_PARENT_KEY)
         self.error = place.get(ERROR_KEY)
         self.entry = kind in _ENTRIES
+        self.unclear = _unclear(scope, place)
         self.foreign = not (self.calls or scope.startswith(_SCOPES) or _speaks(place))
 
     def guarded(self) -> tuple[int, ...]:
@@ -319,6 +326,9 @@ class _Open:
         if self.outputs is not None:
             for guard in self.outputs[0]:
                 places.add(guard.at)
+        if self.unclear is not None:
+            for _, guard in self.unclear.says:
+                places.add(guard.at)
         if self.pending is not None:
             places.add(self.pending)
         return tuple(sorted(places))
@@ -327,7 +337,7 @@ class _Open:
         """The plan for spans whose guarded values are this one's."""
         outputs = self.outputs
         at = self.pending
-        return Plan(
+        plan = Plan(
             tuple([fields for guards, fields in self.calls if _pass(span, guards)]),
             self.session,
             tuple([agent for guards, agent in self.agents if _fit(span, guards)]),
@@ -342,6 +352,10 @@ class _Open:
             entry=self.entry,
             fails=self._failing(span),
         )
+        unclear = self.unclear
+        says = [key for key, guard in unclear.says if fits(span, guard)] if unclear else []
+        plan.doubt(unclear, tuple(says))
+        return plan
 
     def _failing(self, span: Span) -> dict[str, str] | None:
         for guards, event in self.fails:
@@ -370,22 +384,33 @@ class _Sieve:
     """What is known of one shape: where its guarded values are, and the plan for each set."""
 
     __slots__ = (
+        "doubled",
         "guarded",
         "kind",
         "mark",
         "open",
         "scope",
         "shape",
+        "twins",
         "usual",
         "variants",
     )
 
-    def __init__(self, span: Span, parts: _Open) -> None:
+    def __init__(
+        self,
+        span: Span,
+        parts: _Open,
+        twins: tuple[_Open, ...] = (),
+        doubled: tuple[tuple[int, ...], ...] = (),
+    ) -> None:
         self.shape = span.shape
         """Kept, so that no other shape can have its identity."""
         self.scope = span.scope
         self.kind = span.kind
-        self.guarded = parts.guarded()
+        self.twins = twins
+        """The same by other attributes of equal keys."""
+        self.doubled = doubled
+        self.guarded = _all_guarded((parts, *twins)) if twins else parts.guarded()
         self.mark: Callable[[Sequence[Any]], Any] = (
             itemgetter(*self.guarded) if self.guarded else _unmarked
         )
@@ -395,6 +420,13 @@ class _Sieve:
         """By the guarded values."""
         self.usual: _Variant | None = None
         """That of the last span that was settled, which mostly comes again."""
+
+    def settled(self, span: Span) -> Plan:
+        """The plan for spans whose guarded values are this one's."""
+        plan = self.open.settled(span)
+        if self.twins:
+            plan.double(tuple([each.settled(span) for each in self.twins]), self.doubled)
+        return plan
 
 
 class Plans:
@@ -447,7 +479,7 @@ class Plans:
             mark = tuple([_hashable(span.attribute(at)) for at in sieve.guarded])
             found = sieve.variants.get(mark)
         if found is None:
-            plan = sieve.open.settled(span)
+            plan = sieve.settled(span)
             if len(sieve.variants) >= VARIANTS_MAX or not _is_short(mark):
                 return plan
             found = sieve.variants[mark] = _Variant(mark, sieve.guarded, plan)
@@ -494,7 +526,21 @@ class Plans:
         # The last of two equal keys wins, as in a dictionary.
         keys = span.codec.keys(span.shape)[:KEYS_MAX]
         place = {key: index for index, key in enumerate(keys)}
-        parts = _Open(
+        parts = self._open(span, place)
+        doubled = self._doubled(keys) if len(place) < len(keys) else {}
+        if not doubled:
+            return _Sieve(span, parts)
+        most = max([len(places) for places in doubled.values()])
+        twins = [
+            self._open(
+                span, place | {key: at[min(n, len(at) - 1)] for key, at in doubled.items()}
+            )
+            for n in range(most - 1)
+        ]
+        return _Sieve(span, parts, tuple(twins), tuple(doubled.values()))
+
+    def _open(self, span: Span, place: dict[str, int]) -> _Open:
+        return _Open(
             span.scope,
             span.kind,
             place,
@@ -502,7 +548,64 @@ class Plans:
             self._agent_keys,
             self._extra_keys,
         )
-        return _Sieve(span, parts)
+
+    def _doubled(self, keys: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Keys that matter and are there more than once, with the places of each."""
+        others = {*self._session_keys, *self._agent_keys, *self._extra_keys}
+        places: dict[str, list[int]] = {}
+        for index, key in enumerate(keys):
+            if key in _MATTER or key in others:
+                places.setdefault(key, []).append(index)
+        return {key: tuple(at[-TWINS_MAX:]) for key, at in places.items() if len(at) > 1}
+
+
+def _all_guarded(opened: Iterable[_Open]) -> tuple[int, ...]:
+    places: set[int] = set()
+    for each in opened:
+        places.update(each.guarded())
+    return tuple(sorted(places))
+
+
+def _keys_of(dialect: Dialect) -> Iterable[str]:
+    """The keys that a dialect asks for."""
+    yield from dialect.tool
+    yield from dialect.values
+    yield from dialect.not_values
+    yield from dialect.call_id
+    yield from dialect.request_id
+    yield from dialect.failed
+    yield from dialect.failed_result
+    yield from dialect.failed_marks
+    yield from dialect.control_marks
+    for source in dialect.arguments:
+        if not source.event:
+            yield source.key
+
+
+_MATTER: Final = frozenset(
+    {key for dialect in (*DIALECTS, UNCLEAR) for key in _keys_of(dialect)}
+    | {*NAMES, *SAYS, *STOPS, ERROR_KEY, PENDING_KEY, PENDING_PARENT_KEY}
+)
+"""Keys by whose values a span is read."""
+
+_NOT_CALLS: Final = tuple(
+    sorted({scope for dialect in DIALECTS for scope in dialect.not_scopes})
+)
+
+
+def _unclear(scope: str, place: dict[str, int]) -> Unclear | None:
+    """What is known of a shape that names a tool, or may say that one ran; None for all others."""
+    names = tuple([place[key] for key in NAMES if key in place])
+    says = tuple([(key, Guard(place[key], SAYS[key])) for key in SAYS if key in place])
+    if not names and not says:
+        return None
+    return Unclear(
+        names,
+        says,
+        given=not GIVEN.isdisjoint(place),
+        known=scope.startswith(_NOT_CALLS),
+        parts=scope.startswith(WITH_PARTS),
+    )
 
 
 def _speaks(keys: Iterable[str]) -> bool:
@@ -589,6 +692,12 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
         marks=tuple([(place[key], text) for key, text in marks if key in place]),
         undone=any(key not in place for key in dialect.failed_without),
     )
+
+
+def unclear_fields(span: Span) -> Fields:
+    """Where the parts of a call are in a span that no dialect reads as one."""
+    keys = span.codec.keys(span.shape)[:KEYS_MAX]
+    return _fields(UNCLEAR, {key: index for index, key in enumerate(keys)})
 
 
 def _places(dialect: Dialect, place: dict[str, int]) -> tuple[At, ...]:

@@ -8,16 +8,19 @@ from typing import Final
 __all__ = [
     "AGENT_KEYS",
     "AGENT_SPANS",
+    "BETWEEN",
     "CONVENTIONS",
     "FAILED_PARTS",
     "METADATA_SCOPES",
     "NO_AGENT",
     "NO_SESSION",
+    "PREFIX",
     "ROOT_AGENT",
     "SESSION_KEYS",
     "STOPS",
     "AgentSpan",
     "Part",
+    "is_served",
 ]
 
 SESSION_KEYS: Final = (
@@ -244,3 +247,12 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
 """Spans of models and agents: a tool below one is never the same call as a tool above it."""
+
+PREFIX: Final = "mcp__"
+BETWEEN: Final = "__"
+"""What stands before a server's name, and between it and its tool's, where agents join the two."""
+
+
+def is_served(asked: str, served: str) -> bool:
+    """True where one tool is the other, with the name of its MCP server before it."""
+    return asked.startswith(PREFIX) and asked.endswith(BETWEEN + served)

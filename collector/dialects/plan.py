@@ -14,7 +14,7 @@ from collector.dialects.results import sign_of
 from collector.dialects.span_name import SpanName
 from collector.dialects.wrappers import Listed
 
-__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "WrapperAt"]
+__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "Unclear", "WrapperAt"]
 
 
 class Guard:
@@ -130,24 +130,56 @@ class WrapperAt:
         """Reads the calls there."""
 
 
+class Unclear:
+    """Where a tool may be named in a shape, and what that says where no dialect reads it as a call."""
+
+    __slots__ = ("given", "known", "names", "parts", "says")
+
+    def __init__(
+        self,
+        names: tuple[int, ...],
+        says: tuple[tuple[str, Guard], ...],
+        *,
+        given: bool,
+        known: bool,
+        parts: bool,
+    ) -> None:
+        self.names = names
+        self.says = says
+        """What may say that a tool ran, by its key."""
+        self.given = given
+        """True where it has a key that only a call's span has."""
+        self.known = known
+        """True for a scope of which spans are known that look like calls, and are none."""
+        self.parts = parts
+        """True for a scope that names a call's tool on spans below it, too."""
+
+
 class Plan:
     """How spans of one shape are read, whose guarded values are those it was made for."""
 
     __slots__ = (
         "agents",
         "calls",
+        "doubled",
+        "doubtful",
         "entry",
         "error",
         "extras",
         "fails",
         "foreign",
+        "names",
         "outputs",
         "pending",
         "pending_parent",
         "plain",
+        "rivals",
+        "says",
         "session",
         "silent",
         "stop",
+        "twins",
+        "unclear",
         "wrappers",
     )
 
@@ -202,3 +234,32 @@ class Plan:
             or fails is not None
         )
         """True where such a span can tell nothing but who its parent is."""
+        self.unclear: Unclear | None = None
+        """Where it names a tool, or says that one ran."""
+        self.says: tuple[str, ...] = ()
+        """The keys that say that a tool ran."""
+        self.names: tuple[int, ...] = ()
+        """Attributes that name a tool."""
+        self.rivals: tuple[int, ...] = ()
+        """Those of them that its reading as a call does not look at."""
+        self.twins: tuple[Plan, ...] = ()
+        """Plans by other attributes of equal keys."""
+        self.doubled: tuple[tuple[int, ...], ...] = ()
+        """Attributes of equal keys, for each key that matters and is there more than once."""
+        self.doubtful = False
+        """True where there are rivals or twins: see `doubt`."""
+
+    def doubt(self, unclear: Unclear | None, says: tuple[str, ...]) -> None:
+        """Notes what may be in doubt, or odd, in spans that the plan is for."""
+        calls = [fields.tool for fields in self.calls if fields.tool is not None]
+        names = sorted({*calls, *(unclear.names if unclear is not None else ())})
+        self.names, self.says = tuple(names), says
+        if unclear is not None and (names or says):
+            self.unclear = unclear
+        if len(names) > 1 and calls:
+            self.rivals = tuple([at for at in names if at != calls[0]])
+            self.doubtful = True
+
+    def double(self, twins: tuple[Plan, ...], doubled: tuple[tuple[int, ...], ...]) -> None:
+        """Notes what spans may say twice."""
+        self.twins, self.doubled, self.doubtful = twins, doubled, True

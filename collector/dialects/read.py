@@ -25,6 +25,7 @@ __all__ = [
     "agent_of",
     "has_event",
     "read",
+    "read_as",
     "text",
     "unpended",
     "wrapped_by",
@@ -113,6 +114,11 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
         tool = value if type(value) is str and value else tool
     if not tool:
         return None
+    return read_as(span, plan, fields, tool)
+
+
+def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
+    """The span as a call of this tool; TOO_LONG where that is no usable name."""
     if len(tool) > NAME_MAX:
         return TOO_LONG
     call_id = ""

@@ -198,7 +198,7 @@ def _candidates(members: _Members) -> tuple[_Candidate, ...]:
 
 def _candidate(index: int, patterns: Mapping[str, Pattern] | None) -> _Candidate:
     items = [] if patterns is None else sorted(patterns.items(), key=_strongest_first)
-    checks = tuple((name, pattern.matches) for name, pattern in items if pattern.kind != "any")
+    checks = tuple((name, pattern.takes) for name, pattern in items if pattern.kind != "any")
     return _Candidate(index, closed=patterns is not None and not patterns, checks=checks)
 
 

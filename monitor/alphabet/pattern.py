@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,17 @@ from typing import Any, Final
 
 from monitor.errors import OffrailsError
 
-__all__ = ["RANKS", "TYPES", "Pattern", "PatternError", "covers", "overlaps", "parse", "same"]
+__all__ = [
+    "RANKS",
+    "TYPES",
+    "Pattern",
+    "PatternError",
+    "covers",
+    "number_in",
+    "overlaps",
+    "parse",
+    "same",
+]
 
 Matcher = Callable[[Any], bool]
 
@@ -31,6 +42,9 @@ RANKS: Final[dict[str, int]] = {
 """Kinds of pattern by specificity; `range` is {min:, max:}."""
 
 _NUMBER: Final = (int, float)
+
+NUMBER_LENGTH_MAX: Final = 65_536
+"""Characters of a text that may be a number; longer ones are none."""
 
 REGEX_LENGTH_MAX: Final = 4_096
 REGEX_MEMORY_MAX: Final = 512 * 1024
@@ -58,6 +72,14 @@ class Pattern:
     def rank(self) -> int:
         """Specificity: exact > one_of > min/max > regex > type > not_in > any."""
         return RANKS[self.kind]
+
+    @property
+    def takes(self) -> Matcher:
+        """Whether a call's argument is meant, which is what `matches` says but for texts under a limit.
+
+        Tools take a text for the number that it is, so "1000" is over a maximum of 100, and 1000 is meant.
+        """
+        return _reading_numbers(self.matches) if self.kind == "range" else self.matches
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -95,6 +117,34 @@ def _is_integer(value: Any) -> bool:
         return value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)
 
+
+def number_in(text: str) -> int | float | None:
+    """The number that a text is to a tool that converts it; None where it is none.
+
+    As Python, JavaScript and people write one: 1e3, 0x3e8, 1_000 and 1,000 are numbers, too.
+    """
+    if len(text) > NUMBER_LENGTH_MAX:
+        return None
+    told = text.strip()
+    if _GROUPED.fullmatch(told):
+        told = told.replace(",", "")
+    for read in _READ_NUMBER:
+        try:
+            found = read(told)
+        except (ValueError, OverflowError):
+            continue
+        return None if _is_nan(found) else found
+    return None
+
+
+def _read_literal(text: str) -> int:
+    return int(text, 0)  # 0x, 0o and 0b
+
+
+_READ_NUMBER: Final[tuple[Callable[[str], Any], ...]] = (int, _read_literal, float)
+
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+"""Groups of thousands."""
 
 TYPES: Final[dict[str, Matcher]] = {
     "string": lambda value: isinstance(value, str),
@@ -150,6 +200,18 @@ def _between(low: Any, high: Any) -> Matcher:  # not float: integers may be too 
     return lambda value: (
         isinstance(value, _NUMBER) and not isinstance(value, bool) and low <= value <= high
     )
+
+
+def _reading_numbers(matches: Matcher) -> Matcher:
+    """The same for texts that are numbers, too."""
+
+    def matching(value: Any) -> bool:
+        if not isinstance(value, str):
+            return matches(value)
+        number = number_in(value)
+        return number is not None and matches(number)
+
+    return matching
 
 
 def _searching(text: str) -> Matcher:

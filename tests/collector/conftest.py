@@ -47,8 +47,10 @@ def any_value(value: Any) -> dict[str, Any]:
     return {} if value is None else {"stringValue": value}
 
 
-def pairs(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": any_value(value)} for key, value in attributes.items()]
+def pairs(attributes: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Attributes as they are on the wire; a sequence may have a key more than once."""
+    items = attributes.items() if isinstance(attributes, Mapping) else attributes
+    return [{"key": key, "value": any_value(value)} for key, value in items]
 
 
 class Wire:
@@ -57,7 +59,7 @@ class Wire:
     def span(
         self,
         name: str,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | Sequence[tuple[str, Any]] | None = None,
         *,
         id: str = "",  # noqa: A002 - the span's
         parent: str = "",

@@ -315,3 +315,327 @@ def test_a_fuller_copy_tells_the_arguments(wire: Any, bench: Any) -> None:
     made = bench([spec(OF_PATHS)]).send(one, two, one)
     assert (len(made.steps()), harms(made)) == (1, 1)
     assert made.covered("id_reused") == 0
+
+
+# --- names that are none, or two --------------------------------------------------------------
+
+TOOL = ("gen_ai.operation.name", "execute_tool")
+NAME = "gen_ai.tool.name"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["delete"], 7, 7.5, b"delete", "", True, None, {"name": "delete"}, [], [["delete"]]],
+)
+def test_a_name_that_is_no_text_falls_back_on_the_spans_name(
+    wire: Any, bench: Any, value: Any
+) -> None:
+    """The span's name says which tool ran, and that one is judged."""
+    call = wire.span("execute_tool delete", [TOOL, (NAME, value)], resource=ROVER)
+    assert harms(bench([spec(POLICY)]).send(call)) == 1
+
+
+@pytest.mark.parametrize("value", [["delete"], b"delete", ["read", "delete"]])
+def test_a_name_that_is_no_text_is_read(wire: Any, bench: Any, value: Any) -> None:
+    """Where nothing else names the tool, what is in it does; of several each is judged."""
+    call = wire.span("span", [TOOL, (NAME, value)], resource=ROVER)
+    made = bench([spec(POLICY)]).send(call, call)
+    assert harms(made) == 1
+    assert (made.covered("ambiguous_tool") > 0) is (len(value) == 2)
+
+
+@pytest.mark.parametrize("value", [None, "", True, {}, []])
+def test_a_call_without_a_name_is_counted(wire: Any, bench: Any, value: Any) -> None:
+    """Nothing says which tool it was, and the session shows that."""
+    made = bench().send(
+        wire.span("span", [TOOL, (NAME, value)], start=1), wire.tool("read", start=2)
+    )
+    assert made.tools() == ["read"]
+    assert made.covered("unnamed_tool") == 1 == missed(made)["unnamed_tool"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("delete", "read"),
+        ("read", "delete"),
+        ("read", "delete", "read"),
+        (["delete"], "read"),
+        ("read", b"delete"),
+    ],
+)
+def test_of_several_names_each_is_judged(wire: Any, bench: Any, names: Any) -> None:
+    """Which of equal keys counts is nowhere written, so none hides another."""
+    call = wire.span("span", [TOOL, *((NAME, name) for name in names)], resource=ROVER)
+    assert sorted(bench().send(call, call).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(call)
+    assert harms(made) == 1
+    assert made.covered("ambiguous_tool") == 1 == missed(made)["ambiguous_tool"]
+
+
+def test_the_same_name_twice_is_no_doubt(wire: Any, bench: Any) -> None:
+    """A sloppy exporter that writes attributes twice tells one call."""
+    made = bench().send(wire.span("span", [TOOL, (NAME, "read"), TOOL, (NAME, "read")]))
+    assert made.tools() == ["read"]
+    assert not any(made.covered(each) for each in ("ambiguous_tool", "ambiguous_attribute"))
+
+
+@pytest.mark.parametrize("given", [(TMP, ETC), (ETC, TMP)])
+def test_of_several_arguments_each_are_judged(wire: Any, bench: Any, given: Any) -> None:
+    """The key of the arguments twice: the call may have been either."""
+    told = [("gen_ai.tool.call.arguments", wire.json(each)) for each in given]
+    call = wire.span("span", [TOOL, (NAME, "delete"), *told], resource=ROVER)
+    made = bench([spec(OF_PATHS)]).send(call)
+    assert (harms(made), made.covered("ambiguous_attribute")) == (1, 1)
+
+
+@pytest.mark.parametrize("operations", [("chat", "execute_tool"), ("execute_tool", "chat")])
+def test_of_several_operations_the_calls_is_judged(
+    wire: Any, bench: Any, operations: Any
+) -> None:
+    """Whichever is last."""
+    told = [("gen_ai.operation.name", each) for each in operations]
+    call = wire.span("span", [*told, (NAME, "delete")], resource=ROVER)
+    made = bench([spec(POLICY)]).send(call)
+    assert (harms(made), made.covered("ambiguous_attribute")) == (1, 1)
+
+
+def test_several_sessions_of_one_call_are_counted(wire: Any, bench: Any) -> None:
+    """A call is of one session; that its span names two is shown there."""
+    ids = [("gen_ai.conversation.id", each) for each in ("a", "b")]
+    made = bench().send(wire.span("span", [TOOL, (NAME, "read"), *ids]))
+    assert missed(made)["ambiguous_attribute"] == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("read", "delete"), ("delete", "read")])
+def test_two_conventions_that_name_two_tools_are_both_judged(
+    wire: Any, bench: Any, one: str, other: str
+) -> None:
+    """Who reads one convention alone would be blind for the other."""
+    also = [("openinference.span.kind", "TOOL"), ("tool.name", other)]
+    for told in ([TOOL, (NAME, one), *also], [TOOL, (NAME, one), ("tool.name", other)]):
+        made = bench([spec(POLICY)]).send(wire.span("span", told, resource=ROVER))
+        assert (harms(made), made.covered("ambiguous_tool")) == (1, 1)
+
+
+# --- spans that say they are something else ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["chat", "invoke_agent", "embeddings", "text_completion", "unknown", "create_agent"],
+)
+@pytest.mark.parametrize(
+    "given", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.id", "gen_ai.tool.call.result"]
+)
+def test_another_operation_with_a_calls_attributes_is_judged(
+    wire: Any, bench: Any, operation: str, given: str
+) -> None:
+    """What only a call has says that it is one; that it says otherwise is counted."""
+    told = {"gen_ai.operation.name": operation, NAME: "delete", given: "{}"}
+    made = bench([spec(POLICY)]).send(wire.span("chat m", told, resource=ROVER))
+    assert harms(made) == 1
+    assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gen_ai.operation.name": "chat", NAME: "delete"},
+        {"gen_ai.operation.name": "invoke_agent", "tool.name": "delete"},
+        {"openinference.span.kind": "LLM", "tool.name": "delete"},
+        {"openinference.span.kind": "CHAIN", NAME: ["delete"]},
+        {"gen_ai.operation.name": "chat", "mcp.tool.name": "delete"},
+        {"gen_ai.operation.name": ["execute_tool"]},
+    ],
+)
+def test_another_operation_with_a_tools_name_is_counted(
+    wire: Any, bench: Any, told: dict[str, Any]
+) -> None:
+    """It may have run or not: the session shows that nobody judged it."""
+    made = bench().send(
+        wire.tool("read", start=1),
+        wire.span("execute_tool delete", told, start=2),
+    )
+    assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
+
+
+def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> None:
+    """What the model asked for is read, though its span names a tool."""
+    parts = [{"type": "tool_call", "id": "c", "name": "delete", "arguments": {}}]
+    told = {
+        "gen_ai.operation.name": "chat",
+        NAME: "read",
+        "gen_ai.tool.call.id": "x",
+        "gen_ai.output.messages": wire.json([{"role": "assistant", "parts": parts}]),
+    }
+    made = bench(requested="never").send(wire.span("chat m", told))
+    assert made.tools() == ["read"]
+    made = bench().send(wire.span("chat m", told))
+    made.pipeline.finish()
+    assert made.covered("requested_only") == 1
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"),
+    [
+        (
+            "@openlit/instrumentation-langchain",
+            {"gen_ai.operation.name": "execute_tool", NAME: "DynamicTool"},
+        ),
+        ("openinference.instrumentation.beeai", {"openinference.span.kind": "TOOL"}),
+    ],
+)
+def test_what_is_known_to_be_no_call_is_counted(
+    wire: Any, bench: Any, scope: str, told: dict[str, Any]
+) -> None:
+    """Some frameworks write spans that look like calls: others of theirs are."""
+    call = wire.span("execute_tool X", told, scope=scope, start=1)
+    made = bench().send(call, wire.tool("read", start=2))
+    assert made.tools() == ["read"]
+    assert made.covered("look_alike") == 1 == missed(made)["look_alike"]
+
+
+# --- names and numbers that are nearly what a spec means --------------------------------------
+
+LIMITS = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet:
+  large: {tool: pay, arguments: {amount: {min: 101}}}
+  small: {tool: pay}
+constraints: [{absence: large}]
+"""
+OVER = [
+    1000,
+    1000.5,
+    "1000",
+    " 1000 ",
+    "1e3",
+    "+1000",
+    "0x3e8",
+    "0b1111101000",
+    "1_000",
+    "1,000",
+]
+UNDER = [100, "100", "1e2", "0x64", "99.5", "-1000"]
+
+
+@pytest.mark.parametrize(
+    "amount", [*OVER, "\uff11\uff10\uff10\uff10", "1,000.5", "9" * 400, "9" * 5000, "Infinity"]
+)
+def test_a_number_sent_as_text_is_a_number_under_a_limit(
+    wire: Any, bench: Any, amount: Any
+) -> None:
+    """A tool takes one for the other, however it is written."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (1, 0)
+
+
+@pytest.mark.parametrize("amount", UNDER)
+def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as the number that it is, and for certain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 0)
+    assert next(iter(made.monitor.judgements()))["exact"] is True
+
+
+@pytest.mark.parametrize("amount", OVER)
+@pytest.mark.parametrize("kind", ["task", "policy"])
+def test_a_text_over_a_maximum_is_not_below_it(
+    wire: Any, bench: Any, kind: str, amount: Any
+) -> None:
+    """Whether the larger payments have a symbol of their own, or none."""
+    task = """
+id: payments
+kind: task
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}}
+initial: a
+accepting: [a]
+transitions: {}
+reads: [small]
+"""
+    policy = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}, pay: {tool: pay}}
+constraints: [{absence: pay}]
+"""
+    made = bench([spec(task if kind == "task" else policy)])
+    made.send(wire.tool("pay", arguments={"amount": amount}, start=1, resource=ROVER))
+    assert harms(made) == 1
+    made.send(wire.tool("pay", arguments={"amount": "7"}, start=2, resource=ROVER))
+    assert harms(made) == 1
+
+
+@pytest.mark.parametrize(
+    "amount", [True, [1000], {"value": 1000}, "a thousand", "1k", "nan", ""]
+)
+def test_what_is_no_number_under_a_limit_is_counted(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as what matches it, and the session shows that a limit was asked in vain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert made.covered("odd_number") == 1 == missed(made)["odd_number"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": None}, {"amount": 7}, {"other": "x"}])
+def test_a_number_or_none_is_not_counted(wire: Any, bench: Any, arguments: Any) -> None:
+    """Arguments that are left out, or null, are as they always were."""
+    call = wire.tool("pay", arguments=arguments, resource=ROVER)
+    assert bench([spec(LIMITS)]).send(call).covered("odd_number") == 0
+
+
+def test_a_text_never_equals_a_number(wire: Any, bench: Any) -> None:
+    """Exact values stay exact; a text that is one of them as a number is counted."""
+    exact = spec(LIMITS.replace("{min: 101}", "1000"))
+    call = wire.tool("pay", arguments={"amount": "1000"}, resource=ROVER)
+    made = bench([exact]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delete ",
+        " delete",
+        "Delete",
+        "DELETE",
+        "de-lete",
+        "delete_",
+        "\uff44\uff45\uff4c\uff45\uff54\uff45",
+        "d\u0435lete",
+        "delete\u200b",
+        "d\u00e9lete",
+        "de\u00adlete",
+    ],
+)
+def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> None:
+    """A policy does not judge it, as it is another tool to the letter; the session shows it."""
+    made = bench([spec(POLICY)]).send(
+        wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
+    )
+    assert made.covered("name_variant") == 1 == missed(made)["name_variant"]
+
+
+def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
+    wire: Any, bench: Any
+) -> None:
+    """Only the specs that judge the call are asked, and those that name it to the letter are content."""
+    both = POLICY.replace(
+        "delete: {tool: delete}", "delete: {tool: delete}, upper: {tool: Delete}"
+    )
+    made = bench([spec(both)]).send(wire.tool("Delete", resource=ROVER))
+    assert made.covered("name_variant") == 0
+    made = bench([spec(POLICY)]).send(wire.tool("Delete", resource={"service.name": "other"}))
+    assert made.covered("name_variant") == 0
+
+
+@pytest.mark.parametrize("name", [" ", "\n\t"])
+def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
+    """It is judged as the tool that it names, and counted."""
+    assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1

@@ -1,0 +1,171 @@
+"""What a span says in two ways, or oddly: each way it can be read as a call, and why that is in doubt.
+
+Nothing here is asked of a span that is written as instrumentations write them: plans say which are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from collector.decode.span import Span
+from collector.dialects.choose import unclear_fields
+from collector.dialects.names import is_served
+from collector.dialects.plan import Plan
+from collector.dialects.read import TOO_LONG, Reading, read, read_as
+from collector.dialects.span_name import span_name
+from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
+
+__all__ = ["READINGS_MAX", "Doubt", "doubt_of", "is_in_doubt"]
+
+READINGS_MAX: Final = 8
+"""Ways that one span is read; one that could be read in more is counted, and read in these."""
+
+_SPOKEN: Final = span_name(SPOKEN)
+
+
+class Doubt:
+    """How a span may be read, beside the one reading that it had, and what is to be counted."""
+
+    __slots__ = ("readings", "reasons")
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        """Each is a call that may have been; none is equal to another."""
+        self.reasons: list[str] = []
+        """Of the coverage, each once."""
+
+    def count(self, reason: str) -> None:
+        """Has a reason counted for this span."""
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def add(self, reading: Reading) -> None:
+        """One more way to read the span."""
+        if len(self.readings) >= READINGS_MAX:
+            return
+        if not any(_is_same(reading, known) for known in self.readings):
+            self.readings.append(reading)
+
+
+def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
+    """True for a span of which `doubt_of` may know more than its reading."""
+    if plan.doubtful:
+        return True
+    if reading is not None:
+        return False
+    return plan.unclear is not None or (
+        not plan.foreign and span.name.startswith(SPOKEN_BEGINS)
+    )
+
+
+def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
+    """All ways to read a span, the one there is first.
+
+    Args:
+        span: as it came.
+        plan: of its shape.
+        reading: what `read` has made of it.
+    """
+    doubt = Doubt()
+    _add_all(doubt, span, plan, reading)
+    if plan.twins and _is_doubled(span, plan):
+        doubt.count("ambiguous_attribute")
+        for twin in plan.twins:
+            _add_all(doubt, span, twin, read(span, twin) if twin.calls else None)
+    if len({each.tool for each in doubt.readings}) > 1:
+        doubt.count("ambiguous_tool")
+    return doubt
+
+
+def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> None:
+    """What the span is by one plan."""
+    if reading is None:
+        _add_unclear(doubt, span, plan)
+        return
+    doubt.add(reading)
+    if reading is not TOO_LONG:
+        for name in _texts(span, plan.rivals):
+            if name != reading.tool and not is_served(reading.tool, name):
+                doubt.add(_named(span, plan, name))
+
+
+def _add_unclear(doubt: Doubt, span: Span, plan: Plan) -> None:
+    """A span that no dialect reads as a call: what names a tool there, and how much that says."""
+    unclear = plan.unclear
+    spoken = _SPOKEN.find(span.name) or ""
+    if unclear is None:
+        if spoken:
+            doubt.count("operation_conflict")
+        return
+    if unclear.known:
+        doubt.count("look_alike")
+        return
+    odd = list(_odd_texts(span, plan.names))
+    names = [*_texts(span, plan.names), *([spoken] if spoken else []), *odd]
+    if not names and TOOL_BY_NAME in plan.says and span.name:
+        names = [span.name]
+    if not names:
+        doubt.count("unnamed_tool")
+        return
+    if not plan.says:
+        doubt.count("look_alike" if unclear.parts else "operation_conflict")
+        if not unclear.given:
+            return
+    for name in names:
+        doubt.add(_named(span, plan, name))
+
+
+def _named(span: Span, plan: Plan, tool: str) -> Reading:
+    """The span as a call of this tool, by the dialect that comes next to it."""
+    for fields in plan.calls:
+        if fields.tool is not None:
+            return read_as(span, plan, fields, tool)
+    return read_as(span, plan, unclear_fields(span), tool)
+
+
+def _is_same(one: Reading, other: Reading) -> bool:
+    return one.tool == other.tool and (
+        one.arguments == other.arguments or one.arguments is None or other.arguments is None
+    )
+
+
+def _is_doubled(span: Span, plan: Plan) -> bool:
+    """True where a key that matters is there more than once, with other values."""
+    values = span.values
+    return any(
+        values[places[0]] != values[other] for places in plan.doubled for other in places[1:]
+    )
+
+
+def _texts(span: Span, places: Iterable[int]) -> Iterable[str]:
+    """Names that are texts."""
+    for at in places:
+        value = span.attribute(at)
+        if isinstance(value, str) and value:
+            yield value
+
+
+def _odd_texts(span: Span, places: Iterable[int]) -> Iterable[str]:
+    """Names that are written as something else."""
+    for at in places:
+        value = span.attribute(at)
+        if not isinstance(value, str):
+            yield from _spelt(value)
+
+
+def _spelt(value: Any) -> Iterable[str]:
+    """Names in a value that is no text: bytes, a number, or a list of such."""
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, bytes):
+        text = value.decode("utf-8", "replace")
+        if text:
+            yield text
+    elif isinstance(value, list):
+        for each in value[:READINGS_MAX]:
+            if not isinstance(each, list):
+                yield from _spelt(each)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)

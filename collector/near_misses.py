@@ -1,0 +1,139 @@
+"""Calls that nearly are what a spec names: a tool's name spelt otherwise, a number written as something else.
+
+Specs mean names and values to the letter, so such a call is judged as another, or not at all. It is counted.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from monitor.alphabet.pattern import Pattern, number_in
+from monitor.engine import Monitor
+from monitor.partial import UNREAD
+from monitor.records import ToolCall
+from monitor.session.judge import Judge
+
+__all__ = ["TOOLS_MAX", "NearMisses", "folded"]
+
+TOOLS_MAX: Final = 4_096
+"""Names of tools that are remembered; beyond it they are looked at anew."""
+
+_LETTERS: Final = str.maketrans("аԁеһіјӏоԛрѕԝсухαιονρκτ", "adehijloqpswcyxaiovpkt")
+"""Letters of Cyrillic and Greek that look like Latin ones, and these."""
+
+
+def folded(name: str) -> str:
+    """What names have in common that a reader takes for one: their letters and digits."""
+    plain = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS)
+    return "".join(each for each in plain if each.isalnum())
+
+
+class NearMisses:
+    """Tells which calls nearly are what the specs of their session name.
+
+    Args:
+        monitor: whose specs are meant.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._known: dict[str, tuple[str, ...]] = {}
+        """Tools that are no other's name spelt otherwise -> their arguments under patterns of numbers."""
+        self._spelt: dict[str, set[str]] = {}
+        """Tools of all specs, by what their names have in common."""
+        self._numbers: dict[str, tuple[str, ...]] = {}
+        self.specs_changed()
+
+    def specs_changed(self) -> None:
+        """The monitor has other specs."""
+        self._known.clear()
+        self._spelt.clear()
+        numbers: dict[str, set[str]] = {}
+        for judge in self._monitor.binder.judges.values():
+            for tool, patterns in _symbols(judge):
+                self._spelt.setdefault(folded(tool), set()).add(tool)
+                found = [name for name, each in patterns.items() if _is_numeric(each)]
+                if found:
+                    numbers.setdefault(tool, set()).update(found)
+        self._numbers = {tool: tuple(sorted(names)) for tool, names in numbers.items()}
+
+    def reason(self, call: ToolCall) -> str:
+        """Of the coverage: why a call is nearly what a spec names; "" where it is not."""
+        numbers = self._known.get(call.tool)
+        if numbers is None:
+            found = self._variant(call)
+            if found:
+                return found
+            numbers = self._numbers.get(call.tool, ())
+        if not numbers or call.arguments is None:
+            return ""
+        return self._odd_number(call, numbers)
+
+    def _variant(self, call: ToolCall) -> str:
+        tool = call.tool
+        name = folded(tool)
+        spelt = self._spelt.get(name) if name else None
+        if spelt is None or spelt == {tool}:
+            if not name and not tool.strip():
+                return "unnamed_tool"
+            if len(self._known) >= TOOLS_MAX:
+                self._known.clear()
+            self._known[tool] = self._numbers.get(tool, ())
+            return ""
+        for judge in self._bound(call):
+            tools = judge.spec.alphabet.tools
+            if tool not in tools and any(folded(each) == name for each in tools):
+                return "name_variant"
+        return ""
+
+    def _odd_number(self, call: ToolCall, names: Iterable[str]) -> str:
+        arguments = call.arguments or {}
+        odd = [name for name in names if not _is_plain(arguments.get(name))]
+        if not odd:
+            return ""
+        for judge in self._bound(call):
+            for tool, patterns in _symbols(judge):
+                if tool == call.tool and any(
+                    _is_odd(patterns[name], arguments[name]) for name in odd if name in patterns
+                ):
+                    return "odd_number"
+        return ""
+
+    def _bound(self, call: ToolCall) -> tuple[Judge, ...]:
+        """Those that judge the call, as far as the call tells."""
+        return self._monitor.binder.bind(call.attributes, call.agent)
+
+
+def _symbols(judge: Judge) -> Iterable[tuple[str, Mapping[str, Pattern]]]:
+    """The tools of a spec's symbols, with their patterns."""
+    alphabet = judge.spec.alphabet
+    for tool, patterns in zip(alphabet.tools, alphabet.patterns, strict=True):
+        yield tool, patterns or {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_numeric(pattern: Pattern) -> bool:
+    """True for a pattern that is of numbers."""
+    if pattern.kind == "type":
+        return pattern.operand in ("integer", "number")
+    if pattern.kind == "one_of":
+        return any(map(_is_number, pattern.operand))
+    return pattern.kind == "range" or (pattern.kind == "exact" and _is_number(pattern.operand))
+
+
+def _is_plain(value: Any) -> bool:
+    """True for a number, and for what is not there, or cannot be read."""
+    return value is None or value == UNREAD or _is_number(value)
+
+
+def _is_odd(pattern: Pattern, value: Any) -> bool:
+    """True for what a tool may take for a number, and the pattern does not."""
+    if not _is_numeric(pattern) or pattern.matches(value):
+        return False
+    number = number_in(value) if isinstance(value, str) else None
+    return number is None if pattern.kind == "range" else number is not None
