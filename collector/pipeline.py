@@ -185,7 +185,10 @@ class Pipeline:
             try:
                 plan = self._plans.of(span)
                 reading = read(span, plan) if plan.calls else None
-                if (reading is None or plan.doubtful) and is_in_doubt(span, plan, reading):
+                if (
+                    plan.doubtful
+                    or (reading is None and (plan.unclear is not None or "tool" in span.name))
+                ) and is_in_doubt(span, plan, reading):
                     doubt = doubt_of(span, plan, reading)
                     reading = doubt.readings[0] if doubt.readings else None
                     if doubts is None:

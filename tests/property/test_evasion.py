@@ -34,7 +34,7 @@ SCOPES = sorted(
     {scope for dialect in DIALECTS for scope in dialect.scopes + dialect.not_scopes}
 )
 
-_odd = st.sampled_from(
+_odd: st.SearchStrategy[Any] = st.sampled_from(
     ["", b"", b"delete", 7, 7.5, True, None, [], {}, ["delete"], ["x", "delete"]]
 )
 _names = st.one_of(st.sampled_from(["delete", "read", " delete", "Delete"]), _odd)
@@ -135,7 +135,7 @@ def test_a_name_that_a_policy_forbids_is_harm_wherever_it_stands(names: list[Any
     assert wanted or "read" in names or bench.covered("unnamed_tool")
 
 
-_call = st.fixed_dictionaries(
+_call: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "tool": st.sampled_from(["delete", "read"]),
         "arguments": st.sampled_from([None, {"x": 1}, {"x": 2}]),
