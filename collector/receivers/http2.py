@@ -442,15 +442,11 @@ class Http2(Member):
         return False
 
     def _fail(self, code: int, text: str) -> None:
-        """Names the fault, and looks at nothing more of it.
-
-        What has been sent is read for a while: closed with something unread, the kernel would take
-        back the fault's name.
-        """
+        """Names the fault, and looks at nothing more that comes."""
         self._stats.count("http2_errors", "connection", error_name(code))
         self._go_away(code, text, self._last)
         self._thrown_away = 0
-        self._hang_up()
+        self._part_at_once()
         self._give_up()
 
     def pause_writing(self) -> None:
@@ -1011,6 +1007,13 @@ class Http2(Member):
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
+    def _part_at_once(self) -> None:
+        """Says nothing more, and closes where it cannot say that, as in TLS: the client need not."""
+        if self.transport.can_write_eof():
+            self._hang_up()
+        else:
+            self.end()
+
     def end(self) -> None:
         """Closes the connection."""
         self.crowd.leave(self)
@@ -1033,7 +1036,7 @@ class Http2(Member):
             self._control(GREETING)
             text = "HTTP/2 with prior knowledge is spoken here"
             self._go_away(PROTOCOL_ERROR, text, self._last)
-        self._hang_up()
+        self._part_at_once()
 
     def _go_away(self, code: int, text: str, last: int) -> None:
         payload = number_of(last) + number_of(code) + text.encode()
