@@ -133,17 +133,17 @@ def check_frame(kind: int, flags: int, number: int, length: int) -> None:
         most = PAYLOAD_BYTES_MAX
     if length > most:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a frame is too large")
-    if kind <= RST_STREAM or kind == CONTINUATION:
-        if not number:
-            raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream without a stream")
-    elif kind in (SETTINGS, PING, GOAWAY) and number:
-        raise ConnectionFault(PROTOCOL_ERROR, "a frame of the connection on a stream")
     if length != _SIZES.get(kind, length) or (kind == DATA and flags & PADDED and not length):
         raise ConnectionFault(FRAME_SIZE_ERROR, "a frame of another size than its kind has")
     if kind == SETTINGS and (length % SETTING_BYTES or (flags & ACK and length)):
         raise ConnectionFault(FRAME_SIZE_ERROR, "settings that are not whole, or in an answer")
     if kind == GOAWAY and length < GOAWAY_BYTES_MIN:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a GOAWAY that is too short")
+    if kind <= RST_STREAM or kind == CONTINUATION:
+        if not number:
+            raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream without a stream")
+    elif kind in (SETTINGS, PING, GOAWAY) and number:
+        raise ConnectionFault(PROTOCOL_ERROR, "a frame of the connection on a stream")
 
 
 def settings_of(payload: bytes) -> dict[int, int]:

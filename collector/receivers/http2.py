@@ -317,7 +317,9 @@ class Http2(Member):
         self._decoder: Decoder[Section] = Decoder(Section)
         self._rest = b""
         self._is_waiting = False
-        """For its next turn: the rest has more than the beginning of a frame."""
+        """For its next turn: the rest may have more than the beginning of a frame."""
+        self._is_queued = False
+        """It gets that turn by itself; else it waits for its client, too."""
         self._is_greeted = self._has_settings = self._is_foreign = False
         self._last = 0
         """The highest number of a stream."""
@@ -404,15 +406,25 @@ class Http2(Member):
         elif self._take_turn(data):
             self._is_waiting = True
             self._watch_socket()
-            self._turns.wait(self._go_on)
+            self._queue()
+
+    def _queue(self) -> None:
+        self._is_queued = True
+        self._turns.wait(self._go_on)
 
     def _go_on(self) -> bool:
-        """Takes its next turn; false: it has read all that had come."""
-        if not self.is_deaf and self._take_turn(self._rest):
-            return True
-        self._is_waiting = False
+        """Takes its next turn; false: it has read all that had come, or its client does not read."""
+        self._is_queued = False
+        if not self._readable:
+            return False
+        try:
+            self._is_waiting = not self.is_deaf and self._take_turn(self._rest)
+        except Exception:
+            self.end()  # as a loop does where a protocol fails
+            raise
+        self._is_queued = self._is_waiting
         self._watch_socket()
-        return False
+        return self._is_waiting
 
     def _take_turn(self, data: Data) -> bool:
         """Reads as far as frames are whole and its time goes; true: there is more to read."""
@@ -430,15 +442,11 @@ class Http2(Member):
         return False
 
     def _fail(self, code: int, text: str) -> None:
-        """Names the fault, and looks at nothing more of it.
-
-        What has been sent is read for a while: closed with something unread, the kernel would take
-        back the fault's name.
-        """
+        """Names the fault, and looks at nothing more that comes."""
         self._stats.count("http2_errors", "connection", error_name(code))
         self._go_away(code, text, self._last)
         self._thrown_away = 0
-        self._hang_up()
+        self._part_at_once()
         self._give_up()
 
     def pause_writing(self) -> None:
@@ -447,6 +455,8 @@ class Http2(Member):
 
     def resume_writing(self) -> None:
         self._readable = True
+        if self._is_waiting and not self._is_queued:
+            self._queue()
         self._watch_socket()
 
     def _watch_socket(self) -> None:
@@ -472,7 +482,10 @@ class Http2(Member):
     # --- frames ---------------------------------------------------------------------------------
 
     def _read(self, data: Data) -> tuple[int, bool]:
-        """Takes whole frames; returns where the rest begins, and whether a turn was too short for it."""
+        """Takes whole frames; returns where the rest begins, and whether it was cut short.
+
+        It is when the turn is over, or the client does not read what it is answered.
+        """
         at, size = 0, len(data)
         ends = time.perf_counter() + TURN_SECONDS
         high: int  # what is unpacked is of any type, unless it is told
@@ -493,12 +506,13 @@ class Http2(Member):
             begin = at + HEAD_BYTES
             if begin > size:
                 break
-            if time.perf_counter() >= ends:
+            if time.perf_counter() >= ends or not self._readable:
                 return at, True
             high, low, kind, flags, number = FRAME_HEAD.unpack_from(data, at)
             number &= NUMBER_MASK
             length = high << 16 | low
-            check_frame(kind, flags, number, length)
+            if kind or flags & PADDED or length > DATA_BYTES_MAX:
+                check_frame(kind, flags, number, length)
             if begin + (length if kind else flags & PADDED and 1) > size:
                 break
             if self._block_of is not None or not self._has_settings:
@@ -593,7 +607,7 @@ class Http2(Member):
             data: what has been read.
             at: where the payload begins in it; of a padded one, the first byte has come.
         """
-        if self._is_idle(number):
+        if number > self._last or not number & 1:
             raise ConnectionFault(PROTOCOL_ERROR, "data without headers")
         if length > self._room:
             raise ConnectionFault(FLOW_CONTROL_ERROR, "more data than the window has room for")
@@ -993,6 +1007,13 @@ class Http2(Member):
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
+    def _part_at_once(self) -> None:
+        """Says nothing more, and closes where it cannot say that, as in TLS: the client need not."""
+        if self.transport.can_write_eof():
+            self._hang_up()
+        else:
+            self.end()
+
     def end(self) -> None:
         """Closes the connection."""
         self.crowd.leave(self)
@@ -1015,7 +1036,7 @@ class Http2(Member):
             self._control(GREETING)
             text = "HTTP/2 with prior knowledge is spoken here"
             self._go_away(PROTOCOL_ERROR, text, self._last)
-        self._hang_up()
+        self._part_at_once()
 
     def _go_away(self, code: int, text: str, last: int) -> None:
         payload = number_of(last) + number_of(code) + text.encode()
