@@ -145,6 +145,7 @@ class App:
             namespace_keys=namespace_keys(settings),
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
+            arguments_bytes_max=settings.sessions.max_argument_bytes,
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
@@ -250,6 +251,7 @@ class App:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 now = self._clock()
+                self._pipeline.tick(now)
                 finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
                 news = self.monitor.news()
                 if news:

@@ -7,6 +7,7 @@ tree), because spans arrive in any order: children before parents, and pieces of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -14,6 +15,8 @@ from mypy_extensions import mypyc_attr
 from collector.claims import Claim, Told
 from collector.span_tree import TREE_MAX, Parts, Tree
 from monitor.records import FROM_TRACE, Named, SessionKey, built
+from monitor.tenants import Holdings
+from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
     from collector.requested import Open
@@ -35,6 +38,15 @@ AT_ONCE: Final = 2
 
 SOON: Final = 8
 """The part of a period's time in which they go: where spans are few, they need not wait for others."""
+
+ARGUMENTS_BYTES_MAX: Final = 64 << 20
+"""Of the arguments that trees hold, for spans of the same calls that are still to come."""
+
+KEPT_SHARE: Final = 4
+"""So large a part of it is given up at once, where there is more."""
+
+EXPIRED_AT_ONCE: Final = 1_000
+"""Trees that go at a time where no spans come."""
 
 NEAR: Final = 4_096
 """Traces found without their dictionary, where no other has taken the place."""
@@ -201,6 +213,7 @@ class Traces:
         traces_max: bound on the traces remembered.
         spans_max: spans remembered in trees before a period ends early.
         period_ns: length of a period, Unix nanoseconds.
+        bytes_max: bound on the arguments that trees hold.
     """
 
     def __init__(
@@ -208,7 +221,12 @@ class Traces:
         traces_max: int = TRACES_MAX,
         spans_max: int = SPANS_MAX,
         period_ns: int = PERIOD_NS,
+        bytes_max: int = ARGUMENTS_BYTES_MAX,
     ) -> None:
+        self._bytes_max = bytes_max
+        self.held = 0
+        """Bytes of the arguments that trees hold, about."""
+        self._given_up = 0
         self._traces_max = traces_max
         self._spans_max = spans_max
         self._period_ns = period_ns
@@ -294,7 +312,54 @@ class Traces:
         self._spans += 1
         if tree.size >= TREE_MAX:
             tree.shrink()
+            self._hold(tree, tree.weigh() - tree.held)
         return tree
+
+    def hold(self, tree: Tree, arguments: Mapping[str, Any] | None) -> None:
+        """A tree holds the arguments of one call more, which has been told by now."""
+        if arguments:
+            self._hold(tree, arguments_bytes(arguments))
+
+    def _hold(self, tree: Tree, size: int) -> None:
+        tree.held += size
+        self.held += size
+        if self.held > self._bytes_max:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Gives up arguments: of the tenant that holds most its largest trees, then its oldest."""
+        held = Holdings()
+        by_tenant: dict[str, list[Tree]] = {}
+        seen: set[int] = set()
+        for trace in chain(self._leaving, self._old, self._young):
+            tree = trace.tree
+            if tree is not None and tree.held and id(tree) not in seen:
+                seen.add(id(tree))
+                name = held.name(trace.namespace)
+                held.add(name, tree.held)
+                by_tenant.setdefault(name, []).append(tree)
+        for trees in by_tenant.values():
+            trees.sort(key=_less_held)
+            trees.reverse()  # what is taken from the end is the largest, then the oldest
+        wanted = self._bytes_max - self._bytes_max // KEPT_SHARE
+        while held.total > wanted:
+            name = held.most()
+            tree = by_tenant[name].pop()
+            held.add(name, -tree.held)
+            self.held -= tree.held
+            self._given_up += tree.give_up()
+
+    def given_up(self) -> int:
+        """Calls whose arguments were given up since this was last asked."""
+        found, self._given_up = self._given_up, 0
+        return found
+
+    def expire(self, now: int) -> None:
+        """Time has passed, whether spans have come or not: trees that are due are forgotten."""
+        if now - self._since >= self._period_ns:
+            self._turn(now)
+        elif self._leaving and self._is_behind(now):
+            self._leave(EXPIRED_AT_ONCE)
 
     def _renew(self, trace: Trace) -> None:
         """The first span of a period has come to a trace: an old one's tree goes.
@@ -335,7 +400,12 @@ class Traces:
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
-        if tree is not None and tree.missing:
+        if tree is None:
+            return
+        self.held -= tree.held
+        if tree.shared:
+            tree.give_up()
+        if tree.missing:
             self._broken.append((trace, tree.missing))
 
     def broken(self) -> list[tuple[Trace, int]]:
@@ -349,6 +419,10 @@ class Traces:
             self._drop()
         for trace in self:
             self._forget(trace)
+
+
+def _less_held(tree: Tree) -> int:
+    return -tree.held
 
 
 def _all(generation: Mapping[str, Mapping[bytes, Trace]]) -> Iterator[Trace]:
