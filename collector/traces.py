@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
+from collector.decode.retained import Retained
 from collector.span_tree import TREE_MAX, Parts, Tree
 from monitor.records import FROM_TRACE, Named, SessionKey, built
 from monitor.tenants import Holdings
@@ -123,8 +124,8 @@ class Trace:
         """When that span began, and its id."""
         self._key: SessionKey | None = None
         self.session_from = FROM_TRACE
-        self._extras: dict[str, tuple[int, bytes, Any]] | None = None
-        """Attributes of its spans that specs bind on."""
+        self._extras: dict[str, tuple[int, bytes, Any, Mapping[str, Any]]] | None = None
+        """Attributes of its spans that specs bind on, each with those it was read with, which count."""
         self.named: Named | None = None
         self.learnt: Mapping[str, Any] | None = None
         """The attributes the monitor was last told of."""
@@ -188,7 +189,7 @@ class Trace:
         for key, value in extras.items():
             known = self._extras.get(key)
             if known is None or place < known[:2]:
-                self._extras[key] = (*place, value)
+                self._extras[key] = (*place, value, extras)
                 if known is None or known[2] != value:
                     self._joined = None
 
@@ -201,8 +202,8 @@ class Trace:
         if found is None or found[0] is not resource:
             if joined is None or len(joined) >= RESOURCES_MAX:
                 joined = self._joined = {}
-            extras = {key: value for key, (_, _, value) in self._extras.items()}
-            found = joined[id(resource)] = (resource, {**resource, **extras})
+            extras = {key: value for key, (_, _, value, _) in self._extras.items()}
+            found = joined[id(resource)] = (resource, Retained({**resource, **extras}))
         return found[1]
 
 
@@ -233,9 +234,13 @@ class Traces:
         self._soon_ns = period_ns // SOON
         self._recent: dict[str, dict[bytes, Trace]] = {}
         self._older: dict[str, dict[bytes, Trace]] = {}
-        """Two generations: what is not asked for while the recent one fills up is forgotten. By
-        namespace, and then by trace id."""
-        self._recent_count = 0
+        """Two generations of each tenant: what is not asked for while the recent one fills up is
+        forgotten, of the tenant that has most. By namespace, and then by trace id."""
+        self._names: dict[str, str] = {}
+        """Namespace -> the tenant whose share its traces are in."""
+        self._recent_held = Holdings()
+        self._older_held = Holdings()
+        """How many traces each tenant has in them."""
         self._near: list[Trace | None] = [None] * NEAR
         """Recent traces, each at a place that its id gives: dictionaries cost four times as much."""
         self._gone: list[dict[bytes, Trace]] = []
@@ -275,17 +280,38 @@ class Traces:
         trace = older.pop(trace_id, None) if older is not None else None
         if trace is None:
             trace = Trace(namespace, trace_id)
+        else:
+            self._older_held.add(self._names[namespace], -1)
         self._drop()
-        if self._recent_count >= self._traces_max // 2:
-            self._gone += self._older.values()
-            self._recent, self._older, self._recent_count = {}, self._recent, 0
-            self._near = [None] * NEAR
+        if self._recent_held.total >= self._traces_max // 2:
+            self._age(self._recent_held.most())
         recent = self._recent.get(namespace)
         if recent is None:
             recent = self._recent[namespace] = {}
+            if namespace not in self._names:
+                self._names[namespace] = self._recent_held.name(namespace)
         recent[trace_id] = trace
-        self._recent_count += 1
+        self._recent_held.add(self._names[namespace], 1)
         return trace
+
+    def _age(self, name: str) -> None:
+        """The recent traces of a tenant are its older ones now; too many of these are forgotten."""
+        self._forget_older(name)
+        for namespace in [each for each in self._recent if self._names[each] == name]:
+            found = self._older[namespace] = self._recent.pop(namespace)
+            self._recent_held.add(name, -len(found))
+            self._older_held.add(name, len(found))
+        while self._older_held.total > self._traces_max // 2:
+            self._forget_older(self._older_held.most())
+        self._near = [None] * NEAR
+
+    def _forget_older(self, name: str) -> None:
+        for namespace in [each for each in self._older if self._names[each] == name]:
+            found = self._older.pop(namespace)
+            self._older_held.add(name, -len(found))
+            self._gone.append(found)
+            if namespace not in self._recent:
+                del self._names[namespace]
 
     def _drop(self) -> None:
         """Forgets one of the traces that are not asked for any more."""

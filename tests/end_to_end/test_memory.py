@@ -78,6 +78,12 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "arguments' names": lambda n: request(
         n, lambda k: {"gen_ai.tool.call.arguments": json.dumps({wide(k): 1})}
     ),
+    "resources": lambda n: request(
+        n,
+        lambda _: {},
+        lambda k: {"service.name": "hostile", **{f"a{i}": wide(k) for i in range(20)}},
+    ),
+    "what specs bind on": lambda n: request(n, lambda k: {"offrails.spec": wide(k, 4_000)}),
     "small arguments": lambda n: request(
         n, lambda _: {"gen_ai.tool.call.arguments": '{"a":[' + ",".join(["{}"] * 900) + "]}"}
     ),
