@@ -39,13 +39,13 @@ COMPILED = {
     " h2_frames heads hpack http http2 listener turns web words",
     "collector/sinks": "line_limit log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
-    " timekeeper totals worst",
+    " tenants timekeeper totals weights worst",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
     "monitor/session": "call_ids chains compensation episodes forgotten judge judgement log merges outlook run"
-    " scoring session siblings stops table timing",
+    " scoring session siblings stops table timing tool_names",
     "monitor/spec": "constraints spec",
 }
 """Folder -> modules."""

@@ -156,6 +156,7 @@ class App:
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
             span_keys=settings.sessions.span_attributes_bind,
+            arguments_bytes_max=settings.sessions.max_argument_bytes,
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
@@ -268,6 +269,7 @@ class App:
             # Time must go on: final verdicts and ends of sessions depend on it.
             for step in (
                 self._look_at_clock,
+                self._pipeline.tick,
                 self._end_sessions,
                 self._sink.tick,
                 self._introduce,

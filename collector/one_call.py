@@ -265,6 +265,7 @@ class Call:
         "_pieces",
         "agent",
         "doubled",
+        "given_up",
         "judged",
         "lifted",
         "outer",
@@ -284,6 +285,8 @@ class Call:
         """True for a judged request that was taken back: it is judged again once it is executed."""
         self.doubled = False
         """True where the spans of another call tell of it: see `served`."""
+        self.given_up = False
+        """True once its arguments were let go: it stays as it was judged, unless a span has them anew."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.lifted: bytes | None = None
@@ -318,6 +321,8 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
+        elif piece.arguments is not None:
+            self.given_up = False
         piece.apart, piece.around = known.apart, known.around
         self._made = None
         if self._pieces is None:
@@ -331,6 +336,8 @@ class Call:
         self._pieces = {**self.pieces, **other.pieces}
         self._inner = (self._inner or set()) | (other._inner or set())
         self.doubled = self.doubled and other.doubled
+        if self.given_up:
+            self.given_up = all(each.arguments is None for each in other.pieces.values())
         self._choose()
 
     def release(self, span_ids: Sequence[bytes]) -> list[Piece]:
@@ -350,6 +357,18 @@ class Call:
             for piece in self.pieces.values()
             if any(differ(piece, each) for each in others)
         ]
+
+    def give_up(self) -> bool:
+        """Lets its arguments go; False where it has none."""
+        had = False
+        for piece in self.pieces.values():
+            had = had or piece.arguments is not None or piece.bare is not None
+            piece.arguments = piece.bare = piece.around = None
+        judged, self._made = self.judged, None
+        if judged is not None and judged.arguments is not None:
+            had, self.judged = True, judged._replace(arguments=None)
+        self.given_up = self.given_up or had
+        return had
 
     def fail(self, span_id: bytes) -> None:
         """A span below a piece says that the call failed."""

@@ -35,7 +35,7 @@ from collector.served import Served
 from collector.sessions import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
 from collector.span_tree import Node, Parts, Tree
 from collector.stats import Stats
-from collector.traces import NEVER, Trace, Traces
+from collector.traces import ARGUMENTS_BYTES_MAX, NEVER, Trace, Traces
 from monitor.engine import Monitor
 from monitor.partial import Partial
 from monitor.records import FROM_TRACE, Evidence, Named, SessionKey, ToolCall, Verdict
@@ -57,6 +57,7 @@ LOOSE_MAX: Final = 512
 COVERAGE: Final = (
     "ambiguous_attribute",
     "ambiguous_tool",
+    "arguments_given_up",
     "arguments_late",
     "arguments_missing",
     "arguments_unnamed",
@@ -80,6 +81,8 @@ COVERAGE: Final = (
 )
 """Why a span or call was not judged, or not for certain: labels of the counter `coverage`.
 
+`arguments_given_up` counts calls that were judged, and whose arguments were then let go, since too many
+were held for further spans of the same calls: one that comes without them changes nothing.
 `arguments_late` takes back one of the three before it: a later span of the call had them.
 `no_session_id` counts calls that were judged under their trace's id, which may still change.
 `no_dialect` counts spans that speak no dialect: of a web server, a database, or a framework that
@@ -102,6 +105,7 @@ class Pipeline:
         agent_keys: where agents are named, best first.
         requested: whether requests of models are judged (`auto`: where tools leave no spans).
         span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
+        arguments_bytes_max: of the arguments that are held for further spans of the same calls.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Pipeline:
         agent_keys: Sequence[str] = AGENT_KEYS,
         requested: Mode = "auto",
         span_keys: Sequence[str] = (),
+        arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
     ) -> None:
         self.monitor = monitor
         self.seen = SeenAgents()
@@ -125,7 +130,7 @@ class Pipeline:
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
         self._span_keys = frozenset(span_keys)
         self._sessions = Sessions(session_keys, namespace_keys)
-        self._traces = Traces()
+        self._traces = Traces(bytes_max=arguments_bytes_max)
         self._again = Seen()
         self._requests = Requests(requested)
         self._served = Served()
@@ -275,6 +280,11 @@ class Pipeline:
         self._plans.bind_on(self.monitor.binder.keys())
         self._near.specs_changed()
 
+    def tick(self, now: int) -> None:
+        """Time has passed: what was held for spans that do not come is let go."""
+        self._traces.expire(now)
+        self._tell_seen(now)
+
     def finish(self) -> None:
         """The input is over: what never came is counted."""
         self._count_missing("requested_only", self._requests.rest())
@@ -374,6 +384,7 @@ class Pipeline:
             self._rise_all(trace, tree, nodes, now, verdicts, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, now - span.end_ns) / SECOND)
+        self._traces.hold(tree, reading.arguments)
         if reading.unreadable or span.dropped or reading.control:
             self._count(span, reading, node.call)
 
@@ -400,6 +411,8 @@ class Pipeline:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
                 tree.wrap(span.span_id, wrapped)
+                for each in wrapped:
+                    self._traces.hold(tree, each.arguments)
         self._learn(span, trace, told, agent)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             self._docket.answer(told.key if told is not None else trace.key, span)
@@ -457,6 +470,9 @@ class Pipeline:
                         self.monitor.miss(trace.key, reason, count)
                     trace.missed = None
         expired, broken = self._requests.expired(now), self._traces.broken()
+        given_up = self._traces.given_up()
+        if given_up:
+            self._cover("arguments_given_up", given_up)
         if expired:
             self._count_missing("requested_only", expired)
         if broken:
@@ -771,6 +787,8 @@ class Pipeline:
         switch: str = "",
     ) -> None:
         """Tells the monitor what is new of a call, whose outer span is remembered or not."""
+        if call.given_up and call.judged is not None:
+            return
         tree.above(call, outer)
         key, source = self._key(trace, tree, call)
         attributes = trace.attributes(call.outer.attributes, self._span_keys)
@@ -910,8 +928,11 @@ class Pipeline:
             return
         asker = self._sessions.asker(trace.namespace, piece.attributes)
         if piece.source == SERVER:
-            if call.is_one and self._served.serves(asker, call):
-                self._double(call, verdicts)
+            if call.is_one:
+                if self._served.serves(asker, call):
+                    self._double(call, verdicts)
+                elif trace.tree is not None:
+                    trace.tree.shared = True
             return
         for other in self._served.asks(asker, piece):
             if not other.doubled and other is not call:
@@ -966,7 +987,9 @@ class Pipeline:
         call = node.call
         if call is not None and call.judged is None:
             self._requests.judged(asker, trace, call)
+            tree.shared = True
         self._rise(trace, tree, node, now, verdicts)
+        self._traces.hold(tree, piece.arguments)
 
     def _take_back(
         self, trace: Trace, new: ToolCall, now: int, verdicts: list[Verdict], *, judged: bool

@@ -64,6 +64,12 @@ def metrics() -> str:
         "# Metrics\n\n"
         "`GET /metrics`, in OpenMetrics or the text format as the scraper asks. The session id is\n"
         "never a label: it is at `/api/v1/sessions`. A mean without sessions has no sample.\n\n"
+        "Families by agent and spec have the label `namespace`, too, where the service has more than one:\n"
+        "where tokens are asked for from its start, and else from the moment a second namespace is seen. From\n"
+        "then on all of their series have it, and those without it end; where that must not happen in the\n"
+        "middle of a run, set `metrics_namespace_label` to `always`, or to `never`: then the sums of all\n"
+        "namespaces are one, as one tenant's sessions are in another's means. A scraper that sets a label\n"
+        "`namespace` of its own, as Kubernetes' do, needs `honor_labels`.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"

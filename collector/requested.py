@@ -28,6 +28,8 @@ from collector.sessions import Asker
 from collector.span_tree import Tree
 from collector.traces import Trace
 from monitor.records import Evidence
+from monitor.tenants import Holdings
+from monitor.weights import arguments_bytes
 
 __all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]
 
@@ -38,6 +40,9 @@ AGENTS_MAX: Final = 1_000
 
 HELD_MAX: Final = 256
 """Requests of one asker held until it is known whether its tools are silent; those beyond it are counted."""
+
+HELD_BYTES_MAX: Final = 16 << 20
+"""Of the requests of all askers that are held, about; beyond it those of who has most are counted, too."""
 
 JUDGED_MAX: Final = 256
 """Judged requests of one asker that can still be taken back."""
@@ -53,6 +58,9 @@ EARLY_MAX: Final = 64
 
 OPEN_NS: Final = 300 * 1_000_000_000
 """A request not executed by then never was."""
+
+REQUEST_BYTES: Final = 512
+"""Of a request beside its arguments, about."""
 
 _SPAN_BITS: Final = 64
 
@@ -80,9 +88,11 @@ class Judged(NamedTuple):
 class _Agent:
     """What is known of one asker."""
 
-    __slots__ = ("has_tools", "held", "is_silent", "judged", "served")
+    __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
 
     def __init__(self) -> None:
+        self.bytes = 0
+        """Of what is held, about."""
         self.has_tools = False
         self.is_silent = False
         self.held: deque[Asked] = deque(maxlen=HELD_MAX)
@@ -134,6 +144,8 @@ class Requests:
         self._lost: list[tuple[Trace, int]] = []
         self.oversized = 0
         """Requests over a bound, since somebody last set it to 0."""
+        self._bytes = Holdings(AGENTS_MAX)
+        """Of what is held, by tenant: there are no more than askers."""
 
     def _agent(self, asker: Asker) -> _Agent:
         last = self._last
@@ -143,7 +155,8 @@ class Requests:
         if agent is None:
             agent = self._agents[asker] = _Agent()
             if len(self._agents) > AGENTS_MAX:
-                self._agents.popitem(last=False)
+                other, gone = self._agents.popitem(last=False)
+                self._weigh(other, gone, 0)
         else:
             self._agents.move_to_end(asker)
         self._last = asker, agent
@@ -169,7 +182,7 @@ class Requests:
             for index, request in enumerate(found):
                 self._is_news(asker, trace, span, request, index, now, judged=False)
             return []
-        ready = self._confirmed(known, span, outputs)
+        ready = self._confirmed(asker, known, span, outputs)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         asked = [
@@ -180,17 +193,45 @@ class Requests:
         ]
         if self.mode == "always" or known.is_silent:
             return ready + asked
-        self._hold(known, asked)
+        self._hold(asker, known, asked)
         return ready
 
     def keep(self, asker: Asker, asked: Asked) -> None:
         """A request could not be judged: it waits for the next answer to one of its agent's."""
-        self._hold(self._agent(asker), [asked])
+        self._hold(asker, self._agent(asker), [asked])
 
-    def _hold(self, known: _Agent, asked: list[Asked]) -> None:
+    def _hold(self, asker: Asker, known: _Agent, asked: list[Asked]) -> None:
         """Keeps requests until more is known of their tools."""
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
+        self._weigh(asker, known, sum(map(_size, known.held)))
+        while self._bytes.total > HELD_BYTES_MAX:
+            if not self._drop_held(self._bytes.gives_way(self._bytes.name(asker.namespace))):
+                return
+
+    def _drop_held(self, name: str) -> bool:
+        """The requests of one asker are not judged: of the tenant that holds too much, who has most."""
+        most: tuple[Asker, _Agent] | None = None
+        for asker, agent in self._agents.items():
+            more = agent.bytes > (0 if most is None else most[1].bytes)
+            if more and self._bytes.name(asker.namespace) == name:
+                most = asker, agent
+        if most is None:
+            return False
+        self.oversized += len(most[1].held)
+        self._clear(*most)
+        return True
+
+    def _clear(self, asker: Asker, known: _Agent) -> None:
+        """Nothing of an asker is held any more."""
+        known.held.clear()
+        self._weigh(asker, known, 0)
+
+    def _weigh(self, asker: Asker, known: _Agent, size: int) -> None:
+        """What an asker's held requests take by now."""
+        if size != known.bytes:
+            self._bytes.add(self._bytes.name(asker.namespace), size - known.bytes)
+            known.bytes = size
 
     def _is_news(
         self,
@@ -222,7 +263,9 @@ class Requests:
         trace.asker = asker
         return True
 
-    def _confirmed(self, known: _Agent, span: Span, outputs: Outputs) -> list[Asked]:
+    def _confirmed(
+        self, asker: Asker, known: _Agent, span: Span, outputs: Outputs
+    ) -> list[Asked]:
         """The held requests, once the model was given the answer to one and no tool span came."""
         if known.has_tools:
             return []
@@ -232,7 +275,7 @@ class Requests:
             return []
         known.is_silent = True
         ready = list(known.held)
-        known.held.clear()
+        self._clear(asker, known)
         return ready
 
     def judged(self, asker: Asker, trace: Trace, call: Call) -> None:
@@ -288,7 +331,7 @@ class Requests:
         if known.has_tools:
             return []
         known.has_tools = True
-        known.held.clear()
+        self._clear(asker, known)
         back = list(known.judged) if self.mode == "auto" else []
         known.judged.clear()
         return back
@@ -393,6 +436,10 @@ class Requests:
         while self._oldest is not None:
             self._give_up(rest)
         return rest + self._lost
+
+
+def _size(asked: Asked) -> int:
+    return REQUEST_BYTES + arguments_bytes(asked.piece.arguments)
 
 
 def _open_of(trace: Trace, tool: str) -> Open | None:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from collector.stats import Tally
 from monitor.records import ToolCall
+from monitor.tenants import Holdings
+from monitor.weights import text_bytes
 
 __all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
 
@@ -16,6 +18,15 @@ AGENTS_MAX: Final = 1_000
 
 NAMES_MAX: Final = 256
 """Tools, dialects and agents remembered for one service."""
+
+SERVICE_MAX: Final = 1_024
+"""Longer names of services are cut."""
+
+BYTES_MAX: Final = 64 << 10
+"""Of what is remembered of one service; beyond it nothing new is added."""
+
+ENTRY_BYTES: Final = 128
+"""Of a name and its place, beside its characters."""
 
 UNKNOWN: Final = "unknown"
 
@@ -30,6 +41,7 @@ class SeenAgent:
         "_switch",
         "agents",
         "arguments",
+        "bytes",
         "calls",
         "dialects",
         "first_ns",
@@ -37,16 +49,20 @@ class SeenAgent:
         "namespace",
         "service",
         "switches",
+        "tenant",
         "tools",
     )
 
     def __init__(self, namespace: str, service: str, now: int) -> None:
         self.namespace = namespace
         self.service = service
+        self.tenant = ""
         self.agents: dict[str, None] = {}
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
         """Tool -> names of arguments seen."""
+        self.bytes = 0
+        """Of these names, about."""
         self._session_from = Tally(1)
         self._agent = ""
         """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
@@ -77,10 +93,10 @@ class SeenAgent:
         source = call.source
         if source is not self._dialect:
             self._dialect = source
-            _keep(self.dialects, source)
+            self._keep(self.dialects, source)
         if switch is not self._switch and switch:
             self._switch = switch
-            _keep(self.switches, switch)
+            self._keep(self.switches, switch)
         self._session_from.add(1, call.session_from)
         self._tool(call.tool, call.arguments)
 
@@ -88,7 +104,7 @@ class SeenAgent:
         """Takes note of an agent's name, if there is one."""
         if agent is not self._agent and agent:
             self._agent = agent
-            _keep(self.agents, agent)
+            self._keep(self.agents, agent)
 
     def moved(self, before: str, now: str) -> None:
         """A call's session became known late: what told it before, and what tells it now."""
@@ -100,13 +116,27 @@ class SeenAgent:
     def _tool(self, tool: str, arguments: Mapping[str, Any] | None) -> None:
         names = self.tools.get(tool)
         if names is None:
-            if len(self.tools) >= NAMES_MAX:
+            if len(self.tools) >= NAMES_MAX or not self._has_room(tool):
                 return
             names = self.tools[tool] = set()
         if arguments is not None:
             self.arguments += 1
             if len(names) < NAMES_MAX and not _holds(names, arguments):
-                names.update(list(arguments)[:NAMES_MAX])
+                for name in list(arguments)[:NAMES_MAX]:
+                    if name not in names and self._has_room(name):
+                        names.add(name)
+
+    def _keep(self, names: dict[str, None], name: str) -> None:
+        if name not in names and len(names) < NAMES_MAX and self._has_room(name):
+            names[name] = None
+
+    def _has_room(self, name: str) -> bool:
+        """True where one more name may be remembered, which is counted then."""
+        size = ENTRY_BYTES + text_bytes(name)
+        if self.bytes + size > BYTES_MAX:
+            return False
+        self.bytes += size
+        return True
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data."""
@@ -131,6 +161,8 @@ class SeenAgents:
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
         self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
+        self._counts = Holdings()
+        """Services by tenant."""
         self._last: SeenAgent | None = None
         """Whose the last span was, and its attributes (by identity) and namespace."""
         self._attributes: Mapping[str, Any] = {}
@@ -170,12 +202,23 @@ class SeenAgents:
 
     def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
         found = self._agents[key] = SeenAgent(*key, now)
+        found.tenant = self._counts.name(found.namespace)
+        self._counts.add(found.tenant, 1)
         if len(self._agents) > self._agents_max:
-            self._agents.popitem(last=False)
+            self._forget_one(found.tenant)
             self._last = None
         if len(self.new) < self._agents_max:
             self.new.append(found)
         return found
+
+    def _forget_one(self, tenant: str) -> None:
+        """The service that was seen first, of the tenant that has too many."""
+        name = self._counts.gives_way(tenant)
+        for key, each in self._agents.items():
+            if each.tenant == name:
+                del self._agents[key]
+                self._counts.add(name, -1)
+                return
 
     def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
         """A span that is no call names an agent of the service with these attributes."""
@@ -192,7 +235,8 @@ class SeenAgents:
 
 def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
     service = attributes.get("service.name")
-    return namespace, service if isinstance(service, str) and service else UNKNOWN
+    known = service[:SERVICE_MAX] if isinstance(service, str) else ""
+    return namespace, known or UNKNOWN
 
 
 def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
@@ -203,8 +247,3 @@ def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
         if name not in names:
             return False
     return True
-
-
-def _keep(names: dict[str, None], name: str) -> None:
-    if name not in names and len(names) < NAMES_MAX:
-        names[name] = None

@@ -9,7 +9,7 @@ span is a part of one that is around it in time. Which comes first does not matt
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from collector.dialects.names import is_served
 from collector.one_call import Call, Piece
@@ -24,13 +24,21 @@ CALLS_MAX: Final = 64
 """Calls of one agent that are remembered, and of its servers."""
 
 
+class _Told(NamedTuple):
+    """A call as its agent's own span tells it, without what it was given."""
+
+    tool: str
+    start_ns: int
+    end_ns: int
+
+
 class _Agent:
     """The latest calls of one agent."""
 
     __slots__ = ("asked", "served")
 
     def __init__(self) -> None:
-        self.asked: deque[Piece] = deque(maxlen=CALLS_MAX)
+        self.asked: deque[_Told] = deque(maxlen=CALLS_MAX)
         """As its own spans tell them."""
         self.served: deque[Call] = deque(maxlen=CALLS_MAX)
         """What only a server's spans have told."""
@@ -61,8 +69,9 @@ class Served:
             Calls that are parts of it, and are to be taken back.
         """
         agent = self._agent(asker)
-        agent.asked.append(piece)
-        return [each for each in agent.served if _is_around(piece, each.outer)]
+        told = _Told(piece.tool, piece.start_ns, piece.end_ns)
+        agent.asked.append(told)
+        return [each for each in agent.served if _is_around(told, each.outer)]
 
     def _agent(self, asker: Asker) -> _Agent:
         agent = self._agents.get(asker)
@@ -75,7 +84,7 @@ class Served:
         return agent
 
 
-def _is_around(asked: Piece, served: Piece) -> bool:
+def _is_around(asked: _Told, served: Piece) -> bool:
     """True where an agent's span may be the one that the server's is part of."""
     within = asked.start_ns <= served.start_ns and served.end_ns <= asked.end_ns
     return within and is_served(asked.tool, served.tool)

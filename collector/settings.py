@@ -18,6 +18,7 @@ from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from collector.receivers.address import parse_address
 from collector.sessions import NAMESPACE_KEYS
+from collector.traces import ARGUMENTS_BYTES_MAX
 from monitor.limits import SESSION_BYTES_MAX
 from monitor.spec.closest import closest
 from monitor.spec.document import Document, parse
@@ -286,6 +287,13 @@ class Sessions(_Section, frozen=True):
             description="What live sessions may take, about; beyond it the least recent is evicted, of the tenant that holds more than its share.",
         ),
     ] = SESSION_BYTES_MAX
+    max_argument_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Of the arguments that are held for further spans of the same calls, about; beyond it the largest and oldest are given up, of the tenant that holds most. What was judged stays.",
+        ),
+    ] = ARGUMENTS_BYTES_MAX
     idle_seconds: Annotated[
         float, Meta(gt=0, description="A session without calls for so long has ended.")
     ] = 1800.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
+from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
     from collector.dialects.wrappers import Wrapped
@@ -150,6 +151,7 @@ class Tree:
         "by_id",
         "claim",
         "early",
+        "held",
         "last",
         "looped",
         "missing",
@@ -157,6 +159,7 @@ class Tree:
         "parts",
         "places",
         "plain",
+        "shared",
         "size",
         "wrapped",
     )
@@ -190,6 +193,10 @@ class Tree:
         """Calls that models were seen to ask for."""
         self.missing = 0
         """Spans that calls wait for."""
+        self.held = 0
+        """Bytes of the arguments of its calls, about."""
+        self.shared = False
+        """True where others remember calls of it for longer."""
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """A span has come, below its parent (b"" for a root)."""
@@ -408,6 +415,32 @@ class Tree:
             self.plain = {key: told for key, told in self.plain.items() if self._has(key)}
         if self.parts is not None:
             self._shrink(self.parts)
+
+    def weigh(self) -> int:
+        """Bytes of the arguments of its calls, about, looked at anew."""
+        total = 0
+        for node in self.nodes.values():
+            if node.call is not None:
+                piece = node.call.piece(node.span_id)
+                total += arguments_bytes(piece.arguments)
+        if self.wrapped is not None:
+            for calls in self.wrapped.values():
+                for each in calls:
+                    total += arguments_bytes(each.arguments)
+        return total
+
+    def give_up(self) -> int:
+        """Gives up the arguments of its calls: what was judged by them stays as it was judged.
+
+        Returns:
+            How many calls had some.
+        """
+        count = 0
+        for node in self.nodes.values():
+            if node.call is not None and node.call.give_up():
+                count += 1
+        self.wrapped, self.held = None, 0
+        return count
 
     def _shrink_alike(self) -> None:
         known, self.alike = list(self.alikes()), None

@@ -7,13 +7,17 @@ tree), because spans arrive in any order: children before parents, and pieces of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from collector.claims import Claim, Told
+from collector.decode.retained import Retained
 from collector.span_tree import TREE_MAX, Parts, Tree
 from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
+from monitor.tenants import Holdings
+from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
     from collector.requested import Open
@@ -35,6 +39,15 @@ AT_ONCE: Final = 2
 
 SOON: Final = 8
 """The part of a period's time in which they go: where spans are few, they need not wait for others."""
+
+ARGUMENTS_BYTES_MAX: Final = 64 << 20
+"""Of the arguments that trees hold, for spans of the same calls that are still to come."""
+
+KEPT_SHARE: Final = 4
+"""So large a part of it is given up at once, where there is more."""
+
+EXPIRED_AT_ONCE: Final = 1_000
+"""Trees that go at a time where no spans come."""
 
 NEAR: Final = 4_096
 """Traces found without their dictionary, where no other has taken the place."""
@@ -112,8 +125,8 @@ class Trace:
         """When that span began, and its id."""
         self._key: SessionKey | None = None
         self.session_from = FROM_TRACE
-        self._extras: dict[str, tuple[int, bytes, Any]] | None = None
-        """Attributes of its spans that specs bind on."""
+        self._extras: dict[str, tuple[int, bytes, Any, Mapping[str, Any]]] | None = None
+        """Attributes of its spans that specs bind on, each with those it was read with, which count."""
         self.named: Named | None = None
         self.learnt: Mapping[str, Any] | None = None
         """The attributes the monitor was last told of."""
@@ -189,7 +202,7 @@ class Trace:
         for key, value in extras.items():
             known = self._extras.get(key)
             if known is None or place < known[:2]:
-                self._extras[key] = (*place, value)
+                self._extras[key] = (*place, value, extras)
                 if known is None or known[2] != value:
                     self._joined = None
 
@@ -207,8 +220,10 @@ class Trace:
         if found is None or found[0] is not resource:
             if joined is None or len(joined) >= RESOURCES_MAX:
                 joined = self._joined = {}
-            extras = {key: value for key, (_, _, value) in self._extras.items()}
-            found = joined[id(resource)] = (resource, _added(resource, extras, overruling))
+            extras = {key: value for key, (_, _, value, _) in self._extras.items()}
+            added = _added(resource, extras, overruling)
+            made = resource if added is resource else Retained(added)
+            found = joined[id(resource)] = (resource, made)
         return found[1]
 
 
@@ -234,6 +249,7 @@ class Traces:
         traces_max: bound on the traces remembered.
         spans_max: spans remembered in trees before a period ends early.
         period_ns: length of a period, Unix nanoseconds.
+        bytes_max: bound on the arguments that trees hold.
     """
 
     def __init__(
@@ -241,16 +257,25 @@ class Traces:
         traces_max: int = TRACES_MAX,
         spans_max: int = SPANS_MAX,
         period_ns: int = PERIOD_NS,
+        bytes_max: int = ARGUMENTS_BYTES_MAX,
     ) -> None:
+        self._bytes_max = bytes_max
+        self.held = 0
+        """Bytes of the arguments that trees hold, about."""
+        self._given_up = 0
         self._traces_max = traces_max
         self._spans_max = spans_max
         self._period_ns = period_ns
         self._soon_ns = period_ns // SOON
         self._recent: dict[str, dict[bytes, Trace]] = {}
         self._older: dict[str, dict[bytes, Trace]] = {}
-        """Two generations: what is not asked for while the recent one fills up is forgotten. By
-        namespace, and then by trace id."""
-        self._recent_count = 0
+        """Two generations of each tenant: what is not asked for while the recent one fills up is
+        forgotten, of the tenant that has most. By namespace, and then by trace id."""
+        self._names: dict[str, str] = {}
+        """Namespace -> the tenant whose share its traces are in."""
+        self._recent_held = Holdings()
+        self._older_held = Holdings()
+        """How many traces each tenant has in them."""
         self._near: list[Trace | None] = [None] * NEAR
         """Recent traces, each at a place that its id gives: dictionaries cost four times as much."""
         self._gone: list[dict[bytes, Trace]] = []
@@ -290,17 +315,38 @@ class Traces:
         trace = older.pop(trace_id, None) if older is not None else None
         if trace is None:
             trace = Trace(namespace, trace_id)
+        else:
+            self._older_held.add(self._names[namespace], -1)
         self._drop()
-        if self._recent_count >= self._traces_max // 2:
-            self._gone += self._older.values()
-            self._recent, self._older, self._recent_count = {}, self._recent, 0
-            self._near = [None] * NEAR
+        if self._recent_held.total >= self._traces_max // 2:
+            self._age(self._recent_held.most())
         recent = self._recent.get(namespace)
         if recent is None:
             recent = self._recent[namespace] = {}
+            if namespace not in self._names:
+                self._names[namespace] = self._recent_held.name(namespace)
         recent[trace_id] = trace
-        self._recent_count += 1
+        self._recent_held.add(self._names[namespace], 1)
         return trace
+
+    def _age(self, name: str) -> None:
+        """The recent traces of a tenant are its older ones now; too many of these are forgotten."""
+        self._forget_older(name)
+        for namespace in [each for each in self._recent if self._names[each] == name]:
+            found = self._older[namespace] = self._recent.pop(namespace)
+            self._recent_held.add(name, -len(found))
+            self._older_held.add(name, len(found))
+        while self._older_held.total > self._traces_max // 2:
+            self._forget_older(self._older_held.most())
+        self._near = [None] * NEAR
+
+    def _forget_older(self, name: str) -> None:
+        for namespace in [each for each in self._older if self._names[each] == name]:
+            found = self._older.pop(namespace)
+            self._older_held.add(name, -len(found))
+            self._gone.append(found)
+            if namespace not in self._recent:
+                del self._names[namespace]
 
     def _drop(self) -> None:
         """Forgets one of the traces that are not asked for any more."""
@@ -327,7 +373,54 @@ class Traces:
         self._spans += 1
         if tree.size >= TREE_MAX:
             tree.shrink()
+            self._hold(tree, tree.weigh() - tree.held)
         return tree
+
+    def hold(self, tree: Tree, arguments: Mapping[str, Any] | None) -> None:
+        """A tree holds the arguments of one call more, which has been told by now."""
+        if arguments:
+            self._hold(tree, arguments_bytes(arguments))
+
+    def _hold(self, tree: Tree, size: int) -> None:
+        tree.held += size
+        self.held += size
+        if self.held > self._bytes_max:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Gives up arguments: of the tenant that holds most its largest trees, then its oldest."""
+        held = Holdings()
+        by_tenant: dict[str, list[Tree]] = {}
+        seen: set[int] = set()
+        for trace in chain(self._leaving, self._old, self._young):
+            tree = trace.tree
+            if tree is not None and tree.held and id(tree) not in seen:
+                seen.add(id(tree))
+                name = held.name(trace.namespace)
+                held.add(name, tree.held)
+                by_tenant.setdefault(name, []).append(tree)
+        for trees in by_tenant.values():
+            trees.sort(key=_less_held)
+            trees.reverse()  # what is taken from the end is the largest, then the oldest
+        wanted = self._bytes_max - self._bytes_max // KEPT_SHARE
+        while held.total > wanted:
+            name = held.most()
+            tree = by_tenant[name].pop()
+            held.add(name, -tree.held)
+            self.held -= tree.held
+            self._given_up += tree.give_up()
+
+    def given_up(self) -> int:
+        """Calls whose arguments were given up since this was last asked."""
+        found, self._given_up = self._given_up, 0
+        return found
+
+    def expire(self, now: int) -> None:
+        """Time has passed, whether spans have come or not: trees that are due are forgotten."""
+        if now - self._since >= self._period_ns:
+            self._turn(now)
+        elif self._leaving and self._is_behind(now):
+            self._leave(EXPIRED_AT_ONCE)
 
     def _renew(self, trace: Trace) -> None:
         """The first span of a period has come to a trace: an old one's tree goes.
@@ -368,7 +461,12 @@ class Traces:
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
-        if tree is not None and tree.missing:
+        if tree is None:
+            return
+        self.held -= tree.held
+        if tree.shared:
+            tree.give_up()
+        if tree.missing:
             self._broken.append((trace, tree.missing))
 
     def broken(self) -> list[tuple[Trace, int]]:
@@ -382,6 +480,10 @@ class Traces:
             self._drop()
         for trace in self:
             self._forget(trace)
+
+
+def _less_held(tree: Tree) -> int:
+    return -tree.held
 
 
 def _all(generation: Mapping[str, Mapping[bytes, Trace]]) -> Iterator[Trace]:

@@ -65,10 +65,11 @@ def _rate(selector: str) -> str:
 
 
 def _by_pair(function: str, selector: str) -> str:
-    return f"{function} by (agent, spec) ({selector})"
+    return f"{function} by (agent, spec, namespace) ({selector})"
 
 
-NAMES = "{{agent}} / {{spec}}"
+NAMES = "{{agent}} / {{spec}} {{namespace}}"
+"""The namespace is there where the service has several."""
 
 
 # --- overview -----------------------------------------------------------------------------------
@@ -626,7 +627,7 @@ def _consistency() -> Row:
                 "percentunit",
                 (
                     Target(
-                        f"avg by (agent, spec, rule) ({_of('consistency_ac')})",
+                        f"avg by (agent, spec, namespace, rule) ({_of('consistency_ac')})",
                         f"{NAMES}, {{{{rule}}}}",
                     ),
                 ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from monitor.session.log import Names, Texts, origin_of
 from monitor.session.session import Session
 from monitor.spec.spec import Spec
 from monitor.spread import Exemplar
+from monitor.tenants import Holdings
+from monitor.weights import call_bytes
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
 
@@ -53,6 +56,12 @@ class Court:
         self._ahead_ns = AHEAD_MAX_NS
         self._unbound = Judge(Spec.observer())
         self._held = 0
+        self._held_bytes = Holdings()
+        """Of the calls that sessions hold, by tenant."""
+        self._holders: dict[str, OrderedDict[Session, int]] = {}
+        """Who holds some, and its bytes, by tenant, in the order in which they began to."""
+        self.held_given_up = 0
+        """Sessions whose calls were let go before their time: too much was held."""
 
     @property
     def skewed(self) -> int:
@@ -168,13 +177,45 @@ class Court:
         """The calls a session has held, which it holds no longer."""
         held, session.held = session.held or [], None
         self._held -= len(held)
+        if self._holders:
+            self._let_go(session)
         return held
 
     def _hold(self, session: Session, call: ToolCall) -> None:
         held = session.held
-        if held is not None and len(held) < HELD_MAX and self._held < HELD_ALL_MAX:
-            held.append(call)
-            self._held += 1
+        if held is None or len(held) >= HELD_MAX or self._held >= HELD_ALL_MAX:
+            return
+        held.append(call)
+        self._held += 1
+        size, holdings = call_bytes(call), self._held_bytes
+        name = holdings.name(session.key.namespace)
+        holders = self._holders.setdefault(name, OrderedDict())
+        holders[session] = holders.get(session, 0) + size
+        holdings.add(name, size)
+        if holdings.total > self._limits.held_bytes_max:
+            self._make_room(name)
+
+    def _let_go(self, session: Session) -> None:
+        """A session holds nothing any more."""
+        for name, holders in self._holders.items():
+            size = holders.pop(session, 0)
+            if size:
+                self._held_bytes.add(name, -size)
+                if not holders:
+                    del self._holders[name]
+                return
+
+    def _make_room(self, name: str) -> None:
+        """Sessions let their calls go: the earliest, of the tenant that holds too much.
+
+        A spec that is bound to one later has missed these.
+        """
+        while self._held_bytes.total > self._limits.held_bytes_max:
+            holders = self._holders[self._held_bytes.gives_way(name)]
+            self.held_given_up += 1
+            self.release(next(iter(holders)))
+            if name not in self._holders:
+                name = self._held_bytes.most()
 
     def join(self, session: Session, *, gaps: bool = False) -> None:
         """The session began before it was seen: certain harms only, from now on.

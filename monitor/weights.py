@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from monitor.records import ToolCall
 
-__all__ = ["CALL_BYTES", "ITEM_BYTES", "call_bytes", "text_bytes", "value_bytes"]
+__all__ = [
+    "CALL_BYTES",
+    "ITEM_BYTES",
+    "arguments_bytes",
+    "call_bytes",
+    "text_bytes",
+    "value_bytes",
+]
 
 ITEM_BYTES: Final = 64
 """Of one object and the place it has in a list or a dictionary."""
@@ -48,7 +55,23 @@ def value_bytes(value: Any) -> int:
     return total
 
 
+def arguments_bytes(arguments: Mapping[str, Any] | None) -> int:
+    """What the arguments of a call take: each span asks, and mostly they are a few short texts."""
+    if arguments is None:
+        return 0
+    if not isinstance(arguments, dict):
+        return value_bytes(arguments)
+    total = 0
+    for key, value in arguments.items():
+        total += 2 * ITEM_BYTES + len(key)
+        if isinstance(value, str):
+            total += text_bytes(value)
+        elif isinstance(value, dict | list | bytes):
+            total += value_bytes(value)
+    return total
+
+
 def call_bytes(call: ToolCall) -> int:
     """What a call takes, with its arguments."""
     total = CALL_BYTES + text_bytes(call.tool) + text_bytes(call.call_id)
-    return total if call.arguments is None else total + value_bytes(call.arguments)
+    return total + arguments_bytes(call.arguments)

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from collector.decode.retained import USUAL, Retained, bounds
+
 __all__ = ["VALUE_BYTES_MAX", "VALUE_BYTES_MIN", "Sizes", "kept", "weight"]
 
 VALUE_BYTES_MAX: Final = 1 << 20
 """Of one value, unless told otherwise: arguments of tools that write files can be large."""
 VALUE_BYTES_MIN: Final = 16 << 10
 """Shorter texts are read without looking at their size."""
-KEPT_MAX: Final = 16 << 10
+KEPT_MAX: Final = USUAL.value
 """Of a value that lives as long as its session: of a resource, or what specs bind on."""
-KEPT_TOTAL_MAX: Final = 64 << 10
-"""Of all values of a resource."""
+KEPT_TOTAL_MAX: Final = USUAL.total
+"""Of all values of a resource. Both are less while much is kept: see `retained`."""
+_NAMING: Final = ("service.", "deployment.", "offrails.", "telemetry.", "gen_ai.")
 ITEM_WEIGHT: Final = 8
 
 
@@ -64,13 +67,22 @@ def weight(value: Any, most: int) -> int:
 
 def kept(found: Mapping[str, Any], note: Callable[[], None]) -> dict[str, Any]:
     """The attributes that may be kept: no large value, and not too much in all."""
-    room = KEPT_TOTAL_MAX
+    most = bounds()
+    room = most.total
     small: dict[str, Any] = {}
-    for key, value in found.items():
-        size = len(key) + weight(value, KEPT_MAX)
-        if size > min(room, KEPT_MAX):
+    items = list(found.items())
+    if most is not USUAL:
+        items.sort(key=_by_use)
+    for key, value in items:
+        size = len(key) + weight(value, most.value)
+        if size > min(room, most.value):
             note()
             continue
         room -= size
         small[key] = value
-    return small
+    return Retained(small)
+
+
+def _by_use(item: tuple[str, Any]) -> bool:
+    """What names a service comes first, where not all can be kept."""
+    return not item[0].startswith(_NAMING)

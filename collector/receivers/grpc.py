@@ -336,13 +336,15 @@ class _Call(Stream):
     async def _take_long(self, signal: Signal, body: bytes, is_packed: bool) -> None:
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
-        room = Reservation(receiver.door)  # kept to the end, also where the stream is reset
+        # Both are kept to the end, also where the stream is reset.
+        room, ticket = Reservation(receiver.door), self._ticket
+        self._ticket = None
         try:
             if is_packed:
                 coding, most = self._coding.decode("latin-1"), receiver.max_message_bytes
                 async with receiver.inflating:
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
-            elif self._ticket is None or self._ticket.bytes < len(body):
+            elif ticket is None or ticket.bytes < len(body):
                 room.hold(len(body))
             answer = await receiver.export.take(
                 signal, body, "proto", TRANSPORT, self._sender, room
@@ -355,7 +357,8 @@ class _Call(Stream):
             self._finish(proto_answer(answer))
         finally:
             room.release()
-            self._leave()
+            if ticket is not None:
+                ticket.leave()
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

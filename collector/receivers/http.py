@@ -284,14 +284,16 @@ class _Exchange(Exchange):
         """The same in slices; a large coded body is inflated beside the loop, one at a time."""
         assert self._signal is not None
         app, transport = self._app, TRANSPORTS[self._encoding]
-        room = Reservation(app.door)  # kept to the end, also where the connection is lost
+        # Both are kept to the end, also where the connection is lost.
+        room, ticket = Reservation(app.door), self._ticket
+        self._ticket = None
         try:
             if coding:
                 async with app.inflating:
                     body = await inflate_beside(
                         body, coding, app.max_body, app.beside, room.hold
                     )
-            elif self._ticket is None or self._ticket.bytes < len(body):
+            elif ticket is None or ticket.bytes < len(body):
                 room.hold(len(body))
             answer = await app.export.take(
                 self._signal, body, self._encoding, transport, self._sender, room
@@ -304,7 +306,8 @@ class _Exchange(Exchange):
             reply = self._reply(answer)
         finally:
             room.release()
-            self._leave()
+            if ticket is not None:
+                ticket.leave()
         self._answer(reply)
 
     def _leave(self) -> None:

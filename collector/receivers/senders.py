@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from collector.decode.retained import Retained
 from collector.decode.span import Resource, Span
 
 __all__ = ["SENDER_KEY", "Stamps"]
@@ -32,6 +33,6 @@ class Stamps:
             return known[1]
         if len(self._known) >= STAMPS_MAX:
             self._known.clear()
-        stamped = Resource({**resource.attributes, SENDER_KEY: sender})
+        stamped = Resource(Retained({**resource.attributes, SENDER_KEY: sender}))
         self._known[id(resource), sender] = resource, stamped
         return stamped

@@ -216,7 +216,9 @@ def _of_verdict(verdict: Verdict) -> dict[str, str]:
         what = "Limit" if verdict.kind in SESSION_KINDS else "Constraint"
         lines.append(f"{what}: {verdict.constraint}.")
     if not verdict.certain_call:
-        lines.append("Some arguments or earlier calls are unknown: the harmful call may be an earlier one.")
+        lines.append(
+            "Some arguments or earlier calls are unknown: the harmful call may be an earlier one."
+        )
     return {
         "summary": f"{short}.",
         "description": " ".join(lines),

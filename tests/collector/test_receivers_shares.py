@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.receivers.door import Door
-from collector.receivers.shares import BURST_SECONDS, Share, Shares
+from collector.receivers.encodings import LUMP_BYTES, inflate, inflate_beside
+from collector.receivers.shares import BURST_SECONDS, Reservation, Share, Shares
 from collector.receivers.status import Outcome, Refusal
 from collector.stats import Stats
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
 
 
 class Clock:
@@ -91,3 +105,73 @@ def test_no_more_than_the_rate_gets_in(gaps: list[float], rate: float) -> None:
             clock.now += refusal.retry_seconds
             send(to, "a")
         assert taken <= max(1, rate * BURST_SECONDS) + rate * clock.now + 1e-3
+
+
+# --- what bodies become ------------------------------------------------------------------------------
+
+
+def _inflated(body: bytes, coding: str, door: Door, most: int = 64 << 20) -> bytes:
+    room = Reservation(door)
+
+    async def run() -> bytes:
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                return await inflate_beside(body, coding, most, beside, room.hold)
+            finally:
+                held.append(door.beside)
+                room.release()
+
+    held: list[int] = []
+    found = asyncio.run(run())
+    assert held == [len(found)]
+    assert door.beside == 0
+    return found
+
+
+@pytest.mark.parametrize("size", [0, 1, LUMP_BYTES - 1, LUMP_BYTES, LUMP_BYTES + 1, 5_000_000])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
+    """A lump at a time, the whole is what one call makes, and its bytes are held to the end."""
+    whole = bytes(number * number % 251 for number in range(1_000)) * (size // 1_000 + 1)
+    whole = whole[:size]
+    packed = PACK[coding](whole)
+
+    assert inflate(packed, coding, 64 << 20) == whole
+    assert _inflated(packed, coding, Door()) == whole
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+def test_without_room_nothing_more_is_inflated(coding: str) -> None:
+    """A body that becomes larger than the room is refused as soon as that is known, to come again."""
+    packed = PACK[coding](bytes(50_000_000))
+    door = Door(bytes_max=8 << 20)
+    room = Reservation(door)
+    most = 0
+
+    def hold(count: int) -> None:
+        nonlocal most
+        room.hold(count)
+        most = max(most, door.beside)
+
+    async def run() -> None:
+        with ThreadPoolExecutor(1) as beside:
+            await inflate_beside(packed, coding, 64 << 20, beside, hold)
+
+    with pytest.raises(Refusal) as refused:
+        asyncio.run(run())
+    assert refused.value.outcome is Outcome.UNAVAILABLE
+    assert most <= 4 << 20 or coding == "zstd"
+    room.release()
+    assert door.beside == 0
+
+
+def test_bodies_find_no_room_that_others_have_become() -> None:
+    """What is held beside bodies counts with them, up to half of their bound."""
+    door = Door(bytes_max=100)
+    room = Reservation(door)
+
+    assert not room.takes(51)
+    assert room.takes(50)
+    assert not door.has_room(51)
+    room.release()
+    assert door.has_room(100)

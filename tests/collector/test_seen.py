@@ -29,6 +29,11 @@ def _call(session_from: str, agent: str = "", **arguments: int) -> ToolCall:
     )
 
 
+def _of(namespace: str, service: str) -> ToolCall:
+    key, attributes = SessionKey(namespace, "s"), {"service.name": service}
+    return _call("trace")._replace(session=key, attributes=attributes)
+
+
 def test_calls_are_counted_by_what_told_their_session() -> None:
     """In the order in which that was first seen, whoever asks in between."""
     seen = SeenAgents()
@@ -53,3 +58,27 @@ def test_agents_and_arguments_are_noted_once() -> None:
     (found,) = seen
     assert list(found.agents) == ["a", "b", "c"]
     assert found.tools == {"move": {"x", "y"}}
+
+
+def test_services_of_one_tenant_do_not_push_out_anothers() -> None:
+    """At the bound the tenant with most services forgets the one that it sent first."""
+    seen = SeenAgents(10)
+    for number in range(3):
+        seen.see(_of("quiet", f"mine{number}"), "", number)
+    for number in range(1_000):
+        seen.see(_of("loud", f"invented{number}"), "", number)
+
+    assert len(seen) == 10
+    assert [each.service for each in seen][:3] == ["mine0", "mine1", "mine2"]
+
+
+def test_what_is_remembered_of_a_service_is_bounded_in_bytes() -> None:
+    """Names of tools and arguments of a thousand characters each are few."""
+    seen = SeenAgents()
+    for number in range(1_000):
+        name = f"{number}".zfill(1_000)
+        seen.see(_call("trace")._replace(tool=name, arguments={name: 1}), "", 0)
+    [found] = seen
+
+    assert found.calls == 1_000
+    assert len(found.tools) < 64

@@ -9,8 +9,10 @@ from itertools import islice, pairwise
 
 import pytest
 
+from collector.one_call import Call, Piece
 from collector.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
 from collector.traces import AT_ONCE, SOON, Trace, Traces
+from monitor.records import Evidence
 
 
 def _node(tree: Tree, span_id: bytes) -> Node:
@@ -286,3 +288,83 @@ def test_what_is_deep_below_other_things_goes_whole() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_traces_of_one_tenant_do_not_push_out_anothers() -> None:
+    """However many traces one tenant has, another's are found with what was known of them."""
+    traces = Traces(traces_max=100)
+    mine = [traces.of("quiet", number.to_bytes(16, "big")) for number in range(10)]
+    for number in range(5_000):
+        traces.of(f"loud/{number % 7}", number.to_bytes(16, "big"))
+
+    assert [traces.of("quiet", number.to_bytes(16, "big")) for number in range(10)] == mine
+    assert len(list(traces)) <= 100 + 10
+
+
+def _called(traces: Traces, namespace: str, number: int, text: str) -> Call:
+    """A judged call in a trace of its own."""
+    trace = traces.of(namespace, number.to_bytes(16, "big"))
+    tree = traces.grow(trace, 0)
+    node = tree.put(number.to_bytes(8, "big"), b"")
+    piece = Piece(
+        span_id=node.span_id,
+        parent=b"",
+        tool="t",
+        arguments={"text": text},
+        bare=None,
+        call_id="",
+        request_id="",
+        agent="",
+        error=False,
+        control=False,
+        start_ns=1,
+        end_ns=2,
+        evidence=Evidence.EXECUTED,
+        source="test",
+        attributes={},
+        session=None,
+        session_from="",
+    )
+    call = node.call = Call(piece)
+    call.judged = call.tool_call(trace.trace_id, trace.key, "trace", {}, gaps=False)
+    traces.hold(tree, piece.arguments)
+    return call
+
+
+def test_the_largest_arguments_are_given_up_first() -> None:
+    """Beyond the bound what is largest goes, down to three quarters; calls stay as they were judged."""
+    traces = Traces(bytes_max=100_000)
+    small = [_called(traces, "", number, "x" * 1_000) for number in range(1, 40)]
+    large = [_called(traces, "", number, "x" * 30_000) for number in range(40, 42)]
+
+    assert large[0].given_up
+    assert large[0].judged is not None
+    assert large[0].judged.arguments is None
+    assert not any(each.given_up for each in small)
+    assert traces.held <= 100_000
+    assert traces.given_up() == len([each for each in large if each.given_up])
+    assert traces.given_up() == 0
+
+
+def test_the_arguments_of_a_tenant_that_holds_little_stay() -> None:
+    """Who holds most gives up its own, however small they are."""
+    traces = Traces(bytes_max=100_000)
+    mine = _called(traces, "quiet", 1, "x" * 20_000)
+    for number in range(2, 500):
+        _called(traces, "loud", number, "x" * 1_000)
+
+    assert not mine.given_up
+    assert traces.held <= 100_000
+
+
+def test_arguments_are_let_go_when_nobody_sends() -> None:
+    """After two periods of silence nothing is held, as long as somebody looks at the clock."""
+    traces = Traces()
+    for number in range(1, 10):
+        _called(traces, "", number, "x" * 1_000)
+    assert traces.held
+    for minutes in range(1, 20):
+        traces.expire(minutes * 60 * 1_000_000_000)
+
+    assert traces.held == 0
+    assert all(trace.tree is None for trace in traces)
