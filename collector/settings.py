@@ -158,7 +158,7 @@ class Cors(_Section, frozen=True):
 
 
 class Keepalive(_Section, frozen=True):
-    """How long connections live; empty: without a bound, but for gRPC's usual one on pings."""
+    """How long connections live; null: without a bound, but for gRPC's usual one on pings."""
 
     ping_seconds: Annotated[
         Positive | None,
@@ -177,7 +177,7 @@ class Keepalive(_Section, frozen=True):
     max_idle_seconds: Annotated[
         Positive | None,
         Meta(description="gRPC: a connection without calls is closed after so long."),
-    ] = None
+    ] = 300.0
     max_age_seconds: Annotated[
         Positive | None,
         Meta(description="A connection is closed after so long, to spread load anew."),

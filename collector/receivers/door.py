@@ -2,19 +2,23 @@
 
 Both transports ask here before they read a body. What is refused here was not read, or is thrown
 away unread; what is let in is answered, so a sender never loses what it was told is taken.
+
+A request takes a place with the first byte of its body, not with its head: a head costs its sender
+nothing. Where all places are taken, whoever holds most of them gives up its oldest one that waits for
+its body, for somebody who holds fewer. So a flood takes what is left by others, never the last ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
 
 from collector.receivers.shares import Account, Shares
 from collector.receivers.status import Outcome, Refusal
 from collector.receivers.tokens import Tokens
 from monitor.exposition import Family, family
 
-__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "Door", "Ticket"]
+__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Client", "Door", "Ticket"]
 
 RETRY_SECONDS: Final = 1
 """Room is made as fast as bodies arrive."""
@@ -26,6 +30,46 @@ BODY_SECONDS: Final = 60.0
 """From the end of the headers to the end of the body."""
 
 
+REFUSED: Final = ("requests", "bytes", "crowded_out")
+"""Why a request finds no room: labels of the counter `requests_refused`. The last: it had a place,
+and its body was not whole when others needed one who held fewer."""
+
+
+class Owner(Protocol):
+    """A request that holds a place."""
+
+    def crowd_out(self, refusal: Refusal) -> None:
+        """Its place is given to another: it is answered so."""
+
+
+class Client:
+    """The peer of a connection, and the requests of it that wait for their bodies.
+
+    Args:
+        address: of its host; "" where it has none, as on a Unix socket.
+    """
+
+    __slots__ = ("address", "network", "waiting")
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+        self.network = _network(address)
+        """Who counts as one sender: an IPv4 address, or the /64 of an IPv6 one."""
+        self.waiting: dict[Ticket, None] = {}
+        """The oldest first; all of them have a place."""
+
+
+def _network(address: str) -> str:
+    if ":" not in address or "." in address:
+        return address  # IPv4, also where it is mapped into IPv6
+    groups = address.partition("::")[0].split(":")[:4]
+    return ":".join(groups) + "::/64"
+
+
+def _no_count(*_labels: str) -> None:
+    """Nobody asks."""
+
+
 class Door:
     """Lets requests in.
 
@@ -35,6 +79,7 @@ class Door:
         tokens: who may send; None: anyone.
         body_seconds: for one body.
         shares: what each sender with a token may take; None: as much as there is.
+        count: counts a refusal: a counter's name and the reason.
     """
 
     def __init__(
@@ -44,11 +89,12 @@ class Door:
         tokens: Tokens | None = None,
         body_seconds: float = BODY_SECONDS,
         shares: Shares | None = None,
+        count: Callable[..., None] = _no_count,
     ) -> None:
         self.bytes = 0
         """Of bodies that are being read now."""
         self.requests = 0
-        """That are being read now."""
+        """Whose bodies are being read now, or judged."""
         self.body_seconds = body_seconds
         self.asks = tokens is not None
         """Senders have to show a token."""
@@ -56,6 +102,9 @@ class Door:
         self._requests_max = requests_max
         self._tokens = tokens
         self._shares = shares
+        self._count = count
+        self._waiting: dict[Client, None] = {}
+        """Those of whom some request waits for its body."""
 
     def sender(self, authorization: str) -> str | None:
         """Return the name of the sender's token; None where no token is asked for.
@@ -65,24 +114,92 @@ class Door:
         """
         return None if self._tokens is None else self._tokens.sender(authorization)
 
-    def enter(self, sender: str | None = None) -> Ticket:
-        """Take part in what is in flight, until the ticket is given back.
+    def enter(
+        self,
+        sender: str | None = None,
+        client: Client | None = None,
+        owner: Owner | None = None,
+    ) -> Ticket:
+        """Let a request in whose head has come; it holds nothing until its body begins.
 
         Args:
             sender: the name of the token; None where no token is asked for.
+            client: the peer of its connection; None: its place is nobody's, and kept to the end.
+            owner: told where its place is given to another.
 
         Raises:
             Refusal: UNAVAILABLE, or THROTTLED where it is the sender's own share that is used up;
                 with the time after which to try again.
         """
-        if self.requests >= self._requests_max:
-            raise _full(f"{self.requests} requests are being read")
-        account = None
+        ticket = Ticket(self, None, client, owner, sender or "")
+        if self.requests >= self._requests_max and self._victim(ticket) is None:
+            raise self.refused("requests", f"{self.requests} requests are being read")
         if self._shares is not None and sender is not None:
-            account = self._shares.of(sender)
-            account.enter()
+            ticket.account = self._shares.of(sender)
+            ticket.account.enter()
+        return ticket
+
+    def take(self, ticket: Ticket) -> None:
+        """Take a place.
+
+        Raises:
+            Refusal: UNAVAILABLE.
+        """
+        if self.requests >= self._requests_max:
+            victim = self._victim(ticket)
+            if victim is None:
+                raise self.refused("requests", f"{self.requests} requests are being read")
+            victim.crowd_out(self.refused("crowded_out", "others hold fewer places"))
         self.requests += 1
-        return Ticket(self, account)
+        client = ticket.client
+        if client is not None:
+            if not client.waiting:
+                self._waiting[client] = None
+            client.waiting[ticket] = None
+
+    def give_back(self, ticket: Ticket) -> None:
+        """Give back the place that was taken."""
+        self.requests -= 1
+        self.keep(ticket)
+
+    def keep(self, ticket: Ticket) -> None:
+        """Its body has come: the place is kept to the end."""
+        client = ticket.client
+        if client is not None and ticket in client.waiting:
+            del client.waiting[ticket]
+            if not client.waiting:
+                del self._waiting[client]
+
+    def _victim(self, newcomer: Ticket) -> Ticket | None:
+        """Who gives its place to a newcomer; None where nobody has two more than it has.
+
+        The oldest of the connection that has most, of those of the sender that has most.
+        """
+        if newcomer.client is None:
+            return None
+        sums: dict[str, int] = {}
+        for client in self._waiting:
+            oldest = next(iter(client.waiting))
+            sums[oldest.sender] = sums.get(oldest.sender, 0) + len(client.waiting)
+        best: Ticket | None = None
+        most = (0, 0)
+        for client in self._waiting:
+            oldest = next(iter(client.waiting))
+            holds = sums[oldest.sender], len(client.waiting)
+            if holds > most:
+                best, most = oldest, holds
+        if best is None:
+            return None
+        if best.sender == newcomer.sender:
+            fits = most[1] >= len(newcomer.client.waiting) + 2
+        else:
+            fits = most[0] >= sums.get(newcomer.sender, 0) + 2
+        return best if fits else None
+
+    def refused(self, reason: str, what: str) -> Refusal:
+        """Count a request that finds no room; returns what its sender is told."""
+        self._count("requests_refused", reason)
+        return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
 
     def families(self) -> Iterator[Family]:
         """How full it is, as metrics."""
@@ -96,13 +213,33 @@ class Door:
 
 
 class Ticket:
-    """One request that was let in, and the bytes it holds. Left once, by `leave` or as a context."""
+    """One request that was let in, and what it holds. Left once, by `leave` or as a context.
 
-    __slots__ = ("_account", "_door", "bytes")
+    Args:
+        door: that let it in.
+        account: of the sender, which pays for bytes.
+        client: the peer of its connection.
+        owner: the request.
+        token: the name of its token; "" where it has none.
+    """
 
-    def __init__(self, door: Door, account: Account | None = None) -> None:
+    __slots__ = ("_door", "_has_place", "_owner", "account", "bytes", "client", "sender")
+
+    def __init__(
+        self,
+        door: Door,
+        account: Account | None = None,
+        client: Client | None = None,
+        owner: Owner | None = None,
+        token: str = "",
+    ) -> None:
         self._door = door
-        self._account = account
+        self._owner = owner
+        self._has_place = False
+        self.account = account
+        self.client = client
+        # Who has no name is one sender with all others at its address.
+        self.sender = token or ("" if client is None else client.network)
         self.bytes = 0
 
     def __enter__(self) -> Ticket:
@@ -113,29 +250,41 @@ class Ticket:
 
     def leave(self) -> None:
         """It is answered."""
-        self._door.requests -= 1
+        if self._has_place:
+            self._has_place = False
+            self._door.give_back(self)
         self.release()
 
+    def keep(self) -> None:
+        """Its body is whole: from now on it is answered, whoever else wants a place."""
+        self._door.keep(self)
+
+    def crowd_out(self, refusal: Refusal) -> None:
+        """Another takes its place."""
+        if self._owner is not None:
+            self._owner.crowd_out(refusal)
+        self.leave()
+
     def grow(self, count: int) -> None:
-        """Hold so many bytes more.
+        """Hold so many bytes more; with the first, a place.
 
         Raises:
             Refusal: UNAVAILABLE or THROTTLED; there is no room for them.
         """
-        if not self._door.has_room(count):
-            raise _full(f"{self._door.bytes} bytes are being read")
-        if self._account is not None:
-            self._account.grow(count)
+        door = self._door
+        if not self._has_place:
+            door.take(self)
+            self._has_place = True
+        if not door.has_room(count):
+            raise door.refused("bytes", f"{door.bytes} bytes are being read")
+        if self.account is not None:
+            self.account.grow(count)
         self.bytes += count
-        self._door.bytes += count
+        door.bytes += count
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Hold no bytes any more."""
         self._door.bytes -= self.bytes
-        if self._account is not None:
-            self._account.held -= self.bytes
+        if self.account is not None:
+            self.account.held -= self.bytes
         self.bytes = 0
-
-
-def _full(what: str) -> Refusal:
-    return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)

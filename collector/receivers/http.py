@@ -206,7 +206,7 @@ class _Exchange(Exchange):
             )
         door = self._app.door
         self._sender = door.sender(self._text(b"authorization")) if door.asks else None
-        self._ticket = door.enter(self._sender)
+        self._ticket = door.enter(self._sender, self.connection.client, self)
         expected = self._found.get(b"expect")
         if expected is not None:
             length = self._found.get(b"content-length", b"")
@@ -263,6 +263,8 @@ class _Exchange(Exchange):
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
         if coding or len(body) > LARGE_BYTES:
+            if self._ticket is not None:
+                self._ticket.keep()
             task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
             self.connection.crowd.tasks.add(task)
             task.add_done_callback(self.connection.crowd.tasks.discard)
@@ -299,6 +301,11 @@ class _Exchange(Exchange):
         finally:
             self._leave()
         self._answer(reply)
+
+    def crowd_out(self, refusal: Refusal) -> None:
+        """Its body is not whole, and its place is given to another."""
+        if not self.is_answered:
+            self._answer(_refuse(refusal, self._encoding))
 
     def _leave(self) -> None:
         self._pieces.clear()
