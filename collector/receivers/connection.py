@@ -245,6 +245,10 @@ class Connection(Member):
         if self._unread:  # some loops hand over what they had when they were told to pause
             self._unread += part(data, 0, len(data))
             return
+        if len(data) <= SLICE_BYTES:  # there is no more of it, and measuring would cost, too
+            self._turn_end = NEVER
+            self._consume(data, head)
+            return
         began = perf_counter()
         self._turn_end = began + TURN_SECONDS - self._spent
         self._consume(data, head)

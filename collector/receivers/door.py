@@ -10,7 +10,9 @@ its body, for somebody who holds fewer. So a flood takes what is left by others,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, Protocol
 
 from collector.receivers.shares import Account, Shares
@@ -43,20 +45,18 @@ class Owner(Protocol):
 
 
 class Client:
-    """The peer of a connection, and the requests of it that wait for their bodies.
+    """The peer of a connection.
 
     Args:
         address: of its host; "" where it has none, as on a Unix socket.
     """
 
-    __slots__ = ("address", "network", "waiting")
+    __slots__ = ("address", "network")
 
     def __init__(self, address: str = "") -> None:
         self.address = address
         self.network = _network(address)
         """Who counts as one sender: an IPv4 address, or the /64 of an IPv6 one."""
-        self.waiting: dict[Ticket, None] = {}
-        """The oldest first; all of them have a place."""
 
 
 def _network(address: str) -> str:
@@ -99,12 +99,12 @@ class Door:
         self.asks = tokens is not None
         """Senders have to show a token."""
         self._bytes_max = bytes_max
-        self._requests_max = requests_max
+        self.requests_max = requests_max
         self._tokens = tokens
         self._shares = shares
         self._count = count
-        self._waiting: dict[Client, None] = {}
-        """Those of whom some request waits for its body."""
+        self.waiting: dict[Ticket, None] = {}
+        """Requests that have a place and whose bodies are not whole, the oldest first."""
 
     def sender(self, authorization: str) -> str | None:
         """Return the name of the sender's token; None where no token is asked for.
@@ -132,69 +132,51 @@ class Door:
                 with the time after which to try again.
         """
         ticket = Ticket(self, None, client, owner, sender or "")
-        if self.requests >= self._requests_max and self._victim(ticket) is None:
-            raise self.refused("requests", f"{self.requests} requests are being read")
+        if self.requests >= self.requests_max and not self._victims(ticket):
+            raise self._all_taken()
         if self._shares is not None and sender is not None:
             ticket.account = self._shares.of(sender)
             ticket.account.enter()
         return ticket
 
-    def take(self, ticket: Ticket) -> None:
-        """Take a place.
+    def make_room(self, newcomer: Ticket) -> None:
+        """Have others give up places where all are taken.
 
         Raises:
-            Refusal: UNAVAILABLE.
+            Refusal: UNAVAILABLE; nobody holds enough more than the newcomer.
         """
-        if self.requests >= self._requests_max:
-            victim = self._victim(ticket)
-            if victim is None:
-                raise self.refused("requests", f"{self.requests} requests are being read")
-            victim.crowd_out(self.refused("crowded_out", "others hold fewer places"))
-        self.requests += 1
-        client = ticket.client
-        if client is not None:
-            if not client.waiting:
-                self._waiting[client] = None
-            client.waiting[ticket] = None
+        victims = self._victims(newcomer)
+        if not victims:
+            raise self._all_taken()
+        for each in victims:
+            each.crowd_out(self.refused("crowded_out", "others hold fewer places"))
 
-    def give_back(self, ticket: Ticket) -> None:
-        """Give back the place that was taken."""
-        self.requests -= 1
-        self.keep(ticket)
+    def _victims(self, newcomer: Ticket) -> list[Ticket]:
+        """Who gives up a place; none where nobody has two more than the newcomer has.
 
-    def keep(self, ticket: Ticket) -> None:
-        """Its body has come: the place is kept to the end."""
-        client = ticket.client
-        if client is not None and ticket in client.waiting:
-            del client.waiting[ticket]
-            if not client.waiting:
-                del self._waiting[client]
-
-    def _victim(self, newcomer: Ticket) -> Ticket | None:
-        """Who gives its place to a newcomer; None where nobody has two more than it has.
-
-        The oldest of the connection that has most, of those of the sender that has most.
+        The oldest of the connection that has most, of those of the sender that has most. Some more
+        of it than are needed, since the next ones would look through all requests again.
         """
         if newcomer.client is None:
-            return None
-        sums: dict[str, int] = {}
-        for client in self._waiting:
-            oldest = next(iter(client.waiting))
-            sums[oldest.sender] = sums.get(oldest.sender, 0) + len(client.waiting)
-        best: Ticket | None = None
-        most = (0, 0)
-        for client in self._waiting:
-            oldest = next(iter(client.waiting))
-            holds = sums[oldest.sender], len(client.waiting)
-            if holds > most:
-                best, most = oldest, holds
-        if best is None:
-            return None
-        if best.sender == newcomer.sender:
-            fits = most[1] >= len(newcomer.client.waiting) + 2
+            return []
+        senders: Counter[str] = Counter(each.sender for each in self.waiting)
+        sender, most = senders.most_common(1)[0] if senders else ("", 0)
+        clients: Counter[Client | None] = Counter(
+            each.client for each in self.waiting if each.sender == sender
+        )
+        client, _ = clients.most_common(1)[0] if clients else (None, 0)
+        if sender == newcomer.sender:
+            most, own = clients[client], clients[newcomer.client]
         else:
-            fits = most[0] >= sums.get(newcomer.sender, 0) + 2
-        return best if fits else None
+            own = senders[newcomer.sender]
+        count = min((most - own) // 2, 1 + self.requests_max // 64, clients[client])
+        if client is None or count < 1:
+            return []
+        found = (each for each in self.waiting if each.client is client)
+        return list(islice((each for each in found if each.sender == sender), count))
+
+    def _all_taken(self) -> Refusal:
+        return self.refused("requests", f"{self.requests} requests are being read")
 
     def refused(self, reason: str, what: str) -> Refusal:
         """Count a request that finds no room; returns what its sender is told."""
@@ -204,7 +186,7 @@ class Door:
     def families(self) -> Iterator[Family]:
         """How full it is, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes))
-        most = (("requests", self._requests_max), ("bytes", self._bytes_max))
+        most = (("requests", self.requests_max), ("bytes", self._bytes_max))
         yield family("ingest_queue_length", (((name,), count) for name, count in held))
         yield family("ingest_queue_capacity", (((name,), count) for name, count in most))
 
@@ -252,12 +234,13 @@ class Ticket:
         """It is answered."""
         if self._has_place:
             self._has_place = False
-            self._door.give_back(self)
+            self._door.requests -= 1
+            self._door.waiting.pop(self, None)
         self.release()
 
     def keep(self) -> None:
         """Its body is whole: from now on it is answered, whoever else wants a place."""
-        self._door.keep(self)
+        self._door.waiting.pop(self, None)
 
     def crowd_out(self, refusal: Refusal) -> None:
         """Another takes its place."""
@@ -273,8 +256,11 @@ class Ticket:
         """
         door = self._door
         if not self._has_place:
-            door.take(self)
+            if door.requests >= door.requests_max:
+                door.make_room(self)
             self._has_place = True
+            door.requests += 1
+            door.waiting[self] = None
         if not door.has_room(count):
             raise door.refused("bytes", f"{door.bytes} bytes are being read")
         if self.account is not None:

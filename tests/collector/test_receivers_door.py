@@ -152,7 +152,7 @@ def test_a_head_takes_no_place() -> None:
         assert door.requests == 1
     for each in left:
         each.leave()
-    assert (door.requests, idler.waiting) == (0, {})
+    assert (door.requests, door.waiting) == (0, {})
 
 
 @given(
@@ -169,7 +169,7 @@ def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]])
         with contextlib.suppress(Refusal):
             made.append((each[0], _Request(door, clients[each])))
     held = Counter(sender for sender, request in made if not request.is_out)
-    assert held.total() == door.requests == min(places, len(asked))
+    assert held.total() == door.requests <= places
     assert counts["crowded_out"] == sum(request.is_out for _, request in made)
     assert counts["requests"] == len(asked) - len(made)
     if door.requests < places or max(held.values()) > 1:
@@ -180,7 +180,7 @@ def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]])
     for _, request in made:
         request.ticket.leave()
     assert (door.requests, door.bytes) == (0, 0)
-    assert not any(client.waiting for client in clients.values())
+    assert not door.waiting
 
 
 def test_who_gives_up_a_place() -> None:
