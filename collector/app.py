@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from collector.asgi import Application
 from collector.clock import now_ns
+from collector.guard import Guard
 from collector.health import Health
 from collector.logs import log
 from collector.metrics import Families, MetricsApp, Source
@@ -163,7 +164,13 @@ class App:
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
-            app = MetricsApp(families, self._health, self._redaction)
+            guard = Guard(
+                settings.metrics,
+                settings.metrics_names,
+                setting="metrics_names",
+                addresses=True,
+            )
+            app = MetricsApp(families, self._health, self._redaction, guard)
             certificates = certificates_of(settings.metrics_tls, "metrics_tls")
             self._observers["metrics"] = Listener(
                 WebApp(app),
@@ -192,7 +199,6 @@ class App:
         """The API, and the page that people look at."""
         # Loaded here: where it is off, it costs nothing.
         from collector.admin import Admin
-        from collector.guard import Guard
         from collector.reload import WithReload
         from collector.verdicts import WithVerdicts
         from collector.viewing import Viewing

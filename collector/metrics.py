@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from collector import __version__
 from collector.asgi import Receive, Scope, Send, send_status
 from collector.decode.span import REJECTED
+from collector.guard import Guard
 from collector.health import Health
 from collector.long_responses import LongResponses
 from collector.pipeline import COVERAGE
@@ -153,11 +154,17 @@ class MetricsApp:
         families: what is shown.
         health: of the service.
         redaction: what is taken out of labels.
+        guard: by which names it is reached; the health paths by any.
     """
 
     def __init__(
-        self, families: Families, health: Health, redaction: Redaction | None = None
+        self,
+        families: Families,
+        health: Health,
+        redaction: Redaction | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard("")
         self._redaction = redaction or Redaction()
         self._families = families
         self._health = health
@@ -166,7 +173,10 @@ class MetricsApp:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if await self._health.answer(scope, send):
             return
-        if scope["path"] != "/metrics":
+        refused = self._guard.refuses(scope)
+        if refused is not None:
+            await send_status(send, 403, f"{refused}\n".encode(), b"text/plain; charset=utf-8")
+        elif scope["path"] != "/metrics":
             await send_status(send, 404, b"see /metrics\n", b"text/plain; charset=utf-8")
         elif scope["method"] not in ("GET", "HEAD"):
             allow = (b"allow", b"GET, HEAD")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from collector.guard import Guard
 from collector.logs import log
 from collector.receivers.address import parse_address
 from collector.receivers.crowd import Bounds
@@ -134,7 +135,13 @@ def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> S
 
 
 def _http(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
-    app = HttpApp(export, settings.max_request_bytes, door=door, origins=settings.cors.origins)
+    app = HttpApp(
+        export,
+        settings.max_request_bytes,
+        door=door,
+        origins=settings.cors.origins,
+        guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
+    )
     bounds = Bounds(
         connections,
         settings.head_seconds,

@@ -223,6 +223,12 @@ class Receiver(_Section, frozen=True):
     body_seconds: Annotated[float, Meta(gt=0, description="And so long for its body.")] = 60.0
     tls: Annotated[Tls, Meta(description="Certificates.")] = Tls()
     auth: Annotated[Auth, Meta(description="Who may send.")] = Auth()
+    names: Annotated[
+        Names,
+        Meta(
+            description="Names that HTTP senders may call us by (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+        ),
+    ] = ()
     cors: Annotated[Cors, Meta(description="Which browsers may send.")] = Cors()
     keepalive: Annotated[Keepalive, Meta(description="How long connections live.")] = (
         Keepalive()
@@ -407,6 +413,12 @@ class Settings(_Section, frozen=True):
     metrics: Annotated[Address, Meta(description="/metrics and health: HOST:PORT or off.")] = (
         "127.0.0.1:9464"
     )
+    metrics_names: Annotated[
+        Names,
+        Meta(
+            description="Names that /metrics answers to (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+        ),
+    ] = ()
     metrics_pairs_max: Annotated[
         int,
         Meta(
