@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from collector.asgi import Receive, Scope, Send, as_json, send_json, send_stream
+from collector.asgi import Receive, Scope, Send, as_json, send_json
 from collector.health import Health
+from collector.long_responses import LongResponses
 from collector.redaction import Redaction
 from collector.seen import SeenAgents
 from monitor.engine import Monitor
@@ -16,8 +17,10 @@ __all__ = ["Admin"]
 
 _SESSIONS = b"/api/v1/sessions"
 _SEEN = b"/api/v1/seen"
-_LUMP = 50
-"""Objects encoded before other tasks get their turn."""
+PART_OBJECTS: Final = 50
+"""Judgements looked at, at most, before others have their turn."""
+PART_BYTES: Final = 64 << 10
+"""Encoded, at most, but for the last judgement of a part."""
 
 
 class Admin:
@@ -40,6 +43,7 @@ class Admin:
         self._redaction = redaction or Redaction()
         self._seen = seen
         self._health = health
+        self._long = LongResponses()
         self._pages: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
         """What is at a path of its own."""
 
@@ -57,20 +61,23 @@ class Admin:
         else:
             query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             wanted = {name: values[-1] for name, values in query.items()}
-            await self._sessions(send, path[len(_SESSIONS) :].strip(b"/"), wanted)
+            await self._sessions(scope, send, path[len(_SESSIONS) :].strip(b"/"), wanted)
 
     async def _send_seen(self, send: Send) -> None:
         agents = [self._redaction.shown(agent.as_json()) for agent in self._seen]
         await send_json(send, 200, {"agents": agents})
 
-    async def _sessions(self, send: Send, name: bytes, wanted: dict[str, str]) -> None:
+    async def _sessions(
+        self, scope: Scope, send: Send, name: bytes, wanted: dict[str, str]
+    ) -> None:
         if not name:
             limit = wanted.pop("limit", None)
             if limit is not None and not limit.isdecimal():
                 await send_json(send, 400, {"error": "limit must be a whole number"})
                 return
             most = int(limit) if limit else None
-            await send_stream(send, b"application/json", self._list(most, wanted))
+            parts = self._list(most, wanted)
+            await self._long.send(scope, send, b"application/json", parts)
             return
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
         namespace, original = wanted.get("namespace"), self._redaction.original
@@ -86,18 +93,18 @@ class Admin:
     async def _list(self, limit: int | None, wanted: dict[str, str]) -> AsyncIterator[bytes]:
         filters = {key: wanted[key] for key in ("agent", "spec", "namespace") if key in wanted}
         yield b'{"sessions":['
-        lump: list[bytes] = []
-        shown = 0
-        for judged in self._monitor.judgements():
-            judgement = self._redaction.shown(judged)
-            if any(judgement[key] != value for key, value in filters.items()):
-                continue
+        part: list[bytes] = []
+        size = shown = 0
+        for number, judged in enumerate(self._monitor.judgements(), 1):
             if limit is not None and shown >= limit:
                 break
-            lump.append((b"," if shown else b"") + as_json(judgement))
-            shown += 1
-            if len(lump) >= _LUMP:
-                yield b"".join(lump)
-                lump.clear()
-                await asyncio.sleep(0)
-        yield b"".join(lump) + b"]}"
+            judgement = self._redaction.shown(judged)
+            if all(judgement[key] == value for key, value in filters.items()):
+                part.append((b"," if shown else b"") + as_json(judgement))
+                size += len(part[-1])
+                shown += 1
+            if size >= PART_BYTES or number % PART_OBJECTS == 0:
+                yield b"".join(part)
+                part.clear()
+                size = 0
+        yield b"".join(part) + b"]}"

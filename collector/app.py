@@ -10,22 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from collector.asgi import Application
 from collector.clock import ClockWatch, now_ns, steady_ns
+from collector.guard import Guard
 from collector.health import Health
 from collector.logs import log
-from collector.metrics import Families, MetricsApp
+from collector.metrics import Families, MetricsApp, Source
 from collector.pipeline import Pipeline
+from collector.receivers.crowd import Bounds
 from collector.receivers.export import Export
 from collector.receivers.export import Limits as ExportLimits
 from collector.receivers.files import UnusableError
 from collector.receivers.listener import Listener
 from collector.receivers.web import WebApp
 from collector.receiving import (
+    Connections,
     Server,
-    allow_connections,
     build_door,
     build_receivers,
+    capacity_of,
     certificates_of,
     namespace_keys,
+    warn_if_few,
     warn_if_open,
 )
 from collector.redaction import Redaction, rules
@@ -167,24 +171,48 @@ class App:
         record = self._recorder.take if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record)
         door = build_door(settings.receiver, stats)
-        self._receivers = build_receivers(settings.receiver, export, door)
+        self._capacity = capacity_of(settings)
+        bounds_of_observers = Bounds(self._capacity.observer)
+        self._receivers = build_receivers(
+            settings.receiver, export, door, self._capacity.receiver
+        )
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
-        families = Families(self.monitor, stats, self.reloader.reloads, [door, self._alerts])
+        self._servers = dict(self._receivers)
+        """All listeners, by name."""
+        more: list[Source] = [door, Connections(self._servers), self._alerts]
+        families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
-            app = MetricsApp(families, self._health, self._redaction)
+            guard = Guard(
+                settings.metrics,
+                settings.metrics_names,
+                setting="metrics_names",
+                addresses=True,
+            )
+            app = MetricsApp(families, self._health, self._redaction, guard)
             certificates = certificates_of(settings.metrics_tls, "metrics_tls")
             self._observers["metrics"] = Listener(
-                WebApp(app), settings.metrics, certificates=certificates, name="metrics"
+                WebApp(app),
+                settings.metrics,
+                certificates=certificates,
+                bounds=bounds_of_observers,
+                stats=stats,
+                name="metrics",
             )
         if settings.admin != OFF:
             page = self._page()
             certificates = certificates_of(settings.admin_tls, "admin_tls")
             self._observers["admin"] = Listener(
-                WebApp(page), settings.admin, certificates=certificates, name="admin"
+                WebApp(page),
+                settings.admin,
+                certificates=certificates,
+                bounds=bounds_of_observers,
+                stats=stats,
+                name="admin",
             )
+        self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -192,7 +220,6 @@ class App:
         """The API, and the page that people look at."""
         # Loaded here: where it is off, it costs nothing.
         from collector.admin import Admin
-        from collector.guard import Guard
         from collector.reload import WithReload
         from collector.verdicts import WithVerdicts
         from collector.viewing import Viewing
@@ -244,18 +271,18 @@ class App:
         Raises:
             AddressInUse: nothing stays open then.
         """
-        allow_connections(self.settings.receiver)
         await self._alerts.prepare()
         if self._recorder is not None:
             _begin(self._recorder, self.settings.record)
         _check_lines(self.settings.alerts.jsonl)
         try:
-            for name, server in (self._receivers | self._observers).items():
+            for name, server in self._servers.items():
                 self.addresses[name] = await server.start()
         except BaseException:
             await self.stop()
             raise
         warn_if_open(self.settings, self.addresses)
+        warn_if_few(self.settings.receiver, self._capacity)
         self._alerts.start()
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:

@@ -14,7 +14,10 @@ __all__ = [
     "Scope",
     "Send",
     "as_json",
+    "begin_stream",
+    "end_stream",
     "send_json",
+    "send_part",
     "send_status",
     "send_stream",
 ]
@@ -60,13 +63,23 @@ async def send_json(send: Send, status: int, value: Any, *headers: tuple[bytes, 
 
 async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[bytes]) -> None:
     """A response in parts, so that a long one never holds up the process."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": [(b"content-type", content_type), *_SAFE],
-        }
-    )
+    await begin_stream(send, content_type)
     async for part in parts:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send_part(send, part)
+    await end_stream(send)
+
+
+async def begin_stream(send: Send, content_type: bytes) -> None:
+    """The head of a response in parts."""
+    headers = [(b"content-type", content_type), *_SAFE]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def send_part(send: Send, part: bytes) -> None:
+    """One part of it."""
+    await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def end_stream(send: Send) -> None:
+    """Its end."""
     await send({"type": "http.response.body", "body": b""})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,11 +9,15 @@ from math import inf
 from typing import Final, Protocol
 
 from collector import __version__
-from collector.asgi import Receive, Scope, Send, send_status, send_stream
+from collector.asgi import Receive, Scope, Send, send_status
 from collector.decode.span import REJECTED
+from collector.guard import Guard
 from collector.health import Health
+from collector.long_responses import LongResponses
 from collector.pipeline import COVERAGE
 from collector.process import Process
+from collector.receivers.crowd import FAILURES
+from collector.receivers.door import REFUSED
 from collector.redaction import Redaction
 from collector.reload import Reloads
 from collector.stats import TRANSPORTS, Histogram, Stats
@@ -23,14 +26,20 @@ from monitor.engine import Monitor
 from monitor.exposition import Family, family, histogram, labels_text, monitor_families
 from monitor.records import Evidence
 
-__all__ = ["COUNTED", "Families", "MetricsApp"]
+__all__ = ["COUNTED", "Families", "MetricsApp", "Source"]
 
 SLICE_CHARACTERS = 64 * 1024
 """So much text is rendered before other tasks get their turn: half a millisecond."""
 
+CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
+"""Why connections are closed by us."""
+
 COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
-    "connections_closed": ("connections_closed", [("crowded",), ("slow",)]),
+    "connections_closed": ("connections_closed", [(cause,) for cause in CLOSED]),
+    "tls_handshakes_failed": ("tls_handshakes_failed", [(reason,) for reason in FAILURES]),
+    "requests_refused": ("requests_refused", [(reason,) for reason in REFUSED]),
+    "reads_deferred": ("reads_deferred", [()]),
     "foreign_protocol": ("foreign_protocol", []),
     "http2_errors": ("http2_errors", []),
     "attributes_over_bound": ("attributes_over_bound", [()]),
@@ -153,19 +162,29 @@ class MetricsApp:
         families: what is shown.
         health: of the service.
         redaction: what is taken out of labels.
+        guard: by which names it is reached; the health paths by any.
     """
 
     def __init__(
-        self, families: Families, health: Health, redaction: Redaction | None = None
+        self,
+        families: Families,
+        health: Health,
+        redaction: Redaction | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard or Guard("")
         self._redaction = redaction or Redaction()
         self._families = families
         self._health = health
+        self._long = LongResponses()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if await self._health.answer(scope, send):
             return
-        if scope["path"] != "/metrics":
+        refused = self._guard.refuses(scope)
+        if refused is not None:
+            await send_status(send, 403, f"{refused}\n".encode(), b"text/plain; charset=utf-8")
+        elif scope["path"] != "/metrics":
             await send_status(send, 404, b"see /metrics\n", b"text/plain; charset=utf-8")
         elif scope["method"] not in ("GET", "HEAD"):
             allow = (b"allow", b"GET, HEAD")
@@ -174,7 +193,7 @@ class MetricsApp:
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
             open_metrics = is_open_metrics(accept)
             kind = OPEN_METRICS if open_metrics else PLAIN
-            await send_stream(send, kind, self._parts(open_metrics=open_metrics))
+            await self._long.send(scope, send, kind, self._parts(open_metrics=open_metrics))
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         lump: list[str] = []
@@ -186,7 +205,6 @@ class MetricsApp:
                 yield _encoded(lump)
                 lump.clear()
                 room = SLICE_CHARACTERS
-                await asyncio.sleep(0)
         yield _encoded(lump)
 
     def _hidden(self, text: str) -> str:

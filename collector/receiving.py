@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
+from collector.guard import Guard
 from collector.logs import log
 from collector.receivers.address import parse_address
 from collector.receivers.crowd import Bounds
@@ -20,24 +22,39 @@ from collector.receivers.tls import Certificates
 from collector.receivers.tokens import Tokens
 from collector.settings import OFF, Receiver, Settings, Tls
 from collector.stats import Stats
+from monitor.exposition import Family, family
 
 __all__ = [
+    "Capacity",
+    "Connections",
     "Server",
-    "allow_connections",
     "build_door",
     "build_receivers",
+    "capacity_of",
     "certificates_of",
     "namespace_keys",
+    "warn_if_few",
     "warn_if_open",
 ]
 
-RESERVED_FILES = 64
-"""Descriptors for everything that is no connection of a sender."""
+OBSERVER_CONNECTIONS: Final = 256
+"""Of the metrics and of the admin listener, each: a few people and programs look on."""
+ENOUGH_CONNECTIONS: Final = 1_024
+"""Of a listener: where fewer than these fit the descriptors, the log says so in any case."""
+RESERVED_FILES: Final = 64
+"""Descriptors for sinks, and for files that are read anew."""
+OWN_FILES: Final = 16
+"""Descriptors that the process opens from its start on: its listeners' and its loop's."""
+GUESSED_FILES: Final = 16
 
 
 class Server(Protocol):
     """A listener."""
 
+    @property
+    def connections(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
     async def start(self) -> str: ...
     async def stop(self, grace_seconds: float) -> None: ...
 
@@ -55,20 +72,29 @@ def build_door(settings: Receiver, stats: Stats) -> Door:
         Tokens(tokens_file) if tokens_file else None,
         settings.body_seconds,
         _shares(settings, stats),
+        stats.count,
     )
 
 
-def build_receivers(settings: Receiver, export: Export, door: Door) -> dict[str, Server]:
+def build_receivers(
+    settings: Receiver, export: Export, door: Door, connections: int
+) -> dict[str, Server]:
     """Return the listeners that are not off, by name.
+
+    Args:
+        settings: of the receiver.
+        export: takes the bodies.
+        door: who is let in.
+        connections: how many each may have.
 
     Raises:
         OSError: a sentence; the certificates cannot be used.
     """
     receivers: dict[str, Server] = {}
     if settings.grpc != OFF:
-        receivers["grpc"] = _grpc(settings, export, door)
+        receivers["grpc"] = _grpc(settings, export, door, connections)
     if settings.http != OFF:
-        receivers["http"] = _http(settings, export, door)
+        receivers["http"] = _http(settings, export, door, connections)
     return receivers
 
 
@@ -83,7 +109,7 @@ def _shares(settings: Receiver, stats: Stats) -> Shares | None:
     return None if share == Share() else Shares(share, stats.count)
 
 
-def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
+def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
     # Loaded only where it is on.
     from collector.receivers.grpc import GrpcReceiver
     from collector.receivers.http2 import Keeping
@@ -95,7 +121,7 @@ def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
         settings.max_request_bytes,
         door=door,
         certificates=certificates_of(settings.tls, "receiver.tls"),
-        bounds=Bounds(settings.max_connections, settings.head_seconds),
+        bounds=Bounds(connections, settings.head_seconds),
         keeping=Keeping(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
@@ -108,10 +134,16 @@ def _grpc(settings: Receiver, export: Export, door: Door) -> Server:
     )
 
 
-def _http(settings: Receiver, export: Export, door: Door) -> Server:
-    app = HttpApp(export, settings.max_request_bytes, door=door, origins=settings.cors.origins)
+def _http(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
+    app = HttpApp(
+        export,
+        settings.max_request_bytes,
+        door=door,
+        origins=settings.cors.origins,
+        guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
+    )
     bounds = Bounds(
-        settings.max_connections,
+        connections,
         settings.head_seconds,
         settings.body_seconds,
         settings.keepalive.max_age_seconds,
@@ -188,13 +220,93 @@ def _is_public(address: str) -> bool:
         return True
 
 
-def allow_connections(settings: Receiver) -> None:
-    """Raise the process' bound on open files, as far as it may, to hold the connections."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
+class Capacity(NamedTuple):
+    """How many connections fit the process' file descriptors."""
 
-        wanted = 2 * settings.max_connections + RESERVED_FILES
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        if soft != resource.RLIM_INFINITY and soft < most:
+    receiver: int
+    """Of each OTLP listener."""
+    observer: int
+    """Of the metrics and of the admin listener, each."""
+    descriptors: int
+    """That the process may have open."""
+
+
+def capacity_of(settings: Settings) -> Capacity:
+    """Raise the bound on open files as far as it is wanted, and share out what there is.
+
+    Where it is less than wanted, up to half of it is kept for the metrics and admin listeners, for
+    sinks and for files: so a flood of senders leaves the service observable.
+    """
+    receiver = settings.receiver
+    wanted = receiver.max_connections
+    listeners = sum(address != OFF for address in (receiver.grpc, receiver.http))
+    observed = 2 * OBSERVER_CONNECTIONS
+    used = _open_files() + OWN_FILES
+    needed = used + listeners * wanted + observed + RESERVED_FILES
+    found = _raise_limit(needed)
+    if found >= needed:
+        return Capacity(wanted, OBSERVER_CONNECTIONS, found)
+    free = max(found - used, 0)
+    reserve = min(observed + RESERVED_FILES, free // 2)
+    observer = min(OBSERVER_CONNECTIONS, max(2, reserve // 3))
+    each = (free - reserve) // max(listeners, 1)
+    return Capacity(min(wanted, max(each, 1)), observer, found)
+
+
+def _raise_limit(needed: int) -> int:
+    """Raise the soft bound on open files as far as the hard one lets it; return what it is."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - a system without such a bound
+        return needed
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return needed
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft < most:
+        with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return soft
+
+
+def _open_files() -> int:
+    """How many descriptors the process has open; a guess where nobody tells."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return GUESSED_FILES
+
+
+def warn_if_few(settings: Receiver, capacity: Capacity) -> None:
+    """Log a warning where fewer connections fit the file descriptors than are set."""
+    wanted = settings.max_connections
+    if wanted == Receiver().max_connections:
+        wanted = ENOUGH_CONNECTIONS  # nobody asked for as many as the default allows
+    if capacity.receiver < wanted:
+        log.warning(
+            "connections_limited",
+            setting="receiver.max_connections",
+            configured=settings.max_connections,
+            each_listener=capacity.receiver,
+            descriptors=capacity.descriptors,
+            consequence="raise the limit on open files (ulimit -n), or lower the setting",
+        )
+
+
+class Connections:
+    """How many connections each listener has, as metrics.
+
+    Args:
+        servers: the listeners by name.
+    """
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+
+    def families(self) -> Iterator[Family]:
+        servers = self._servers.items()
+        yield family("connections", [((name,), each.connections) for name, each in servers])
+        yield family(
+            "connections_capacity", [((name,), each.capacity) for name, each in servers]
+        )

@@ -200,7 +200,7 @@ class Cors(_Section, frozen=True):
 
 
 class Keepalive(_Section, frozen=True):
-    """How long connections live; empty: without a bound, but for gRPC's usual one on pings."""
+    """How long connections live; null: without a bound, but for gRPC's usual one on pings."""
 
     ping_seconds: Annotated[
         Positive | None,
@@ -219,7 +219,7 @@ class Keepalive(_Section, frozen=True):
     max_idle_seconds: Annotated[
         Positive | None,
         Meta(description="gRPC: a connection without calls is closed after so long."),
-    ] = None
+    ] = 300.0
     max_age_seconds: Annotated[
         Positive | None,
         Meta(description="A connection is closed after so long, to spread load anew."),
@@ -265,6 +265,12 @@ class Receiver(_Section, frozen=True):
     body_seconds: Annotated[float, Meta(gt=0, description="And so long for its body.")] = 60.0
     tls: Annotated[Tls, Meta(description="Certificates.")] = Tls()
     auth: Annotated[Auth, Meta(description="Who may send.")] = Auth()
+    names: Annotated[
+        Names,
+        Meta(
+            description="Names that HTTP senders may call us by (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+        ),
+    ] = ()
     cors: Annotated[Cors, Meta(description="Which browsers may send.")] = Cors()
     keepalive: Annotated[Keepalive, Meta(description="How long connections live.")] = (
         Keepalive()
@@ -568,6 +574,12 @@ class Settings(_Section, frozen=True):
     metrics: Annotated[Address, Meta(description="/metrics and health: HOST:PORT or off.")] = (
         "127.0.0.1:9464"
     )
+    metrics_names: Annotated[
+        Names,
+        Meta(
+            description="Names that /metrics answers to (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+        ),
+    ] = ()
     metrics_pairs_max: Annotated[
         int,
         Meta(

@@ -352,7 +352,31 @@ TABLE: Mapping[str, Described] = {
         "counter", ("transport",), "Senders that left before their request was complete."
     ),
     "connections_closed": Described(
-        "counter", ("cause",), "Connections of senders that we closed: crowded, or slow."
+        "counter",
+        ("cause",),
+        "Connections that we closed: crowded, refused, slow, stalled, or no_descriptor.",
+    ),
+    "connections": Described(
+        "gauge", ("listener",), "Open connections, those in their TLS handshake included."
+    ),
+    "connections_capacity": Described(
+        "gauge",
+        ("listener",),
+        "How many may be open: the setting, or what the process' file descriptors leave.",
+    ),
+    "tls_handshakes_failed": Described(
+        "counter", ("reason",), "Connections that ended in their TLS handshake, by reason."
+    ),
+    "requests_refused": Described(
+        "counter",
+        ("reason",),
+        "Requests told to try again later, since all places or bytes are taken, or those of their"
+        " connection or sender.",
+    ),
+    "reads_deferred": Described(
+        "counter",
+        (),
+        "Turns in which a connection had sent more than its time allowed: the rest waited.",
     ),
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."

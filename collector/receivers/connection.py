@@ -3,14 +3,19 @@
 Everything is done where it arrives, in the callbacks of the parser: no task, no timer and one write
 a request. Requests that follow before the one in front is answered wait their turn (RFC 9112 9.3.2),
 and no more of them is read meanwhile.
+
+A connection may work for `TURN_SECONDS`; then the others go first, and the rest of what it sent waits.
+The parser cannot be stopped within what it is given, so that is a small slice each time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Final
 
 import httptools
@@ -35,6 +40,16 @@ IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
 """Of one request. Generous: one read of the socket may bring that much at once."""
+HEADER_FIELDS_MAX: Final = 1_000
+"""Of one request; each costs far more memory than its bytes."""
+SLICE_BYTES: Final = 2 << 10
+"""Given to the parser at once: up to a hundred small requests."""
+BODY_SLICE_BYTES: Final = 32 << 10
+"""The same, in the middle of a body."""
+TURN_SECONDS: Final = 0.002
+"""Of work on what one connection has sent, before the others have their turn."""
+UNREAD_SECONDS_MAX: Final = 20.0
+"""For a client to read a buffer of what we have written, usually 48 KiB; then it is closed."""
 HEADS_MAX: Final = 3
 """That are remembered of a connection: one sender sends traces, metrics and logs."""
 UNUSUAL: Final = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
@@ -44,6 +59,13 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")
 TOO_SLOW: Final = last_words(408, 4, "the request did not arrive in time")
 NOT_HTTP: Final = last_words(400, 3, "not an HTTP/1.1 request")
+WRONG_HOST: Final = last_words(400, 3, "expected one Host header with a host")
+CHUNKED_1_0: Final = last_words(400, 3, "HTTP/1.0 has no Transfer-Encoding")
+CODED: Final = frozenset((b"transfer-encoding",))
+HOST: Final = re.compile(
+    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|[0-9A-Za-z.~_!$&'()*+,;=%-]*)(?::[0-9]*)?"
+)
+"""RFC 9110 7.2: a host as RFC 3986 writes it, and perhaps a port."""
 
 
 class Exchange(ABC):
@@ -119,8 +141,6 @@ class Connection(Member):
         crowd: the listener's connections.
     """
 
-    transport: asyncio.Transport
-
     def __init__(self, start: Callable[[Connection], Exchange], crowd: Crowd) -> None:
         self.crowd = crowd
         self.deadline = NEVER
@@ -152,6 +172,10 @@ class Connection(Member):
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         """What was parsed of requests that are not in front."""
         self._head_bytes = 0
+        """Of what brought no body and ended no request: headers, trailers, what frames chunks."""
+        self._fields = 0
+        self._hosts: list[bytes] = []
+        """Headers of the request that is being parsed."""
         self._in_head = False
         self._is_timed = False
         """The deadline is that of what is being read."""
@@ -161,6 +185,16 @@ class Connection(Member):
         self._leaving = False
         self._held = False
         """Nothing is read, since it is we who are waited for."""
+        self._unread = b""
+        """What has come and waits to be parsed."""
+        self._spent = 0.0
+        """Seconds of work since the others last had their turn."""
+        self._turn_end = 0.0
+        """When the work that is going on has lasted long enough."""
+        self._is_yielding = False
+        """Nothing is read: the others have their turn."""
+        self._is_body_paused = False
+        """Nothing is read: the application has enough."""
 
     @property
     def is_busy(self) -> bool:
@@ -179,6 +213,7 @@ class Connection(Member):
         self.crowd.part(self)
         self.is_deaf = True
         self._later.clear()
+        self._unread = b""
         self._let_write()
         front, self._front, self._reading = self._front, None, None
         self._parser = self._first = None  # they know each other
@@ -201,31 +236,86 @@ class Connection(Member):
             self._take(data, data[:KNOWN_BYTES_MAX].tobytes())
 
     def _take(self, data: Data, head: bytes) -> None:
-        """Takes what has come.
+        """Takes what has come, as far as this connection's time goes.
 
         Args:
             data: all of it.
             head: its beginning, at least.
         """
+        if self._unread:  # some loops hand over what they had when they were told to pause
+            self._unread += part(data, 0, len(data))
+            return
+        if len(data) <= SLICE_BYTES:  # there is no more of it, and measuring would cost, too
+            self._turn_end = NEVER
+            self._consume(data, head)
+            return
+        began = perf_counter()
+        self._turn_end = began + TURN_SECONDS - self._spent
+        self._consume(data, head)
+        self._spent += perf_counter() - began
+        if self._spent >= TURN_SECONDS:
+            self._spent = 0.0
+            self._yield_turn()
+
+    def _consume(self, data: Data, head: bytes) -> None:
         begun = self._reading
-        at = 0
+        at, size = 0, len(data)
         if self._left:
             at = self._go_on(data, 0)
         elif begun is None and self._heads:
             at = self._take_known(data, head)
-        if (
-            at < len(data)
-            and not self.is_deaf
-            and not self._feed(data[at:] if at else data, head)
-        ):
-            return
+        while at < size and not self.is_deaf:
+            if self._held or (at and perf_counter() >= self._turn_end):
+                self._unread = part(data, at, size)
+                self.crowd.defer()
+                break
+            is_framed = self._in_head or self._reading is None
+            end = min(at + (SLICE_BYTES if is_framed else BODY_SLICE_BYTES), size)
+            if not self._feed(data if size == end - at else data[at:end], b"" if at else head):
+                return
+            at = end
         reading = self._reading
         if reading is not None and not self._held:
             self._time(is_new=reading is not begun)
 
+    def _yield_turn(self) -> None:
+        """Lets the other connections go first."""
+        if not (self._is_yielding or self.is_deaf or self.transport.is_closing()):
+            self._is_yielding = True
+            self.transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._have_turn)
+
+    def _have_turn(self) -> None:
+        """The others had theirs."""
+        self._is_yielding = False
+        if not self._held:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Takes what waited to be parsed, and then reads again."""
+        if self._unread and not self.is_deaf:
+            data, self._unread = self._unread, b""
+            self._take(data, data[:KNOWN_BYTES_MAX])
+        self._resume_reading()
+
+    def take_no_body(self, *, is_paused: bool) -> None:
+        """Whether more of a body is to wait in the kernel, since nobody asks for it yet."""
+        if is_paused:
+            self._is_body_paused = True
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
+        elif self._is_body_paused:
+            self._is_body_paused = False
+            self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        waits = self._held or self._is_yielding or self._is_body_paused
+        if not (waits or self.transport.is_closing()):
+            self.transport.resume_reading()
+
     def _feed(self, data: Data, head: bytes) -> bool:
         """Has the parser take it; False where it was refused."""
-        if not self._greeted:
+        if not self._greeted and head:
             self._greeting = head[:24]
         is_between = self._reading is None
         try:
@@ -234,22 +324,37 @@ class Connection(Member):
             self._refuse_other()
             return False
         first, self._first = self._first, None
-        if is_between and first is not None and len(self._heads) < HEADS_MAX:
+        if is_between and head and first is not None and len(self._heads) < HEADS_MAX:
             self._learn(first, head)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
-                self._refuse(HEADERS_TOO_LARGE)
-                return False
+        self._head_bytes += len(data)
+        too_large = self._head_bytes > HEADER_BYTES_MAX
+        if too_large and not self.is_deaf and not self.transport.is_closing():
+            self._refuse(HEADERS_TOO_LARGE)
+            return False
         return True
 
     def pause_writing(self) -> None:
         self._is_writable = False
         self.writable.clear()
+        if not self.is_deaf:
+            self._wait(UNREAD_SECONDS_MAX)
 
     def resume_writing(self) -> None:
         self._let_write()
+        if self.is_deaf:
+            return
+        front = self._front
+        if front is not None and not front.is_answered:
+            if front.is_whole:
+                self.deadline = NEVER
+                self.crowd.leave(self)
+            else:
+                self._wait(self.crowd.bounds.body)
         self._listen()
+
+    @property
+    def is_stalled(self) -> bool:
+        return not self._is_writable
 
     def _let_write(self) -> None:
         """The client reads what we write, or is there no more."""
@@ -333,7 +438,8 @@ class Connection(Member):
             return
         self.idle = self._is_timed = False
         self._in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._fields = 0
+        self._hosts.clear()
         self._reading = self._start(self)
         if self._first is None:
             self._first = self._reading
@@ -344,13 +450,21 @@ class Connection(Member):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading is not None:  # it is, but while a head is told once more
-            self._reading.header(name.lower(), value)
+            name = name.lower()
+            self._fields += 1
+            if name == b"host":
+                self._hosts.append(value)
+            if self._fields <= HEADER_FIELDS_MAX:
+                self._reading.header(name, value)
+            elif not self.is_deaf:
+                self._refuse(HEADERS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         if self._declined is not None:
             self._reading, self._declined = self._declined, None
             return
         self._in_head = False
+        self._head_bytes = 0
         self._greeted = True
         reading = self._reading
         assert reading is not None
@@ -362,9 +476,11 @@ class Connection(Member):
             and self._parser.should_keep_alive()
             and not self._is_old()
         )
-        reading.route()
+        if not self.is_deaf:
+            self._check_framing(reading)
         if self.is_deaf:
             return
+        reading.route()
         self._is_timed = False
         if self._front is None or (self._front.is_answered and not self._later):
             self._front = reading
@@ -373,7 +489,21 @@ class Connection(Member):
             self._later.append((self._begin, (reading,)))
             self._hold()
 
+    def _check_framing(self, reading: Exchange) -> None:
+        """Refuses a request that RFC 9112 has a server refuse, and that the parser takes."""
+        hosts = self._hosts
+        if reading.version == "1.0":
+            if reading.headers_of(CODED):  # 6.1: its framing is faulty
+                self._refuse(CHUNKED_1_0)
+                return
+        elif not hosts:
+            self._refuse(WRONG_HOST)  # 3.2
+            return
+        if len(hosts) > 1 or (hosts and HOST.fullmatch(hosts[0]) is None):
+            self._refuse(WRONG_HOST)
+
     def on_body(self, piece: bytes) -> None:
+        self._head_bytes = 0
         reading = self._reading
         if self.is_deaf or reading is None:
             return
@@ -385,6 +515,7 @@ class Connection(Member):
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
             return
+        self._head_bytes = 0
         reading, self._reading = self._reading, None
         if self.is_deaf or reading is None:
             return
@@ -416,6 +547,8 @@ class Connection(Member):
     def answered(self, exchange: Exchange) -> None:
         """The answer has been written."""
         exchange.is_answered = True
+        if self._is_body_paused:
+            self.take_no_body(is_paused=False)
         if not exchange.keep_alive:
             self._hang_up(is_read=exchange.is_whole)
             self.crowd.moved.set()
@@ -444,20 +577,22 @@ class Connection(Member):
         if not self._held:
             self._held = True
             self.transport.pause_reading()
-        self.deadline = NEVER
+        if self._is_writable:
+            self.deadline = NEVER
 
     def _listen(self) -> None:
         """Reads again, unless there is still something to do first."""
         if not self._held or self.is_deaf or self._later or not self._is_writable:
             return
         self._held = False
-        self.transport.resume_reading()
         bounds = self.crowd.bounds
         if self._reading is not None:
             self._is_timed = True
             self._wait(bounds.head if self._in_head else bounds.body)
         elif not self.is_busy:
             self._rest()
+        if not self._is_yielding:
+            self._read_on()
 
     # --- time -----------------------------------------------------------------------------------
 
@@ -477,7 +612,8 @@ class Connection(Member):
     def _rest(self) -> None:
         """Nothing is under way."""
         self.idle = True
-        self._wait(IDLE_SECONDS_MAX)
+        if self._is_writable:
+            self._wait(IDLE_SECONDS_MAX)
 
     def _is_old(self) -> bool:
         age = self.crowd.bounds.age
@@ -496,6 +632,10 @@ class Connection(Member):
 
     def time_out(self) -> None:
         """Closes the connection, with an answer to what did not arrive in time."""
+        if self.is_stalled:
+            self.end()
+            self.transport.abort()  # nothing more would be read
+            return
         begun = self._front is not None and self.is_busy and self._front.is_begun
         if (self._in_head or self.is_busy) and not begun and not self.is_deaf:
             self.transport.write(TOO_SLOW)
@@ -524,8 +664,11 @@ class Connection(Member):
             self.transport.close()
             return
         self._in_head = self.idle = False
+        self._unread = b""
         self._wait(LINGER_SECONDS)
         self.transport.write_eof()
+        if self._held or self._is_yielding:
+            self.transport.resume_reading()
 
 
 def _parser(connection: Connection) -> httptools.HttpRequestParser:

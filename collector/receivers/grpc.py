@@ -218,7 +218,7 @@ class _Call(Stream):
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
         if self._signal is not None:
             self._sender = self._receiver.door.sender(authorization)
-            self._ticket = self._receiver.door.enter(self._sender)
+            self._ticket = self._receiver.door.enter(self._sender, self.connection.client, self)
 
     def _reflects(self) -> bool:
         from collector.receivers.reflection import METHODS
@@ -300,6 +300,10 @@ class _Call(Stream):
             stats.request(TRANSPORT, self._signal, CANCELLED)
             stats.count("unread_messages", TRANSPORT)
 
+    def crowd_out(self, refusal: Refusal) -> None:
+        """Its message is not whole, and its place is given to another."""
+        self._refuse(refusal)
+
     def late(self) -> None:
         if not self._is_grpc:
             self._refuse_type()
@@ -321,6 +325,8 @@ class _Call(Stream):
         if is_packed and len(body) <= INLINE_BYTES_MAX:
             body, is_packed = self._inflate(body), False
         if is_packed or len(body) > LARGE_BYTES:
+            if self._ticket is not None:
+                self._ticket.keep()
             self._beside(self._take_long(signal, body, is_packed))
             return
         answer = receiver.export.take_now(signal, body, "proto", TRANSPORT, self._sender)

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import httptools
 
 from collector.decode.proto_slices import LARGE_BYTES
+from collector.guard import Guard, is_foreign, is_local_name
 from collector.receivers.connection import Connection, Exchange
 from collector.receivers.crowd import Crowd
 from collector.receivers.door import Door, Ticket
@@ -113,6 +114,7 @@ class HttpApp:
         door: who is let in.
         origins: of pages whose browsers may send (CORS), as `https://*.example.com`; none by
             default.
+        guard: by which names it is reached.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class HttpApp:
         *,
         door: Door | None = None,
         origins: Sequence[str] = (),
+        guard: Guard | None = None,
     ) -> None:
         self.export = export
         self.max_body = max_body
@@ -130,6 +133,7 @@ class HttpApp:
         self.inflating = asyncio.Lock()
         """One body at a time, so that of many that have no room together the first are whole."""
         self.origins = tuple(origin.lower() for origin in origins)
+        self.guard = guard or Guard("")
 
     def __call__(self, crowd: Crowd) -> Connection:
         return Connection(self._start, crowd)
@@ -148,6 +152,8 @@ class _Exchange(Exchange):
     _ticket: Ticket | None = None
     _media: Encoding | None = None
     """Of the body; None where it is none of ours."""
+    _foreign: str | None = None
+    """Why the sender may not send."""
     _size = 0
 
     def __init__(self, connection: Connection, app: HttpApp) -> None:
@@ -174,8 +180,20 @@ class _Exchange(Exchange):
             self._signal = PATHS.get(unquote(path.decode("ascii")).encode())
         media_type = self._found.get(b"content-type", b"")
         self._media = MEDIA_TYPES.get(media_type) or _encoding(media_type)
+        self._foreign = self._refuses()
 
-    def again(self) -> Exchange:
+    def _refuses(self) -> str | None:
+        """Why who sends it may not: another site's page, or a name that is not ours."""
+        host, origin = self._found.get(b"host"), self._found.get(b"origin")
+        if origin is not None and is_foreign(origin, host) and not self._is_granted():
+            return "pages of other sites may not send here (receiver.cors.origins)"
+        if origin is None and host is not None and is_local_name(host):
+            return None  # no browser's page, which would say its origin
+        return self._app.guard.refuses_host(host)
+
+    def again(self) -> Exchange | None:
+        if self._foreign is not None:
+            return None
         other = _Exchange(self.connection, self._app)
         other.method, other.url = self.method, self.url
         # The length in it is the first one's; only of who expects an answer is it asked.
@@ -203,13 +221,15 @@ class _Exchange(Exchange):
                 return
             method = self.method.decode("latin-1")[:20]
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use POST")
+        if self._foreign is not None:
+            raise Refusal(Outcome.PERMISSION_DENIED, self._foreign)
         if encoding is None:
             raise Refusal(
                 Outcome.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
             )
         door = self._app.door
         self._sender = door.sender(self._text(b"authorization")) if door.asks else None
-        self._ticket = door.enter(self._sender)
+        self._ticket = door.enter(self._sender, self.connection.client, self)
         expected = self._found.get(b"expect")
         if expected is not None:
             length = self._found.get(b"content-length", b"")
@@ -266,6 +286,8 @@ class _Exchange(Exchange):
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
         if coding or len(body) > LARGE_BYTES:
+            if self._ticket is not None:
+                self._ticket.keep()
             task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
             self.connection.crowd.tasks.add(task)
             task.add_done_callback(self.connection.crowd.tasks.discard)
@@ -310,6 +332,11 @@ class _Exchange(Exchange):
                 ticket.leave()
         self._answer(reply)
 
+    def crowd_out(self, refusal: Refusal) -> None:
+        """Its body is not whole, and its place is given to another."""
+        if not self.is_answered:
+            self._answer(_refuse(refusal, self._encoding))
+
     def _leave(self) -> None:
         self._pieces.clear()
         if self._ticket is not None:
@@ -352,11 +379,17 @@ class _Exchange(Exchange):
     def _grant(self) -> list[tuple[bytes, bytes]]:
         """What tells a browser that its page may send; nothing for other origins."""
         vary = [(b"vary", b"origin")]
-        origin = self._text(b"origin").lower()
-        if not origin or not any(fnmatchcase(origin, allowed) for allowed in self._app.origins):
+        if not self._is_granted():
             return vary
         granted = [(b"access-control-allow-origin", self._found[b"origin"]), *vary]
         return [*granted, *PREFLIGHT] if self._is_preflight() else granted
+
+    def _is_granted(self) -> bool:
+        """Its origin is one whose pages may send."""
+        origin = self._text(b"origin").lower()
+        return bool(origin) and any(
+            fnmatchcase(origin, allowed) for allowed in self._app.origins
+        )
 
     def _is_preflight(self) -> bool:
         """A browser asks whether a page of the origin may send."""

@@ -291,8 +291,6 @@ class Http2(Member):
         stats: where faults are counted.
     """
 
-    transport: asyncio.Transport
-
     def __init__(
         self,
         start: Callable[[Http2, int], Stream],
@@ -914,13 +912,18 @@ class Http2(Member):
 
     # --- time -----------------------------------------------------------------------------------
 
+    @property
+    def _is_unused(self) -> bool:
+        """No call has ever begun, and it has not been asked to go."""
+        return not self._last and self._leaving is None
+
     def _schedule(self) -> None:
         """When to look again."""
         if self.is_deaf:
             return
         keeping = self._keeping
         times = [stream.deadline for stream in self.streams.values()]
-        if not self._is_greeted:
+        if self._is_unused:
             times.append(self._born + self.crowd.bounds.head)
         if keeping.idle_max is not None and not self.streams:
             times.append(self._quiet + keeping.idle_max)
@@ -959,10 +962,14 @@ class Http2(Member):
             gone |= keeping.age_grace is not None and now >= self._leaving + keeping.age_grace
             if now >= self._leaving + FAREWELL_SECONDS:
                 self._part_with()
-        elif (keeping.age_max is not None and now >= self._born + keeping.age_max) or (
-            keeping.idle_max is not None
-            and not self.streams
-            and now >= self._quiet + keeping.idle_max
+        elif (
+            (keeping.age_max is not None and now >= self._born + keeping.age_max)
+            or (
+                keeping.idle_max is not None
+                and not self.streams
+                and now >= self._quiet + keeping.idle_max
+            )
+            or (self._is_unused and now >= self._born + self.crowd.bounds.head)
         ):
             self.shut_down()
         if gone:

@@ -31,6 +31,10 @@ NO_BODY: Final = frozenset((204, 304))
 FAILED: Final = head_of(500, [(b"content-length", b"0"), (b"connection", b"close")])
 
 
+class ClientGoneError(OSError):
+    """Nobody is there to be sent anything, as ASGI has a server say it."""
+
+
 class WebApp:
     """Serves an ASGI 3 application; its lifespan events are not sent."""
 
@@ -79,6 +83,7 @@ class _Exchange(Exchange):
             "raw_path": raw_path,
             "query_string": target.query or b"",
             "headers": self._headers,
+            "client": (self.connection.client.address, 0),
         }
 
     def begin(self) -> None:
@@ -89,7 +94,7 @@ class _Exchange(Exchange):
     def piece(self, data: bytes) -> None:
         self._body += data
         if len(self._body) > WAITING_BYTES_MAX:
-            self.connection.transport.pause_reading()
+            self.connection.take_no_body(is_paused=True)
         self._news.set()
 
     def complete(self) -> None:
@@ -102,6 +107,13 @@ class _Exchange(Exchange):
     async def _run(self) -> None:
         try:
             await self._web.app(self._scope, self._receive, self._send)
+        except ClientGoneError:
+            return
+        except asyncio.CancelledError:
+            if not (self.is_answered or self._is_gone):
+                self.connection.end()
+                self.connection.transport.abort()  # who does not read would keep it open
+            raise
         except Exception as error:  # noqa: BLE001 - anything may go wrong in an application
             self._report(error)
         if not self.is_answered and not self._is_gone:
@@ -116,7 +128,7 @@ class _Exchange(Exchange):
     async def _receive(self) -> Message:
         self.go_on(dict(self._headers).get(b"expect", b""))
         if not self._is_gone and not self.is_answered:
-            self.connection.transport.resume_reading()
+            self.connection.take_no_body(is_paused=False)
             await self._news.wait()
             self._news.clear()
         if self._is_gone or self.is_answered:
@@ -127,7 +139,7 @@ class _Exchange(Exchange):
     async def _send(self, message: Message) -> None:
         await self.connection.writable.wait()
         if self._is_gone:
-            return
+            raise ClientGoneError
         if message["type"] == "http.response.start":
             self._begin_answer(message["status"], list(message.get("headers", ())))
         else:

@@ -77,7 +77,8 @@ async def serve() -> None:
     """Listens, and answers each line on standard input with its state."""
     counted = Counted()
     settings = Receiver(grpc="127.0.0.1:0", http="127.0.0.1:0")
-    servers = build_receivers(settings, counted.export, build_door(settings, counted.stats))
+    door = build_door(settings, counted.stats)
+    servers = build_receivers(settings, counted.export, door, settings.max_connections)
 
     def tell() -> None:
         sys.stdin.readline()

@@ -51,3 +51,16 @@ def test_other_sites_change_nothing() -> None:
     assert guard.refuses(scope("localhost:4319", "POST")) is None
     own = scope("localhost:4319", "POST", origin="http://localhost:4319")
     assert guard.refuses(own) is None
+
+
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1:9464", "[2001:db8::1]:80", "localhost", "127.0.0.1"]
+)
+def test_addresses_are_no_names(host: str) -> None:
+    """Where senders and scrapers come by an address, any is taken, and still no stranger's name."""
+    guard = Guard("127.0.0.1:9464", ["Ours.example"], setting="metrics_names", addresses=True)
+    assert guard.refuses(scope(host)) is None
+    assert guard.refuses(scope("ours.example:1")) is None
+    said = guard.refuses(scope("10.0.0.1.evil.example"))
+    assert said is not None
+    assert "metrics_names" in said

@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.clock import now_ns
 from collector.health import Health
-from collector.metrics import SLICE_CHARACTERS, Families, MetricsApp
+from collector.metrics import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.process import HELP
 from collector.receivers.door import Door
+from collector.receiving import Connections
 from collector.settings import Alerts as AlertSettings
 from collector.sinks.alerts import Alerts
 from collector.stats import Stats
@@ -33,7 +34,8 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    app = MetricsApp(Families(Monitor(), stats or Stats(), None, [Door(), alerts]), Health())
+    more: list[Source] = [Door(), Connections({}), alerts]
+    app = MetricsApp(Families(Monitor(), stats or Stats(), None, more), Health())
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

@@ -221,3 +221,176 @@ def test_an_application_that_fails_is_500(run: Run) -> None:
         await listener.stop(1)
 
     run(scenario())
+
+
+# --- floods --------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_small_requests_waits_its_turn(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands that came at once only some are taken in a turn; others are served meanwhile."""
+    monkeypatch.setattr("collector.receivers.connection.TURN_SECONDS", 0.0)
+    count = 9_000
+
+    async def scenario() -> None:
+        async with served() as (server, reader, writer):
+            good_reader, good = await server.connect()
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+            good.write(post(PROTO_BODY))
+            assert await status(good_reader) == 200
+            assert sum(server.stats.requests.values()) < count
+            answers = 0
+            while answers < count:
+                answers += (await reader.readuntil(b"}")).count(b"HTTP/1.1 404 ")
+            assert server.stats.counts["reads_deferred",] > count * 28 // 300_000
+            good.close()
+
+    run(scenario())
+
+
+def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
+    """A request that is answered beside the loop holds up its own connection's next ones, unread."""
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def waits(_scope: Any, _receive: Any, send: Any) -> None:
+        started.set()
+        await go_on.wait()
+        headers = [(b"content-length", b"1")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"a"})
+
+    async def scenario() -> None:
+        started.clear()
+        go_on.clear()
+        made: list[Connection] = []
+        web = WebApp(waits)
+
+        def connect(crowd: Any) -> Connection:
+            made.append(web(crowd))
+            return made[-1]
+
+        listener = Listener(connect, "127.0.0.1:0")
+        host, port = (await listener.start()).rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        count = 5_000
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
+        await started.wait()
+        await asyncio.sleep(0)
+        assert len(made[0]._later) < 400
+        go_on.set()
+        for _ in range(count):
+            assert (await reader.readuntil(b"\r\n\r\na")).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+        await listener.stop(1)
+
+    run(scenario())
+
+
+@pytest.mark.plain
+def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time, counted as stalled; an answer to nobody is not made up any further."""
+    monkeypatch.setattr("collector.receivers.connection.UNREAD_SECONDS_MAX", 0.02)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+    parts, ended = itertools.count(), asyncio.Event()
+
+    async def endless(_scope: Any, _receive: Any, send: Any) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in parts:
+                body = {"type": "http.response.body", "body": bytes(9_000), "more_body": True}
+                await send(body)
+        finally:
+            ended.set()
+
+    async def scenario() -> None:
+        ended.clear()
+        stats = Stats()
+        listener = Listener(WebApp(endless), "127.0.0.1:0", stats=stats)
+        host, port = (await listener.start()).rsplit(":", 1)
+        _, writer = await asyncio.open_connection(host, int(port))
+        transport: Any = writer.transport
+        transport.pause_reading()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await ended.wait()
+        assert stats.counts == {("connections_closed", "stalled"): 1}
+        assert listener.connections == 0
+        writer.close()
+        await listener.stop(1)
+
+    run(scenario())
+
+
+@pytest.mark.plain
+def test_an_answer_that_nobody_reads_ends_with_its_connection(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that we have closed is gone after a while, with all that was not read."""
+    monkeypatch.setattr("collector.receivers.crowd.CLOSING_SECONDS", 0.02)
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+
+    async def large(_scope: Any, _receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"%d" % (64 << 20))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(64 << 20)})
+
+    async def scenario() -> None:
+        stats = Stats()
+        listener = Listener(WebApp(large), "127.0.0.1:0", stats=stats)
+        host, port = (await listener.start()).rsplit(":", 1)
+        _, writer = await asyncio.open_connection(host, int(port))
+        transport: Any = writer.transport
+        transport.pause_reading()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(10):
+            while ("connections_closed", "stalled") not in stats.counts:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        writer.close()
+        await listener.stop(1)
+        assert listener.connections == 0
+
+    run(scenario())
+
+
+# --- what RFC 9112 has refused -------------------------------------------------------------------
+
+CHUNKED = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n%b\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x,y/\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x:8a\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\n\r\n", 404),
+        (b"GET / HTTP/1.1\r\nHost:\r\n\r\n", 404),
+        (b"GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", 404),
+        (b"GET / HTTP/1.1\r\nHost: a_b.example.:\r\n\r\n", 404),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 300_000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 2_000 + b"\r\n", 431),
+        (CHUNKED % b"" + b"0\r\n" + b"A: b\r\n" * 2_000 + b"\r\n", 431),
+        (CHUNKED % b"" + b"0\r\nA: " + b"a" * 300_000 + b"\r\n\r\n", 431),
+        (CHUNKED % b"" + b"1;" + b"a" * 300_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_what_a_server_has_to_refuse(run: Run, request_: bytes, expected: int) -> None:
+    """Hosts, framing and sizes that RFC 9112 names; then the connection ends."""
+
+    async def scenario() -> None:
+        async with served() as (_, reader, writer):
+            typed = request_.replace(
+                b"chunked\r\n", b"chunked\r\nContent-Type: application/json\r\n"
+            )
+            writer.write(typed if b"HTTP/1.1" in request_ else request_)
+            assert await status(reader) == expected
+            if expected != 404:
+                assert await reader.read() == b""
+
+    run(scenario())

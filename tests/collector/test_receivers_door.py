@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.decode import otlp_proto
 from collector.logs import captured
 from collector.receivers import files
-from collector.receivers.door import Door
+from collector.receivers.door import Client, Door
 from collector.receivers.files import Watched
 from collector.receivers.senders import SENDER_KEY, Stamps
 from collector.receivers.status import Outcome, Refusal
@@ -125,3 +128,73 @@ def test_stamps() -> None:
     assert other.resource.attributes[SENDER_KEY] == ""
     assert SENDER_KEY not in spans[0].resource.attributes
     assert stamps.stamp([one], "red")[0].resource.attributes[SENDER_KEY] == "red"
+
+
+class _Request:
+    """One that came in, and may be crowded out."""
+
+    def __init__(self, door: Door, client: Client, token: str | None = None) -> None:
+        self.is_out = False
+        self.ticket = door.enter(token, client, self)
+        self.ticket.grow(1)
+
+    def crowd_out(self, refusal: Refusal) -> None:
+        assert refusal.outcome is Outcome.UNAVAILABLE
+        self.is_out = True
+
+
+def test_a_head_takes_no_place() -> None:
+    """Requests that were opened and left, however many, leave all places to others."""
+    door, idler = Door(requests_max=2), Client("192.0.2.1")
+    left = [door.enter(None, idler) for _ in range(1_000)]
+    with door.enter(None, Client("192.0.2.2")) as ticket:
+        ticket.grow(1)
+        assert door.requests == 1
+    for each in left:
+        each.leave()
+    assert (door.requests, door.waiting) == (0, {})
+
+
+@given(
+    places=st.integers(1, 100),
+    asked=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=200),
+)
+def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]]) -> None:
+    """In whatever order some ask for all, another finds a place while one of them holds two."""
+    counts: Counter[str] = Counter()
+    door = Door(requests_max=places, count=lambda _name, reason: counts.update([reason]))
+    clients = {(s, c): Client(f"192.0.2.{s}") for s in range(4) for c in range(3)}
+    made: list[tuple[int, _Request]] = []
+    for each in asked:
+        with contextlib.suppress(Refusal):
+            made.append((each[0], _Request(door, clients[each])))
+    held = Counter(sender for sender, request in made if not request.is_out)
+    assert held.total() == door.requests <= places
+    assert counts["crowded_out"] == sum(request.is_out for _, request in made)
+    assert counts["requests"] == len(asked) - len(made)
+    if door.requests < places or max(held.values()) > 1:
+        _Request(door, Client("198.51.100.7")).ticket.leave()
+    else:
+        with pytest.raises(Refusal):
+            door.enter(None, Client("198.51.100.7"))
+    for _, request in made:
+        request.ticket.leave()
+    assert (door.requests, door.bytes) == (0, 0)
+    assert not door.waiting
+
+
+def test_who_gives_up_a_place() -> None:
+    """The oldest of the largest connection of the largest sender; never what is being judged."""
+    door = Door(requests_max=6)
+    near, other, far = Client("2001:db8::1"), Client("2001:db8::2"), Client("192.0.2.1")
+    first, second, third = (_Request(door, near) for _ in range(3))
+    one, two = _Request(door, other), _Request(door, far)
+    named = _Request(door, Client("2001:db8::3"), "blue")  # a sender of its own
+    _Request(door, Client("2001:db8::3"), "red")
+    assert first.is_out
+    second.ticket.keep()
+    _Request(door, Client("2001:db8::3"), "green")
+    assert third.is_out
+    assert not any(each.is_out for each in (one, two, second, named))
+    with pytest.raises(Refusal):
+        door.enter("yellow", Client("2001:db8::3"))

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import resource
 import socket
+import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.logs import captured
 from collector.receivers.address import Address, AddressInUse, parse_address
+from collector.receivers.crowd import Bounds
 from collector.receivers.listener import Listener
+from collector.receivers.tls import Certificates
 from collector.receivers.web import WebApp
+from collector.stats import Stats
+from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
 
 
 @pytest.mark.parametrize(
@@ -264,3 +274,170 @@ def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyP
         await listener.stop(1)
 
     asyncio.run(scenario())
+
+
+# --- handshakes and descriptors ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, Pair]:
+    """An authority, and a certificate of it."""
+    if not have_openssl():
+        pytest.skip("the openssl program makes the certificates")
+    folder = tmp_path_factory.mktemp("certificates")
+    signer = authority(folder)
+    return signer, issue(signer, folder, "server")
+
+
+def trusting(signer: Pair, *own: Pair) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=signer.cert)
+    for each in own:
+        context.load_cert_chain(each.cert, each.key)
+    return context
+
+
+def shake(address: tuple[str, int], context: ssl.SSLContext) -> None:
+    """A handshake that fails, with the words that TLS has for it."""
+    plain = socket.create_connection(address, 10)
+    wrapped = context.wrap_socket(
+        plain, server_hostname="localhost", do_handshake_on_connect=False
+    )
+    with wrapped, contextlib.suppress(OSError):
+        wrapped.do_handshake()
+        wrapped.recv(1)
+
+
+async def turns(until: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not until():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def test_handshakes_are_connections(
+    run: Callable[[Any], None], pairs: tuple[Pair, Pair]
+) -> None:
+    """Clients that begin TLS and say nothing are never more than may be open; others get in."""
+    signer, server = pairs
+
+    async def scenario() -> None:
+        stats = Stats()
+        certificates = Certificates(server.cert, server.key)
+        listener = Listener(
+            WebApp(hello),
+            "127.0.0.1:0",
+            certificates=certificates,
+            bounds=Bounds(10),
+            stats=stats,
+        )
+        address = await listener.start()
+        silent = [await connect(address) for _ in range(60)]
+        await turns(lambda: stats.counts.get(("connections_closed", "crowded"), 0) == 50)
+        assert listener.connections == listener.capacity == 10
+        for reader, _ in silent[:50]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        host, port = address.rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(
+            host, int(port), ssl=trusting(signer), server_hostname="localhost"
+        )
+        writer.write(GET)
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+        for _, other in silent:
+            other.close()
+        await listener.stop(1)
+
+    run(scenario())
+
+
+@pytest.mark.plain
+def test_why_handshakes_fail(
+    run: Callable[[Any], None], pairs: tuple[Pair, Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By reason: no certificate, plain text, silence, and so on; one line in the log for all."""
+    signer, server = pairs
+    monkeypatch.setattr("collector.receivers.crowd.SWEEP_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        stats = Stats()
+        certificates = Certificates(server.cert, server.key, signer.cert)
+        listener = Listener(
+            WebApp(hello),
+            "127.0.0.1:0",
+            certificates=certificates,
+            bounds=Bounds(head=0.5),
+            stats=stats,
+            name="one",
+        )
+        address = await listener.start()
+        host, port = address.rsplit(":", 1)
+
+        async def failed(reason: str) -> None:
+            await turns(lambda: ("tls_handshakes_failed", reason) in stats.counts)
+
+        for first, reason in ((GET, "plain_text"), (b"\x00" * 9, "plain_text")):
+            reader, writer = await connect(address)
+            writer.write(first)
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            await failed(reason)
+        _, silent = await connect(address)
+        await failed("timeout")
+        silent.close()
+        for context, reason in (
+            (trusting(signer), "client_certificate"),
+            (ssl.create_default_context(), "client_alert"),
+        ):
+            await asyncio.to_thread(shake, (host, int(port)), context)
+            await failed(reason)
+        _, gone = await connect(address)
+        gone.close()
+        await failed("disconnected")
+        assert stats.counts["tls_handshakes_failed", "plain_text"] == 2
+        assert listener.connections == 0
+        await listener.stop(1)
+
+    with captured() as events:
+        run(scenario())
+    told = [event for event in events if event["event"] == "tls_handshakes_failed"]
+    assert [(event["listener"], event["plain_text"]) for event in told] == [("one", 1)]
+
+
+def test_no_descriptor_left(run: Callable[[Any], None]) -> None:
+    """Who comes then is closed at once, not left waiting; with one free again others are served."""
+
+    async def scenario() -> None:
+        stats = Stats()
+        listener = Listener(WebApp(hello), "127.0.0.1:0", stats=stats)
+        address = await listener.start()
+        host, port = address.rsplit(":", 1)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        client = socket.create_connection((host, int(port)))
+        await turns(lambda: listener.connections == 1)
+        client.setblocking(False)
+        other = socket.socket()
+        other.setblocking(False)
+        used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, hard))
+        filled = []
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    filled.append(os.open(os.devnull, os.O_RDONLY))
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(other, (host, int(port)))
+            assert await loop.sock_recv(other, 1) == b""
+            await loop.sock_sendall(client, GET)
+            assert (await loop.sock_recv(client, 1_000)).startswith(b"HTTP/1.1 200 OK")
+        finally:
+            for each in filled:
+                os.close(each)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert stats.counts["connections_closed", "no_descriptor"] == 1
+        other.close()
+        client.close()
+        assert b"200 OK" in await exchange(address, GET)
+        await listener.stop(1)
+
+    run(scenario())

@@ -199,6 +199,8 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_REQUESTS_PER_SECOND": "1",
         "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_BYTES_PER_SECOND": "1",
         "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_INFLIGHT_BYTES": "2000",
+        "OFFRAILS_RECEIVER_NAMES": "ours.example",
+        "OFFRAILS_METRICS_NAMES": "ours.example",
         "OFFRAILS_METRICS_TLS_CERT": "cert",
         "OFFRAILS_METRICS_TLS_KEY": "key",
         "OFFRAILS_METRICS_TLS_CLIENT_CA": "client_ca",

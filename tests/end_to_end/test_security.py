@@ -398,6 +398,35 @@ def test_cors(serve: Serve, tokens: Path) -> None:
             None, None, method="OPTIONS", headers={"Origin": origin, **asked}
         )
         assert "access-control-allow-origin" not in preflight.headers
+        assert known.request(PROTO_BODY, headers={"Origin": origin}).status == 403
+
+
+BAD_ORIGIN = {"Origin": "https://evil.example"}
+REBOUND = {"Host": "evil.example:4318", "Origin": "http://evil.example:4318"}
+
+
+def test_pages_of_other_sites(serve: Serve) -> None:
+    """What a browser sends for a stranger's page is refused, also by a name that was pointed here."""
+    service = serve(
+        OFFRAILS_RECEIVER_NAMES="Ours.example", OFFRAILS_METRICS_NAMES="ours.example"
+    )
+    target = target_of(service)
+    body = b'{"resourceSpans": []}'
+
+    def sent(content_type: str, **headers: str) -> int:
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return target.request(body, content_type, headers=headers).status
+
+    for headers in (BAD_ORIGIN, {"Origin": "null"}, REBOUND, {"Host": "evil.example"}):
+        assert sent(JSON, **headers) == 403
+    own = {"Origin": f"http://{service.addresses['http']}", "Host": service.addresses["http"]}
+    for headers in (own, {"Host": "ours.example:80"}, {"Host": "192.0.2.1"}, {"Host": "x"}):
+        assert sent(JSON, **headers) == 200
+
+    assert service.get("/metrics", "metrics", Host="evil.example").status == 403
+    assert service.get("/-/healthy", "metrics", Host="evil.example").status == 200
+    for host in ("localhost:9464", "192.0.2.1:9464", "[2001:db8::1]", "OURS.example"):
+        assert service.get("/metrics", "metrics", Host=host).status == 200
 
 
 # --- bounds ----------------------------------------------------------------------------------

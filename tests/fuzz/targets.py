@@ -258,6 +258,9 @@ class _Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def get_extra_info(self, _name: str, _default: Any = None) -> Any:
+        """Nobody is there."""
+
     def close(self) -> None:
         self.closed = True
 
