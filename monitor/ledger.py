@@ -397,7 +397,7 @@ class Ledger:
             trace_id,
             span_id,
             judge.constraint(change.before, token) if harmful else None,
-            not harmful or judge.is_certain(change.before, token),
+            not harmful or judge.is_certain_call(change.before, token),
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict

@@ -360,13 +360,29 @@ class Stepper:
             return tuple((place.bit(position),) for place in self._areas())
         return position
 
-    def union(self, positions: Iterable[Position]) -> Position:
-        """Everywhere that one of the positions may be."""
-        different = list(dict.fromkeys(positions))
+    def union(self, positions: Iterable[Position], behind: Sequence[int] = ()) -> Position:
+        """Everywhere that one of the positions may be.
+
+        Args:
+            positions: some positions.
+            behind: how many harms more each of them costs, at least one of them none; () for none.
+        """
+        different = list(
+            dict.fromkeys(
+                zip(positions, behind, strict=True)
+                if behind
+                else ((position, 0) for position in positions)
+            )
+        )
         if len(different) == 1:
-            return different[0]
-        each = [self._layers(position) for position in different]
-        return self._position([_merged(layers) for layers in zip(*each, strict=True)])
+            return different[0][0]
+        best = [self._layers(position) for position, harms in different if not harms]
+        found = [_merged(layers) for layers in zip(*best, strict=True)]
+        for position, harms in different:
+            if harms:
+                layers = _put_behind(self._layers(position), harms, found)
+                found = [_merged(each) for each in zip(found, layers, strict=True)]
+        return self._position(found)
 
     def likely(self, position: Position) -> tuple[int, ...]:
         """The states of least cost, the first `LISTED_MAX` of them."""
@@ -565,6 +581,19 @@ def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:
     for cost, states in enumerate(layers):
         found[cost] |= taken.right[cost]
         found[cost + 1] |= taken.wrong[cost] | (states if refused else 0)
+    return found
+
+
+def _put_behind(each: tuple[Layers, ...], harms: int, best: Sequence[Layers]) -> list[Layers]:
+    """The layers of all areas, harms further behind.
+
+    The costs of areas are summed, so one of them bears it: the first that the best ones are not in.
+    """
+    found = list(each)
+    for index, (layers, known) in enumerate(zip(each, best, strict=True)):
+        if any(states & ~sum(known) for states in layers):
+            found[index] = (0,) * harms + layers
+            break
     return found
 
 

@@ -330,7 +330,7 @@ class Judge:
             return None
         return machine.texts[machine.blame(state, symbols[0])]
 
-    def is_certain(self, before: Position, token: int) -> bool:
+    def is_certain_call(self, before: Position, token: int) -> bool:
         """True where a harmful call is so whatever is not known of the session.
 
         Else another one may have been harmful in its stead: how many are harmful is certain.

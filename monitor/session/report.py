@@ -205,7 +205,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
-            if code >= HARMFUL and not judge.is_certain(before, token):
+            if code >= HARMFUL and not judge.is_certain_call(before, token):
                 step["certain_call"] = False
         if found_risks is not None:
             step["risk"] = found_risks[place]

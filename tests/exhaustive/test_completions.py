@@ -315,6 +315,50 @@ def test_as_many_harms_are_claimed_as_every_completion_has_long(seed: int) -> No
     assert run(seed=100 + seed, cases=2_000, calls=8) > 1_000
 
 
+def run_in_parts(seed: int, cases: int) -> tuple[int, int]:
+    """The same under constraints that are too many to be read together: claims, and sessions."""
+    dice, found, sessions = random.Random(seed), 0, 0
+    letters = {
+        "little": {"tool": "pay", "arguments": {"x": {"max": 5}}},
+        "much": {"tool": "pay", "arguments": {"x": {"min": 5.5}}},
+        "pay": {"tool": "pay"},
+        "a": {"tool": "ask", "arguments": {"y": {"one_of": ["a", "zz"]}}},
+        "text": {"tool": "ask", "arguments": {"y": {"type": "string"}}},
+        "ask": {"tool": "ask"},
+    }
+    names = [*letters]
+    ring = zip(names, [*names[1:], names[0]], strict=True)
+    counts = [{"at_most": [[one, two], 8]} for one, two in ring]
+    for _ in range(cases):
+        more = [constraint(dice, names) for _ in range(dice.randint(2, 4))]
+        spec = _compiled({
+            "id": "p", "kind": "policy", "alphabet": letters, "constraints": [*more, *counts],
+        })  # fmt: skip
+        if spec is None or not any(
+            each.code == "too_many_joint_states" for each in spec.findings
+        ):
+            continue
+        for _ in range(10):
+            made = [Made(dice) for _ in range(dice.randint(1, 20))]
+            found += check(spec, made, joined=False, gaps=False)
+            sessions += 1
+    return found, sessions
+
+
+def test_nothing_more_is_claimed_where_constraints_are_read_in_parts() -> None:
+    """Harms are missed there, but none is claimed that a completion does not have."""
+    found, sessions = run_in_parts(seed=1, cases=12)
+    assert min(found, sessions) > 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_more_is_claimed_where_constraints_are_read_in_parts_long(seed: int) -> None:
+    """The same, often."""
+    found, sessions = run_in_parts(seed=100 + seed, cases=400)
+    assert min(found, sessions) > 1_000
+
+
 def readings(seed: int, cases: int) -> None:
     dice = random.Random(seed)
     for _ in range(cases):

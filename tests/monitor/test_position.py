@@ -123,3 +123,10 @@ def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
     assert outcome is Outcome.PROGRESS
     assert wide.likely_count(position) == 2_999
     assert wide.step(position, B) == (position, Outcome.HARMFUL)
+
+
+def test_a_union_keeps_what_each_position_costs() -> None:
+    """A state that is possible at two costs has the lesser one; what is behind stays behind."""
+    assert stepper().union([1, 2]) == at({1: 0, 2: 0})
+    assert stepper().union([1, 2, at({0: 0, 1: 1})], [0, 3, 1]) == at({1: 0, 0: 1, 2: 3})
+    assert stepper().union([1, 1], [0, 2]) == 1
