@@ -48,6 +48,9 @@ _SENDER: Final = "fast_agent"
 PIECES_MAX: Final = 64
 """More pieces are no call's: they only stay apart."""
 
+_LONE: Final = frozenset({"__arg1", "input"})
+"""What LangChain calls the one argument of a tool whose names it does not ask for."""
+
 _MILLISECOND: Final = 1_000_000
 """In nanoseconds."""
 _SDK: Final = "telemetry.sdk.language"
@@ -531,7 +534,7 @@ def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
             continue
         if type(known) is Partial:
             some = some or known
-        elif best is None or (len(known) > len(best) and best.keys() < known.keys()):
+        elif best is None or best.keys() < known.keys() or (_is_lone(best) and len(known) == 1):
             best = known
     return some if best is None else best
 
@@ -646,7 +649,16 @@ def agree(one: Piece, other: Piece) -> bool:
         return False
     if len(common) == len(mine) == len(others) or unread:
         return True
-    return one.source != other.source and 0 < len(common) == min(len(mine), len(others))
+    if one.source == other.source:
+        return False
+    if _is_lone(mine) is not _is_lone(others) and len(mine) == len(others) == 1:
+        return _is_alike(next(iter(mine.values())), next(iter(others.values())))
+    return 0 < len(common) == min(len(mine), len(others))
+
+
+def _is_lone(arguments: Mapping[str, Any]) -> bool:
+    """True for one argument whose name is not told."""
+    return len(arguments) == 1 and not _LONE.isdisjoint(arguments)
 
 
 def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:

@@ -159,6 +159,7 @@ def test_one_instrumentation_writes_a_calls_arguments_alike(
         ({"path": "/etc"}, {"path": "/etc", "context": {}}),
         ({"path": "/etc", "depth": "3"}, {"path": "/etc", "depth": 3}),
         ({"path": "/etc", "tags": '["a"]'}, {"path": "/etc", "tags": ["a"]}),
+        ({"__arg1": "/etc"}, {"path": "/etc"}),
         (None, {"path": "/etc"}),
     ],
 )
