@@ -104,6 +104,10 @@ UNREAD_BYTES_MAX: Final = 1 << 20
 """Of one answer that finds no room there; then the call is given up."""
 THROWN_AWAY_MAX: Final = 4 << 20
 """Bytes that are read and not looked at behind a fault, so that its name arrives."""
+FEW_WAITING: Final = 16
+CROWDED_BYTES: Final = 16 << 10
+"""Read from a socket at once while more connections than that wait for their turn: what is read is held
+until then."""
 NO_HTTP1: Final = last_words(
     400,
     3,
@@ -337,8 +341,8 @@ class Http2(Member):
         self._asked: float | None = None
         """When we asked whether it is there, and it has not answered."""
         self._heard = self._quiet = self._born = self.now()
-        self._budget = FrameBudget(self._heard)
         """The last sign of it; since when it has no streams; and its beginning."""
+        self._budget = FrameBudget(self._born)
         self._leaving: float | None = None
         """Since when it is asked to go."""
         self._is_parted = False
@@ -371,6 +375,10 @@ class Http2(Member):
         for stream in streams.values():
             if not stream.is_ended:
                 stream.lost()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's
+        inbox = self.crowd.inbox
+        return inbox if len(self._turns) < FEW_WAITING else inbox[:CROWDED_BYTES]
 
     def data_received(self, data: bytes) -> None:
         if self.is_deaf:
