@@ -36,7 +36,7 @@ COMPILED = {
     "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
     "collector/dialects": "answers arguments base choose doubt names outputs plan read results span_name wrappers",
     "collector/receivers": "connection crowd door export greeting grpc h2_budget h2_fields"
-    " h2_frames heads hpack http http2 listener turns web words",
+    " h2_frames h2_streams heads hpack http http2 listener turns web words",
     "collector/sinks": "line_limit log",
     "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
     " tenants timekeeper totals weights worst",

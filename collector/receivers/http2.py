@@ -80,6 +80,7 @@ from collector.receivers.h2_frames import (
     settings_of,
     unpadded,
 )
+from collector.receivers.h2_streams import ClosedStreams
 from collector.receivers.hpack import Decoder, Header, HpackError, TooLarge
 from collector.receivers.turns import TURN_SECONDS, Turns
 from collector.receivers.words import last_words
@@ -101,11 +102,12 @@ UNREAD_SECONDS_MAX: Final = 60.0
 """For an answer that finds no room in the client's window; then the connection is closed."""
 UNREAD_BYTES_MAX: Final = 1 << 20
 """Of one answer that finds no room there; then the call is given up."""
-CLOSED_MAX: Final = 1024
-"""Streams that we closed before the client did, and gaps in their numbers, that are remembered: what was
-under way on them is no fault."""
 THROWN_AWAY_MAX: Final = 4 << 20
 """Bytes that are read and not looked at behind a fault, so that its name arrives."""
+FEW_WAITING: Final = 16
+CROWDED_BYTES: Final = 16 << 10
+"""Read from a socket at once while more connections than that wait for their turn: what is read is held
+until then."""
 NO_HTTP1: Final = last_words(
     400,
     3,
@@ -321,10 +323,7 @@ class Http2(Member):
         self._is_greeted = self._has_settings = self._is_foreign = False
         self._last = 0
         """The highest number of a stream."""
-        self._closed_by_us: dict[int, None] = {}
-        """Streams of which the client may not know yet that they are over, the newest last."""
-        self._skipped: dict[int, int] = {}
-        """Numbers that were passed over: the last of some, and the first."""
+        self._closed = ClosedStreams()
         self._data_of = self._data_flags = self._data_left = self._data_padding = 0
         """Of the frame of data that is being read: its stream, its flags, how much of it is still to
         come, and how much of that is padding."""
@@ -340,8 +339,8 @@ class Http2(Member):
         self._asked: float | None = None
         """When we asked whether it is there, and it has not answered."""
         self._heard = self._quiet = self._born = self.now()
-        self._budget = FrameBudget(self._heard)
         """The last sign of it; since when it has no streams; and its beginning."""
+        self._budget = FrameBudget(self._born)
         self._leaving: float | None = None
         """Since when it is asked to go."""
         self._is_parted = False
@@ -374,6 +373,10 @@ class Http2(Member):
         for stream in streams.values():
             if not stream.is_ended:
                 stream.lost()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's
+        inbox = self.crowd.inbox
+        return inbox if len(self._turns) < FEW_WAITING else inbox[:CROWDED_BYTES]
 
     def data_received(self, data: bytes) -> None:
         if self.is_deaf:
@@ -571,12 +574,6 @@ class Http2(Member):
         """No stream of that number has begun."""
         return number > self._last or not number & 1
 
-    def _remember_closed(self, number: int) -> None:
-        """The client may go on sending on a stream that we have closed, until it knows."""
-        self._closed_by_us[number] = None
-        if len(self._closed_by_us) > CLOSED_MAX:
-            del self._closed_by_us[next(iter(self._closed_by_us))]
-
     def _blame(self, number: int, code: int) -> None:
         """Ends a stream by a fault of the client's (5.4.2)."""
         self._charge(RESET_FRAMES)
@@ -586,7 +583,7 @@ class Http2(Member):
         """Ends a stream with an error."""
         self._stats.count("http2_errors", "stream", error_name(code))
         self._control(frame(RST_STREAM, 0, number, number_of(code)))
-        self._remember_closed(number)
+        self._closed.add(number)
         stream = self.streams.pop(number, None)
         if stream is not None:
             if not stream.is_ended:
@@ -613,7 +610,7 @@ class Http2(Member):
             self._charge(1)
         stream = self.streams.get(number)
         if stream is None:
-            if number not in self._closed_by_us:
+            if not self._closed.is_ours(number):
                 self._blame(number, STREAM_CLOSED)
         elif stream.is_whole:
             self._blame(number, STREAM_CLOSED)
@@ -653,7 +650,7 @@ class Http2(Member):
         stream = self.streams.get(self._data_of)
         if stream is None:  # of a call that is over
             if is_last:
-                self._closed_by_us.pop(self._data_of, None)
+                self._closed.discard(self._data_of)
             return end
         stream.room -= size
         if content_end > at:
@@ -684,7 +681,7 @@ class Http2(Member):
     def _complete(self, stream: Stream) -> None:
         """The client has said all; nothing is done where its stream is over."""
         if stream.number not in self.streams:
-            self._closed_by_us.pop(stream.number, None)
+            self._closed.discard(stream.number)
             return
         if stream.left > 0:
             self._blame(stream.number, PROTOCOL_ERROR)
@@ -737,38 +734,29 @@ class Http2(Member):
                 self._complete(stream)
         elif number > self._last:
             if number > self._last + 2:
-                self._skip(number)
+                self._closed.skip(self._last + 2 if self._last else 1, number - 2)
             self._last = number
             self._open(flags, number, section)
-        elif number not in self._closed_by_us:
+        elif not self._closed.is_ours(number):
             raise ConnectionFault(
-                PROTOCOL_ERROR if self._is_skipped(number) else STREAM_CLOSED,
+                PROTOCOL_ERROR if self._closed.was_skipped(number) else STREAM_CLOSED,
                 "headers of a stream that is over",
             )
         elif flags & END_STREAM:  # trailers that were under way
-            del self._closed_by_us[number]
-
-    def _skip(self, number: int) -> None:
-        """Streams before that one are never opened (5.1.1)."""
-        self._skipped[number - 2] = self._last + 2
-        if len(self._skipped) > CLOSED_MAX:
-            del self._skipped[next(iter(self._skipped))]
-
-    def _is_skipped(self, number: int) -> bool:
-        return any(first <= number <= last for last, first in self._skipped.items())
+            self._closed.discard(number)
 
     def _open(self, flags: int, number: int, section: Section) -> None:
         is_whole = flags & END_STREAM != 0
         if section.request_fault or (is_whole and section.length > 0):
             self._blame(number, PROTOCOL_ERROR)
         elif self._is_parted:
-            self._remember_closed(number)  # GOAWAY has told it
+            self._closed.add(number)  # GOAWAY has told it
         elif len(self.streams) >= STREAMS_MAX:
             self.reset(number, REFUSED_STREAM)
         else:
             self._begin(number, section, is_whole)
         if is_whole:
-            self._closed_by_us.pop(number, None)
+            self._closed.discard(number)
 
     def _begin(self, number: int, section: Section, is_whole: bool) -> None:
         self.crowd.await_(self)
@@ -844,7 +832,7 @@ class Http2(Member):
         if self._is_idle(number):
             raise ConnectionFault(PROTOCOL_ERROR, "a reset of no stream")
         self._charge(RESET_FRAMES)
-        self._closed_by_us.pop(number, None)
+        self._closed.discard(number)
         stream = self.streams.pop(number, None)
         if stream is not None:
             if not stream.is_ended:
@@ -861,7 +849,7 @@ class Http2(Member):
             return
         if self._is_idle(number):  # which is not to be reset (6.4)
             raise ConnectionFault(code, "no priority")
-        if number not in self._closed_by_us:
+        if not self._closed.is_ours(number):
             self._blame(number, code)
 
     # --- answers --------------------------------------------------------------------------------
@@ -894,7 +882,7 @@ class Http2(Member):
         """All of the answer has been written."""
         if not stream.is_whole:  # RFC 9113 8.1: the rest is not wanted
             self._control(frame(RST_STREAM, 0, stream.number, number_of(NO_ERROR)))
-            self._remember_closed(stream.number)
+            self._closed.add(stream.number)
         useful = stream.is_whole and stream.has_body
         self._budget.earn(CALL_FRAMES if useful else REFUSAL_FRAMES)
         if self.streams.pop(stream.number, None) is not None:

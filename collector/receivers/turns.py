@@ -27,6 +27,10 @@ class Turns:
         self._waiting: deque[Callable[[], bool]] = deque()
         self._is_called = False
 
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     def wait(self, go_on: Callable[[], bool]) -> None:
         """A connection has more to read.
 

@@ -40,6 +40,7 @@ from tests.collector.test_receivers_http2 import (
     number,
     served,
 )
+from tests.collector.test_receivers_turns import connected, rounds_until_read
 from tests.conformance.bodies import PROTO_BODY
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.target import TRACES
@@ -403,3 +404,21 @@ def test_a_budget_of_frames() -> None:
     budget.earn(CALL_FRAMES)
     assert budget.spend(CALL_FRAMES - 1, later)
     assert budget.spend(1, later + 1e9)
+
+
+def test_tiny_pieces_are_joined(run: Run) -> None:
+    """A message in thousands of frames of a byte is held as its bytes, not as thousands of objects."""
+
+    async def scenario() -> None:
+        wire, connection = connected(1 << 30)
+        first = frame(DATA, b"\0" + number(1 << 20), 0, 1)
+        connection.data_received(GREETING + begin() + first)
+        for _ in range(3_000):
+            connection.data_received(frame(DATA, b"x", 0, 1))
+        await rounds_until_read(wire)
+        (stream,) = connection.streams.values()
+        assert sum(map(len, stream._pieces)) == 3_000
+        assert len(stream._pieces) <= 2
+        connection.connection_lost(None)
+
+    run(scenario())

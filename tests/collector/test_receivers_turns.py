@@ -129,6 +129,28 @@ def test_a_connection_that_is_gone_has_no_turn(run: Run) -> None:
     run(scenario())
 
 
+def test_less_is_read_while_many_wait(run: Run) -> None:
+    """What is read and waits is held: sixteen may hold as much as the inbox has, all others less."""
+
+    async def scenario() -> None:
+        export = Export(lambda *_: None, Stats(), itertools.count().__next__)
+        receiver = GrpcReceiver(export, "127.0.0.1:0")
+        crowd = Crowd(Bounds(), Stats())
+        sizes = []
+        for _ in range(18):
+            wire = Wire(1 << 30)
+            wire.protocol = receiver.connect(crowd)
+            wire.protocol.connection_made(wire)
+            sizes.append(len(wire.protocol.get_buffer(-1)))
+            wire.protocol.data_received(refused())
+            assert not wire.is_read
+        assert sizes == [256 << 10] * 16 + [16 << 10] * 2
+        for connection in list(crowd.connections):
+            connection.connection_lost(None)
+
+    run(scenario())
+
+
 @pytest.mark.plain
 def test_all_that_wait_share_a_round(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after another; one that fails does not end the others' turns."""
