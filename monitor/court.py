@@ -116,6 +116,8 @@ class Court:
                 continue
             session.judges = tuple(each for each in session.judges if each is not judge)
             for judgement in found:
+                if (span := judgement.span()) is not None and session.held is None:
+                    session.leave_behind(span)
                 for place in range(len(judgement.log)):
                     verdicts += self._ledger.withdrawn(session, judgement, place)
                 session.remove(judgement)
@@ -128,6 +130,8 @@ class Court:
         lost = session.seen - len(held)
         unbound = session.judgement(self._unbound, "")
         if unbound is not None:
+            if lost and (span := unbound.span()) is not None:
+                session.leave_behind(span)
             session.bound_late = session.bound_late or unbound.counted
             session.remove(unbound)
             self._ledger.leave(unbound)
@@ -195,6 +199,8 @@ class Court:
                 if found:
                     verdicts += found
         session.judged += judged
+        if not judged:
+            session.set_aside(call)
         return verdicts
 
     def _under(
@@ -202,7 +208,10 @@ class Court:
     ) -> list[Verdict]:
         """A call that was kept, under specs that were bound after it."""
         found = [self._judge(session, judge, call, now, quiet=False) for judge in judges]
-        session.judged += any(verdicts is not None for verdicts in found)
+        judged = any(verdicts is not None for verdicts in found)
+        session.judged += judged
+        if not judged:
+            session.set_aside(call)
         return [verdict for verdicts in found for verdict in verdicts or ()]
 
     def _judge(
@@ -338,7 +347,11 @@ class Court:
         verdicts: list[Verdict] = []
         for judge in session.judges or (self._unbound,):
             verdicts += self._amend(session, judge, old, call, now)
-        _tighten(session, old)
+        session.take_in(old)
+        judges = session.judges or (self._unbound,)
+        if not any(self._find(session, judge, call) for judge in judges):
+            session.set_aside(call)
+        session.set_times(old)
         return verdicts
 
     def _amend(
@@ -417,7 +430,8 @@ class Court:
             verdicts += self._ledger.withdrawn(session, *found)
             verdicts += self._take_out(session, *found)
         session.judged -= judged
-        _tighten(session, call)
+        session.take_in(call)
+        session.set_times(call)
         return verdicts
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
@@ -469,22 +483,6 @@ class Court:
                 verdicts += self._tell(target, judgement, judgement.join(blind))
         self._ledger.relabel(target)
         return verdicts + self.rebind(target, now)
-
-
-def _tighten(session: Session, gone: ToolCall) -> None:
-    """The session's times are those of its calls, where a spec holds them all.
-
-    Where one does not, the times of a reading that is gone may stay.
-    """
-    if gone.start_ns > session.started_ns and gone.end_ns < session.last_ns:
-        return
-    for judge in {each.judge for each in session.judgements}:
-        logs = [each.log for each in session.under(judge)]
-        spans = [log.span() for log in logs if len(log)]
-        if spans and sum(map(len, logs)) == session.seen:
-            session.started_ns = min(start for start, _ in spans)
-            session.last_ns = max(end for _, end in spans)
-            return
 
 
 def _part(judge: Judge, call: ToolCall) -> str:

@@ -141,8 +141,10 @@ class Checkpoint:
         "condensed",
         "count",
         "episodes",
+        "last",
         "rows",
         "run",
+        "started",
         "tally",
         "timing",
     )
@@ -157,6 +159,9 @@ class Checkpoint:
         """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
         self.count = 0
         self.at = 0
+        self.started = 0
+        self.last = 0
+        """When the first folded call started, and when the last one ended."""
         self.tally = judge.tally() if judge.once is not None else None
         """Of the folded steps, where they may be of several episodes."""
         self.episodes: tuple[Episode, ...] = ()
@@ -296,6 +301,16 @@ class Judgement:
     @property
     def calls(self) -> int:
         return self.head.tally.calls
+
+    def span(self) -> tuple[int, int] | None:
+        """When the first of its calls started, and when the last one ended; None if it has none."""
+        base = self.base
+        spans = [self.log.span()] if len(self.log) else []
+        if base is not None and base.count:
+            spans.append((base.started, base.last))
+        if not spans:
+            return None
+        return min(start for start, _ in spans), max(end for _, end in spans)
 
     @property
     def folded(self) -> int:
@@ -619,6 +634,8 @@ class Judgement:
         for index in range(len(other.log)):
             self.log.take(other.log, index)
         self.log.settle_all()
+        # It is one session, and was counted by either name.
+        self.counted = self.counted or other.counted
         if other._joined:
             self._decide(joined=True)
         return self._replay(0)
@@ -656,6 +673,9 @@ class Judgement:
         if self._rival is not None:
             # After sixty-four calls a doubt is not worth carrying.
             self._decide(joined=self.joined)
+        started, last = self.log.span(count)
+        self.base.started = min(self.base.started or started, started)
+        self.base.last = max(self.base.last, last)
         for step in self._folding(self.base, count):
             place = step.place
             self.base.take(self.judge, self.log.token(place), step, self.log.at(place))

@@ -688,9 +688,18 @@ class Log:
         row: Row = built(Row, fields)
         return row
 
-    def span(self) -> tuple[int, int]:
-        """When the first of its steps started, and when the last one ended; it has some."""
-        rows = [self.row(place) for place in range(len(self))]
+    def span(self, count: int | None = None) -> tuple[int, int]:
+        """When the first of its steps started, and when the last one ended; it has some.
+
+        `count` bounds it to the first ones.
+        """
+        count = len(self) if count is None else count
+        if not self._moved and self._far is None:
+            last = 0
+            for at, times, _, _ in self.unpacked(0, count):
+                last = max(last, at + (times & _LENGTH))
+            return self.at(0), last
+        rows = [self.row(place) for place in range(count)]
         return min(row.start for row in rows), max(row.end for row in rows)
 
     def unpacked(self, first: int, end: int) -> list[Brief]:
