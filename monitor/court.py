@@ -11,7 +11,7 @@ from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
-from monitor.session.judgement import FOLD_LUMP, Change, Judgement
+from monitor.session.judgement import Change, Judgement
 from monitor.session.log import Names, Texts, origin_of
 from monitor.session.session import Session
 from monitor.spec.spec import Spec
@@ -229,7 +229,7 @@ class Court:
         at = _at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
-        before, origin = judgement.head.position, None
+        before, origin = judgement.before(token), None
         code = judgement.append(call, tool, token, at, now)
         if code is None:
             origin = origin_of(call, now)
@@ -333,9 +333,10 @@ class Court:
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
-        self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP).told)
-        self.folded_young += FOLD_LUMP
-        judgement.fold_first(FOLD_LUMP)
+        count = judgement.lump()
+        self._ledger.finalise(session, judgement, judgement.finalise(now, count).told)
+        self.folded_young += count
+        judgement.fold_first(count)
 
     # --- corrections ---------------------------------------------------------------------------
 

@@ -189,9 +189,10 @@ class Session:
         """Takes note of a call's times and source."""
         self.touched_ns = now
         start_ns, end_ns = call.start_ns, call.end_ns
-        if start_ns < self.started_ns:
+        # Where all calls so far were taken back their times are nobody's.
+        if start_ns < self.started_ns or not self.seen:
             self.started_ns = start_ns
-        if end_ns > self.last_ns:
+        if end_ns > self.last_ns or not self.seen:
             self.last_ns = end_ns
         if call.source != self._source or self._sources is not None:
             self._count_source(call.source, 1)
