@@ -568,7 +568,9 @@ class Judgement:
         base = self.base
         if not self.judge.scored or self.joined or self.judge.watch is not None:
             return False
-        return (base is not None and base.run.ways is not None) or bool(self.log.groups())
+        return (base is not None and base.run.ways is not None) or (
+            self.log.grouped and bool(self.log.groups())
+        )
 
     def _root(self, number: int) -> Run:
         """One of the ways before the log, by itself."""
@@ -603,7 +605,7 @@ class Judgement:
                 log.token(each.place) for each in steps if is_substantive(each.code)
             ]
         rows = log.unpacked(0, len(log))
-        if log.groups(0, rows):
+        if log.grouped and log.groups(0, rows):
             walked = self.walk()
             return self.base, [
                 log.token(each.place) for each in walked if is_substantive(each.code)
@@ -628,11 +630,11 @@ class Judgement:
         """The log from one place to another, or to its end; `running` as in `Log.groups`."""
         log = self.log
         steps = log.unpacked(start, len(log) if end is None else end)
-        groups = (
-            log.groups(start, steps, running=running)
-            if end is None
-            else log.groups(start, end=end)
-        )
+        groups: list[tuple[int, int]] = []
+        if end is None:
+            groups = log.groups(start, steps, running=running)
+        elif log.grouped:
+            groups = log.groups(start, end=end)
         end, place = start + len(steps), start
         found: list[_Stretch] = []
         for first, behind in groups:
@@ -725,7 +727,8 @@ class Judgement:
             overdue: steps received up to this moment do not wait for the others of their group.
         """
         new, open_ = self.log.received(before, _FINAL, count)
-        if new and open_ is not None and count is None and self.judge.watch is None:
+        waits = self.log.grouped and count is None and self.judge.watch is None
+        if new and open_ is not None and waits:
             new = self._closed(new, before, overdue)
         return Finality(self._mark_final(new) if new else [], open_)
 
@@ -753,8 +756,9 @@ class Judgement:
             return []
         # A group that is cut is another group.
         end = new[-1] + 1
-        for group in log.groups(end=end):
-            end = max(end, group[1])
+        if log.grouped:
+            for group in log.groups(end=end):
+                end = max(end, group[1])
         found, told = self.walk(end), set(new)
         return [step for step in found if step.code >= HARMFUL and step.place in told]
 
@@ -793,9 +797,10 @@ class Judgement:
         count = 0
         while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
             count += 1
-        for first, end in log.groups(end=count):
-            if first < count < end:
-                count = first
+        if log.grouped:
+            for first, end in log.groups(end=count):
+                if first < count < end:
+                    count = first
         if count >= FOLD_LUMP:
             self.fold_first(count)
 
@@ -842,7 +847,7 @@ class Judgement:
         """What becomes of each way when the first steps are folded; empty where there is one alone."""
         if not self.judge.scored or self.joined or self.judge.watch is not None:
             return []
-        if base.run.ways is None and not self.log.groups(end=count):
+        if base.run.ways is None and not (self.log.grouped and self.log.groups(end=count)):
             return []
         run = base.run.copy()
         roots = list(run.trace())

@@ -221,6 +221,7 @@ class Log:
         "_rows",
         "_running",
         "_texts",
+        "grouped",
         "tail_end",
     )
 
@@ -237,6 +238,8 @@ class Log:
         """By span id, ends and receipts too far away to be packed."""
         self._lag = 0
         """What is taken off how much later each step was received, in milliseconds."""
+        self.grouped = False
+        """False where no siblings overlap, as far as `groups` was asked since the last insertion."""
         self._newest = 0
         """The latest receipt of a step."""
         self.tail_end = 0
@@ -357,6 +360,7 @@ class Log:
         place = self._place(at, end, span)
         self._note_receipt(place, receipt)
         is_last = place == len(self)
+        self.grouped = True
         self._rows[place * _WIDTH : place * _WIDTH] = row
         self._mark_late(place, late=not is_last)
         self.tail_end = max(self.tail_end, at)
@@ -766,6 +770,8 @@ class Log:
         if end is not None:
             return [group for group in found if group[0] < end]
         self.tail_end = max(until, at)
+        if not first:
+            self.grouped = bool(found)
         kept = {key: over for key, (_, over) in (runs or {}).items() if over > at}
         self._running = kept if runs is not None else None
         return found

@@ -233,7 +233,7 @@ def told(spec: Spec, events: Sequence[tuple[int, str, Any]], *, fold: bool = Tru
         elif what == "retract":
             monitor.retract(made)
         elif what == "amend":
-            monitor.amend(*made, now)
+            monitor.amend(made[0], made[1], now)
         else:
             monitor.observe(made, now)
     monitor.close(START + 600 * SECOND)
@@ -317,6 +317,54 @@ def _episodes(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _lasting(found: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ARRIVAL}
+
+
+def long_session(chance: Random, spec: Spec) -> list[tuple[int, str, Any]]:
+    """Calls of minutes, most of them one by one, received seconds late; ticks between them."""
+    events: list[tuple[int, str, Any]] = []
+    start, parents = 0, chance.randint(1, 2)
+    crowded = chance.choice((0.05, 0.2))
+    for number in range(1, chance.randint(90, 220)):
+        beside = chance.random() < crowded
+        start += chance.choice((0, 1)) if beside else 10
+        length = chance.choice((3, 8)) if beside else chance.choice((0, 1, 12))
+        tool = chance.choice(LETTERS) if chance.random() < 0.6 else "a"
+        made = call(number, tool, start, start + length, chance.randint(1, parents))
+        now = made.end_ns + chance.randrange(4 * SECOND)
+        events += [(now, "call", made), (now + chance.randrange(SECOND), "tick", None)]
+    return sorted(events, key=lambda each: each[0])
+
+
+def check_long(seed: int) -> bool:
+    """What is told of a long session does not hang on folding; True where it was folded."""
+    chance = Random(seed)
+    spec = spec_of(chance)
+    events = long_session(chance, spec)
+    folded, whole = told(spec, events), told(spec, events, fold=False)
+    ordered = sorted((made for _, what, made in events if what == "call"), key=_in_order)
+    now = events[-1][0]
+    replayed = told(spec, [(now, "call", made) for made in ordered], fold=False)
+    for found in (folded.found, whole.found, replayed.found):
+        found.pop("steps", None)
+    assert _lasting(folded.found) == _lasting(whole.found) == _lasting(replayed.found), seed
+    assert folded[1:] == whole[1:] == replayed[1:], seed
+    return bool(folded.found.get("steps_folded"))
+
+
+def _in_order(made: ToolCall) -> tuple[int, int, bytes]:
+    return made.start_ns, made.end_ns, made.span_id
+
+
+def test_long_sessions() -> None:
+    """Folded or not, received as they come or replayed in order: one object, and the same counters."""
+    assert sum(check_long(seed) for seed in range(40)) > 20
+
+
+@pytest.mark.long
+def test_many_long_sessions() -> None:
+    """The same of many more."""
+    for seed in range(1_000, 5_000):
+        check_long(seed)
 
 
 def test_small_worlds() -> None:
