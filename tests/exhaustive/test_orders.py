@@ -45,18 +45,21 @@ class World(NamedTuple):
 # --- worlds -------------------------------------------------------------------------------------
 
 
-def spec_of(chance: Random) -> Spec:
-    """A task of golden paths or of any automaton, or a policy."""
-    alphabet = ", ".join(f"{each}: {{tool: {each}}}" for each in LETTERS)
+def spec_of(chance: Random, *, arguments: bool = False) -> Spec:
+    """A task of golden paths or of any automaton, or a policy; one symbol may ask for arguments."""
+    told = {each: f"{each}: {{tool: {each}}}" for each in LETTERS}
+    if arguments:
+        told["b"] = "b: {tool: b, arguments: {n: 1}}"
+    alphabet = ", ".join(told.values())
     text = f"id: small\nmatch: {{service.name: shop}}\nalphabet: {{{alphabet}}}\n"
     kind = chance.choice(("golden", "automaton", "policy", "policy"))
     if kind == "policy":
-        told = []
+        rules = []
         for _ in range(chance.randint(1, 3)):
             pair = ", ".join(chance.sample(LETTERS, 2))
             limit = f"{{at_most: [{chance.choice(LETTERS)}, {chance.randint(1, 2)}]}}"
-            told.append(chance.choice((f"{{{chance.choice(TEMPLATES)}: [{pair}]}}", limit)))
-        text += f"kind: policy\nconstraints: [{', '.join(told)}]\n"
+            rules.append(chance.choice((f"{{{chance.choice(TEMPLATES)}: [{pair}]}}", limit)))
+        text += f"kind: policy\nconstraints: [{', '.join(rules)}]\n"
     elif kind == "golden":
         paths = [chance.choices(LETTERS, k=chance.randint(1, 4)) for _ in range(3)]
         text += f"golden: [{', '.join('[' + ', '.join(path) + ']' for path in paths)}]\n"
@@ -66,7 +69,7 @@ def spec_of(chance: Random) -> Spec:
             state: {each: chance.choice(states) for each in LETTERS if chance.random() < 0.5}
             for state in states
         }
-        told = [
+        moves = [
             f"{state}: {{{', '.join(f'{each}: {to}' for each, to in goes.items() if to != state)}}}"
             for state, goes in edges.items()
         ]
@@ -74,14 +77,14 @@ def spec_of(chance: Random) -> Spec:
             f"{state}: [{', '.join(each for each, to in goes.items() if to == state)}]"
             for state, goes in edges.items()
         ]
-        text += f"initial: p\naccepting: [s]\ntransitions: {{{', '.join(told)}}}\n"
+        text += f"initial: p\naccepting: [s]\ntransitions: {{{', '.join(moves)}}}\n"
         text += f"reads: {{{', '.join(reads)}}}\n"
     if chance.random() < 0.5:
         text += f"concurrent: {chance.choice(('strict', 'any_order'))}\n"
     if kind != "policy" and chance.random() < 0.3:
         text += "again: true\n"
     spec, _ = compile_text(text, "small.yaml")
-    return spec_of(chance) if spec is None else spec
+    return spec_of(chance, arguments=arguments) if spec is None else spec
 
 
 def call(number: int, tool: str, start: int, end: int, parent: int = 0) -> ToolCall:
@@ -319,8 +322,11 @@ def _lasting(found: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ARRIVAL}
 
 
-def long_session(chance: Random, spec: Spec) -> list[tuple[int, str, Any]]:
-    """Calls of minutes, most of them one by one, received seconds late; ticks between them."""
+def long_session(chance: Random, *, arguments: bool) -> list[tuple[int, str, Any]]:
+    """Calls of minutes, most of them one by one, received seconds late; ticks between them.
+
+    With `arguments` some of these are wrong or not known, and some calls fail.
+    """
     events: list[tuple[int, str, Any]] = []
     start, parents = 0, chance.randint(1, 2)
     crowded = chance.choice((0.05, 0.2))
@@ -330,6 +336,9 @@ def long_session(chance: Random, spec: Spec) -> list[tuple[int, str, Any]]:
         length = chance.choice((3, 8)) if beside else chance.choice((0, 1, 12))
         tool = chance.choice(LETTERS) if chance.random() < 0.6 else "a"
         made = call(number, tool, start, start + length, chance.randint(1, parents))
+        if arguments:
+            given = chance.choices(({"n": 1}, {"n": 2}, None), (20, 1, 1))[0]
+            made = made._replace(arguments=given, error=chance.random() < 0.05)
         now = made.end_ns + chance.randrange(4 * SECOND)
         events += [(now, "call", made), (now + chance.randrange(SECOND), "tick", None)]
     return sorted(events, key=lambda each: each[0])
@@ -338,8 +347,9 @@ def long_session(chance: Random, spec: Spec) -> list[tuple[int, str, Any]]:
 def check_long(seed: int) -> bool:
     """What is told of a long session does not hang on folding; True where it was folded."""
     chance = Random(seed)
-    spec = spec_of(chance)
-    events = long_session(chance, spec)
+    arguments = chance.random() < 0.5
+    spec = spec_of(chance, arguments=arguments)
+    events = long_session(chance, arguments=arguments)
     folded, whole = told(spec, events), told(spec, events, fold=False)
     ordered = sorted((made for _, what, made in events if what == "call"), key=_in_order)
     now = events[-1][0]
