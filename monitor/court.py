@@ -12,7 +12,7 @@ from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.repeats import CALLS_MAX, hashed
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
-from monitor.session.judgement import FOLD_LUMP, Change, Judgement
+from monitor.session.judgement import Change, Judgement
 from monitor.session.log import Names, Texts, origin_of
 from monitor.session.session import Session
 from monitor.spec.spec import Spec
@@ -151,6 +151,8 @@ class Court:
                 continue
             session.judges = tuple(each for each in session.judges if each is not judge)
             for judgement in found:
+                if (span := judgement.span()) is not None and session.held is None:
+                    session.leave_behind(span)
                 for place in range(len(judgement.log)):
                     verdicts += self._ledger.withdrawn(session, judgement, place)
                 session.remove(judgement)
@@ -165,6 +167,8 @@ class Court:
         lost = session.seen - len(held)
         unbound = session.judgement(self._unbound, "")
         if unbound is not None:
+            if lost and (span := unbound.span()) is not None:
+                session.leave_behind(span)
             session.bound_late = session.bound_late or unbound.counted
             session.remove(unbound)
             self._ledger.leave(unbound)
@@ -264,6 +268,8 @@ class Court:
                 if found:
                     verdicts += found
         session.judged += judged
+        if not judged:
+            session.set_aside(call)
         return verdicts
 
     def _under(
@@ -271,7 +277,10 @@ class Court:
     ) -> list[Verdict]:
         """A call that was kept, under specs that were bound after it."""
         found = [self._judge(session, judge, call, now, quiet=False) for judge in judges]
-        session.judged += any(verdicts is not None for verdicts in found)
+        judged = any(verdicts is not None for verdicts in found)
+        session.judged += judged
+        if not judged:
+            session.set_aside(call)
         return [verdict for verdicts in found for verdict in verdicts or ()]
 
     def _judge(
@@ -289,7 +298,7 @@ class Court:
         at = self._at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
-        before, origin = judgement.head.position, None
+        before, origin = judgement.before(token), None
         code = judgement.append(call, tool, token, at, now)
         if code is None:
             origin = origin_of(call, now)
@@ -397,9 +406,10 @@ class Court:
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
-        self._ledger.finalise(session, judgement, judgement.finalise(now, FOLD_LUMP).told)
-        self.folded_young += FOLD_LUMP
-        judgement.fold_first(FOLD_LUMP)
+        count = judgement.lump()
+        self._ledger.finalise(session, judgement, judgement.finalise(now, count).told)
+        self.folded_young += count
+        judgement.fold_first(count)
 
     def _at(self, judge: Judge, call: ToolCall, now: int) -> int:
         """Where the call stands in the order: its start, or its end where the spec says so.
@@ -423,7 +433,11 @@ class Court:
         verdicts: list[Verdict] = []
         for judge in session.judges or (self._unbound,):
             verdicts += self._amend(session, judge, old, call, now)
-        _tighten(session, old)
+        session.take_in(old)
+        judges = session.judges or (self._unbound,)
+        if not any(self._find(session, judge, call) for judge in judges):
+            session.set_aside(call)
+        session.set_times(old)
         return verdicts
 
     def _amend(
@@ -502,7 +516,8 @@ class Court:
             verdicts += self._ledger.withdrawn(session, *found)
             verdicts += self._take_out(session, *found)
         session.judged -= judged
-        _tighten(session, call)
+        session.take_in(call)
+        session.set_times(call)
         return verdicts
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
@@ -583,22 +598,6 @@ def _wanted(
     """The specs of a session that told all of this, under one name; in the binder's order."""
     wanted = {judge for each in facts for judge in binder.bind(each, agent)}
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
-
-
-def _tighten(session: Session, gone: ToolCall) -> None:
-    """The session's times are those of its calls, where a spec holds them all.
-
-    Where one does not, the times of a reading that is gone may stay.
-    """
-    if gone.start_ns > session.started_ns and gone.end_ns < session.last_ns:
-        return
-    for judge in {each.judge for each in session.judgements}:
-        logs = [each.log for each in session.under(judge)]
-        spans = [log.span() for log in logs if len(log)]
-        if spans and sum(map(len, logs)) == session.seen:
-            session.started_ns = min(start for start, _ in spans)
-            session.last_ns = max(end for _, end in spans)
-            return
 
 
 def _part(judge: Judge, call: ToolCall) -> str:

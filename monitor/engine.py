@@ -27,6 +27,9 @@ __all__ = ["Monitor", "Named"]
 
 NEVER: Final = 2**63
 
+GROUP_WINDOWS: Final = 6
+"""So many windows more a verdict waits for calls that overlap its call, at most."""
+
 QUIET_MAX: Final = 10_000
 """Sessions without a call that are remembered; the oldest beyond it is counted at once."""
 
@@ -601,7 +604,8 @@ class Monitor:
 
     def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""
-        final = judgement.finalise(before)
+        overdue = before - GROUP_WINDOWS * self.limits.window_ns
+        final = judgement.finalise(before, overdue=overdue)
         self._ledger.finalise(session, judgement, final.told)
         if self.limits.fold:
             judgement.fold(before)

@@ -65,7 +65,7 @@ class Timekeeper:
             return True
         if not outlook.told:
             return False
-        in_order = call is not None and log.row(len(log) - 1).span_id == call.span_id
+        in_order = call is not None and log.find(call.span_id) == len(log) - 1
         return call is None or not in_order or outlook.may_be_answered(call.start_ns)
 
     def absorb(self, judgement: Judgement, into: Judgement) -> None:

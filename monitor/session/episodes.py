@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.scores.running import HarmTally
 
-__all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped"]
+__all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped", "without_scores"]
 
 EPISODES_MAX: Final = 64
 """Finished episodes of one judgement that are listed, the latest; all are counted."""
@@ -33,6 +33,12 @@ class Episode(NamedTuple):
     pc_ktc: float | None
     pc_hlr: float | None
     efficiency: float | None
+
+
+def without_scores(episode: Episode) -> Episode:
+    """The same of an episode that is not exact after all."""
+    counts = episode.calls, episode.substantive, episode.harmful
+    return Episode(*counts, None, None, None, None, None, None)
 
 
 @mypyc_attr(acyclic=True)

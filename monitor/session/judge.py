@@ -22,6 +22,7 @@ from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 
 __all__ = [
+    "ALWAYS",
     "CODES",
     "CONTROL",
     "CONTROL_TOKEN",
@@ -62,6 +63,12 @@ _Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """All that the order of overlapping calls hangs on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
+ALWAYS: Final = tuple(
+    _CODE_OF[reason]
+    for reason in (Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN)
+)
+"""Codes of calls that are harmful in whatever order."""
+
 _CACHE_MAX: Final = 4_096
 _ORDERED_MAX: Final = 16_384
 """So many calls have the groups whose orders are remembered, each counted with _EACH more: that is
@@ -118,6 +125,7 @@ class Judge:
         "skewed",
         "spec",
         "stepper",
+        "strict",
         "watch",
     )
 
@@ -158,6 +166,8 @@ class Judge:
         self.severities = spec.severity.levels
         self.parted = spec.scope != "session"
         """True where a session has a judgement for each agent or turn."""
+        self.strict = spec.concurrent == "strict"
+        """Overlapping calls are judged by the order with the most harms, not by that with the fewest."""
         self.skewed = 0
         """Calls that by their clocks began before the call they are a part of."""
         self.left_out = 0
@@ -190,13 +200,12 @@ class Judge:
         key = (before, tokens, tuple(spans.ended), tuple(spans.by_end))
         found = self._orders.get(key)
         if found is None:
-            strict = self.spec.concurrent == "strict"
-            found = order(self.stepper, before, tokens, spans, strict=strict)
+            found = order(self.stepper, before, tokens, spans, strict=self.strict)
             if self._ordered > _ORDERED_MAX:
                 self._orders.clear()
                 self._ordered = 0
             self._orders[key] = found
-            self._ordered += len(tokens) + _EACH
+            self._ordered += len(tokens) * (1 + len(found.every)) + _EACH
         return found
 
     def compared(self, path: bytes) -> Compared | None:
@@ -219,6 +228,12 @@ class Judge:
         """The tally of a session under this spec, at its start."""
         beta = self.spec.conventions.beta
         return HarmTally(beta) if self.once is None else EpisodesTally(beta)
+
+    def is_certain(self, token: int) -> bool:
+        """True for a call of which it is known what it is."""
+        if token < self.plain or token == CONTROL_TOKEN or self.watch is not None:
+            return True
+        return self.spec.alphabet.tokens[token].exact
 
     def opens(self, before: Position, token: int) -> bool:
         """True where a call starts a new episode: only the initial state allows it.

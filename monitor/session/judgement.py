@@ -8,17 +8,18 @@ Old calls are folded into the checkpoint, so a session's memory does not grow wi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.automaton.position import Outcome, Position
+from monitor.automaton.position import Position
 from monitor.records import ToolCall, built
 from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
-from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
+from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
 from monitor.session.judge import (
+    ALWAYS,
     CONTROL_TOKEN,
     HARMFUL,
     PROGRESS,
@@ -45,6 +46,8 @@ __all__ = [
     "Change",
     "Checkpoint",
     "Judgement",
+    "Path",
+    "Scored",
     "Step",
 ]
 
@@ -127,52 +130,49 @@ def _news_first(change: Change) -> tuple[bool, int]:
 
 
 def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
-    before = run.position
+    before = run.position if run.ways is None else run.judged_at(judge, token)
     code = run.step(judge, token)
     steps.append(built(Step, (place, code, before, run.position)))
 
 
-class Checkpoint:
-    """All that remains of the folded steps."""
+class Scored:
+    """What scores hang on of folded steps, as one way took them."""
 
-    __slots__ = (
-        "at",
-        "compensations",
-        "condensed",
-        "count",
-        "episodes",
-        "rows",
-        "run",
-        "tally",
-        "timing",
-    )
+    __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
 
-    def __init__(self, run: Run, judge: Judge) -> None:
-        self.run = run
-        self.timing = Timing(judge) if judge.bounds is not None else None
+    def __init__(self, judge: Judge, *, exact: bool) -> None:
+        self.exact = exact
+        """False once a call could not be read for certain, or from the beginning."""
         self.rows = PathRows(judge.goldens) if judge.goldens else None
         undo = judge.spec.undo
         self.compensations = Compensations(undo) if undo else None
         self.condensed: array[int] | None = array("H")
         """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
-        self.count = 0
-        self.at = 0
         self.tally = judge.tally() if judge.once is not None else None
         """Of the folded steps, where they may be of several episodes."""
         self.episodes: tuple[Episode, ...] = ()
         """The folded episodes that are over, the latest of them."""
 
-    def take(self, judge: Judge, token: int, step: Step, at: int) -> None:
-        """Takes over a step that `run` has just made."""
-        self.count += 1
-        self.at = max(self.at, at)
+    def start_from(self, other: Scored) -> None:
+        """Becomes a copy of another."""
+        self.exact = other.exact
+        self.rows = other.rows.copy() if other.rows is not None else None
+        compensations = other.compensations
+        self.compensations = compensations.copy() if compensations is not None else None
+        self.condensed = other.condensed[:] if other.condensed is not None else None
+        self.tally = other.tally.copy() if other.tally is not None else None
+        self.episodes = other.episodes
+
+    def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
+        """Takes over a step, by its number from 1."""
         code = step.code
         if isinstance(self.tally, EpisodesTally):
             if judge.opens(step.before, token):
                 self._start_episode(judge, self.tally)
             count_code(self.tally, code)
+        self.exact = self.exact and judge.is_certain(token)
         if self.compensations is not None:
-            self.compensations.take(self.count, token, code)
+            self.compensations.take(number, token, code)
         if not is_substantive(code):
             return
         if self.rows is not None:
@@ -184,13 +184,53 @@ class Checkpoint:
 
     def _start_episode(self, judge: Judge, tally: EpisodesTally) -> None:
         rows = self.rows
-        done = episode(judge, tally.current, lambda: rows, self.condensed, exact=self.run.exact)
+        done = episode(judge, tally.current, lambda: rows, self.condensed, exact=self.exact)
         self.episodes = (*self.episodes, done)[-EPISODES_MAX:]
         tally.start_episode()
         self.rows = PathRows(judge.goldens) if judge.goldens else None
         self.condensed = array("H")
         if self.compensations is not None:
             self.compensations.start_episode()
+
+    def give_up(self) -> None:
+        """The first calls were not seen, as is known by now: nothing of it is exact."""
+        self.exact = False
+        self.episodes = tuple(without_scores(each) for each in self.episodes)
+
+
+class Checkpoint(Scored):
+    """All that remains of the folded steps; itself of the first of the ways there are."""
+
+    __slots__ = ("at", "count", "last", "others", "run", "started", "timing")
+
+    def __init__(self, run: Run, judge: Judge) -> None:
+        super().__init__(judge, exact=run.exact)
+        self.run = run
+        self.others: list[Scored] = []
+        """Of the other ways."""
+        self.timing = Timing(judge) if judge.bounds is not None else None
+        self.count = 0
+        self.at = 0
+        self.started = 0
+        self.last = 0
+        """When the first folded call started, and when the last one ended."""
+
+    def of(self, number: int) -> Scored:
+        """What is folded of a way."""
+        return self.others[number - 1] if number else self
+
+    def part(self, ways: list[Scored]) -> None:
+        """There are other ways than before, at least one."""
+        self.start_from(ways[0])
+        self.others = ways[1:]
+
+
+class Path(NamedTuple):
+    """The way taken: where it is before the log, what is folded of it, and its steps in the log."""
+
+    run: Run
+    folded: Scored | None
+    steps: list[Step]
 
 
 @mypyc_attr(acyclic=True)
@@ -297,6 +337,21 @@ class Judgement:
     def calls(self) -> int:
         return self.head.tally.calls
 
+    def before(self, token: int) -> Position:
+        """The position that the next call is judged by."""
+        head = self.head
+        return head.position if head.ways is None else head.judged_at(self.judge, token)
+
+    def span(self) -> tuple[int, int] | None:
+        """When the first of its calls started, and when the last one ended; None if it has none."""
+        base = self.base
+        spans = [self.log.span()] if len(self.log) else []
+        if base is not None and base.count:
+            spans.append((base.started, base.last))
+        if not spans:
+            return None
+        return min(start for start, _ in spans), max(end for _, end in spans)
+
     @property
     def folded(self) -> int:
         return self.base.count if self.base else 0
@@ -333,8 +388,7 @@ class Judgement:
         """True where the call would be harmful, so that the session may have been joined."""
         if token == CONTROL_TOKEN or self.judge.watch is not None:
             return False
-        _, outcome = self.judge.stepper.step(self.head.position, token)
-        return outcome is Outcome.HARMFUL
+        return self.head.is_harmed(self.judge, token)
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> list[Change]:
         """Judges a call wherever it belongs: its own verdict first, then revisions of others."""
@@ -405,6 +459,8 @@ class Judgement:
         self._joined, self._swapped, self._rival = joined, False, None
         if joined and self.base is not None:
             self.base.run.exact = False
+            for scored in (self.base, *self.base.others):
+                scored.give_up()
 
     def _origin(self) -> Run:
         """The run before the first step of the log."""
@@ -417,8 +473,8 @@ class Judgement:
 
         A step that was not judged yet gets its first verdict, which comes before all others.
         """
-        start, runs = self._rewind(changed)
-        news = self._walk(runs, start)
+        runs, stretches = self._rewind(changed)
+        news = self._walk(runs, stretches)
         if len(runs) == 1:
             (self.head,) = runs
             return self._compare(news[0])
@@ -431,19 +487,23 @@ class Judgement:
         self._swapped = swapped
         return self._compare(self.walk())
 
-    def _rewind(self, changed: int) -> tuple[int, tuple[Run, ...]]:
-        """A place up to `changed`, and the runs as they were there: one for each reading."""
-        stop = self._stops.before(changed) if self._stops is not None else None
-        if stop is not None:
-            return stop.place, tuple(run.copy() for run in stop.runs)
+    def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[_Stretch]]:
+        """The runs as they were at a place up to `changed`, one a reading; what is behind it."""
+        while self._stops is not None and (stop := self._stops.before(changed)) is not None:
+            stretches = self._stretches(stop.place, running=stop.running)
+            if not stretches or stretches[0].first >= stop.place:
+                return tuple(run.copy() for run in stop.runs), stretches
+            # A group is under way there by now.
+            changed = stop.place
+        stretches = self._stretches(0)
         if self._rival is None:
-            return 0, (self._origin(),)
-        return 0, (self._fresh(joined=False), self._fresh(joined=True))
+            return (self._origin(),), stretches
+        return (self._fresh(joined=False), self._fresh(joined=True)), stretches
 
-    def _walk(self, runs: Sequence[Run], start: int) -> list[list[Step]]:
-        """Steps the log under each reading, with stops on the way: what is judged anew."""
+    def _walk(self, runs: Sequence[Run], stretches: list[_Stretch]) -> list[list[Step]]:
+        """Steps a part of the log under each reading, with stops on the way: what is judged anew."""
         news: list[list[Step]] = [[] for _ in runs]
-        for stretch in self._stretches(start):
+        for stretch in stretches:
             if stretch.first >= STOP_EVERY:
                 self._stop(stretch.first, runs)
             for reading, run in enumerate(runs):
@@ -454,7 +514,7 @@ class Judgement:
         if self._stops is None:
             self._stops = Stops()
         if self._stops.due(place):
-            self._stops.add(place, runs)
+            self._stops.add(self.log, place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
         """The calls of the log as they are judged together, and where each group may have led.
@@ -501,13 +561,73 @@ class Judgement:
         """Steps the log from the checkpoint, in the order taken, all of it or up to a place."""
         return self._walked(self._origin(), end)
 
-    def substantive(self) -> list[int]:
-        """Tokens of the log's substantive steps, in the order taken."""
+    def path(self) -> Path:
+        """The path that scores are of: that of one of the best orders of all calls.
+
+        Where several orders do as well it is the one nearest to the starts. Verdicts were given call
+        by call, so a step may be another here, where later calls showed which order it was.
+        """
+        base = self.base
+        if not self._has_paths():
+            return Path(self._origin(), base, self.walk())
+        run = self._origin()
+        roots = list(run.trace())
+        for stretch in self._stretches(0):
+            self._step(run, stretch, [])
+        number, places = _traced(run.taken, roots)
+        root = self._root(number)
+        return Path(root, base.of(number) if base else None, self._retrace(root.copy(), places))
+
+    def _has_paths(self) -> bool:
+        """True where scores hang on how overlapping calls went."""
+        base = self.base
+        if not self.judge.scored or self.joined or self.judge.watch is not None:
+            return False
+        return (base is not None and base.run.ways is not None) or (
+            self.log.grouped and bool(self.log.groups())
+        )
+
+    def _root(self, number: int) -> Run:
+        """One of the ways before the log, by itself."""
+        origin = self._origin()
+        return origin.ways[number] if origin.ways is not None else origin
+
+    def _retrace(
+        self, run: Run, places: Mapping[int, tuple[int, ...]], end: int | None = None
+    ) -> list[Step]:
+        """Steps the log along one way: by group, its places in the order that the way took."""
+        judge, token_of = self.judge, self.log.token
+        steps: list[Step] = []
+        for stretch in self._stretches(0, end):
+            if not stretch.together:
+                self._step(run, stretch, steps)
+                continue
+            group = range(stretch.first, stretch.end)
+            for place in group:
+                if token_of(place) == CONTROL_TOKEN:
+                    _step(run, judge, place, CONTROL_TOKEN, steps)
+            judged = [place for place in group if token_of(place) != CONTROL_TOKEN]
+            for number in places[stretch.first]:
+                _step(run, judge, judged[number], token_of(judged[number]), steps)
+        return steps
+
+    def substantive(self) -> tuple[Scored | None, list[int]]:
+        """What is folded of the way taken, and tokens of its substantive steps in the log."""
         log = self.log
-        steps = log.unpacked(0, len(log))
-        if log.groups(0, steps):
-            return [log.token(each.place) for each in self.walk() if is_substantive(each.code)]
-        return [token for _, _, meta, token in steps if is_substantive(mark_of(meta) & _CODE)]
+        if self._has_paths():
+            _, folded, steps = self.path()
+            return folded, [
+                log.token(each.place) for each in steps if is_substantive(each.code)
+            ]
+        rows = log.unpacked(0, len(log))
+        if log.grouped and log.groups(0, rows):
+            walked = self.walk()
+            return self.base, [
+                log.token(each.place) for each in walked if is_substantive(each.code)
+            ]
+        return self.base, [
+            token for _, _, meta, token in rows if is_substantive(mark_of(meta) & _CODE)
+        ]
 
     def _walked(self, run: Run, end: int | None = None) -> list[Step]:
         steps: list[Step] = []
@@ -515,11 +635,21 @@ class Judgement:
             self._step(run, stretch, steps)
         return steps
 
-    def _stretches(self, start: int, end: int | None = None) -> list[_Stretch]:
-        """The log from one place to another, or to its end."""
+    def _stretches(
+        self,
+        start: int,
+        end: int | None = None,
+        *,
+        running: Mapping[bytes, int] | None = None,
+    ) -> list[_Stretch]:
+        """The log from one place to another, or to its end; `running` as in `Log.groups`."""
         log = self.log
         steps = log.unpacked(start, len(log) if end is None else end)
-        groups = log.groups(start, steps) if end is None else log.groups(start, end=end)
+        groups: list[tuple[int, int]] = []
+        if end is None:
+            groups = log.groups(start, steps, running=running)
+        elif log.grouped:
+            groups = log.groups(start, end=end)
         end, place = start + len(steps), start
         found: list[_Stretch] = []
         for first, behind in groups:
@@ -543,19 +673,19 @@ class Judgement:
             found = self._step_group(run, first, end, news=news)
             steps += (s for s in found if not news or s.code != log.mark(s.place) & _CODE)
             if log.at(first) < blind:
-                run.position = judge.anywhere
+                run.scatter(judge.anywhere)
             return
         for place in range(first, end):
             at, _, meta, token = rows[place - start]
-            before = run.position
+            before = run.position if run.ways is None else run.judged_at(judge, token)
             code = run.step(judge, token)
             if not news or code != mark_of(meta) & _CODE:
                 steps.append(built(Step, (place, code, before, run.position)))
             if at < blind:
-                run.position = judge.anywhere
+                run.scatter(judge.anywhere)
 
     def _step_group(self, run: Run, first: int, end: int, *, news: bool) -> list[Step]:
-        """Steps overlapping siblings in the order that `siblings` chooses."""
+        """Steps overlapping siblings in the order taken (`Run.plan`)."""
         judge, token_of = self.judge, self.log.token
         steps: list[Step] = []
         if judge.watch is not None:
@@ -563,20 +693,21 @@ class Judgement:
                 _step(run, judge, place, token_of(place), steps)
             return steps
         judged = [place for place in range(first, end) if token_of(place) != CONTROL_TOKEN]
-        times = self.log.times(first, end)
-        chosen = judge.order(
-            run.position,
+        times = self.log.group_times(first, end)
+        plan = run.plan(
+            judge,
+            first,
             tuple(token_of(place) for place in judged),
             tuple(times[place - first] for place in judged),
         )
-        judge.left_out += news and not chosen.whole
+        judge.left_out += news and not plan.whole
         for place in range(first, end):
             if token_of(place) == CONTROL_TOKEN:
                 _step(run, judge, place, CONTROL_TOKEN, steps)
-        for number in chosen.places:
+        for number in plan.places:
             place = judged[number]
             _step(run, judge, place, token_of(place), steps)
-        run.position = chosen.end
+        run.resume(judge, plan)
         return steps
 
     def _compare(self, steps: list[Step]) -> list[Change]:
@@ -599,13 +730,34 @@ class Judgement:
 
     # --- what time brings -------------------------------------------------------------------------
 
-    def finalise(self, before: int, count: int | None = None) -> Finality:
+    def finalise(self, before: int, count: int | None = None, *, overdue: int = 0) -> Finality:
         """Marks steps received up to `before` as final.
 
-        `count` bounds it to the first steps of the log.
+        A call that overlaps siblings is final when all of its group are: each may change what the
+        others were. Only what does not hang on an order is final by itself.
+
+        Args:
+            before: Unix nanoseconds.
+            count: bounds it to the first steps of the log, whatever their group.
+            overdue: steps received up to this moment do not wait for the others of their group.
         """
         new, open_ = self.log.received(before, _FINAL, count)
+        waits = self.log.grouped and count is None and self.judge.watch is None
+        if new and open_ is not None and waits:
+            new = self._closed(new, before, overdue)
         return Finality(self._mark_final(new) if new else [], open_)
+
+    def _closed(self, new: list[int], before: int, overdue: int) -> list[int]:
+        """Those of some steps that wait for no other of their group."""
+        log = self.log
+        held: set[int] = set()
+        for first, end in log.groups(end=new[-1] + 1):
+            group = range(first, end)
+            if any(log.receipt(place) > before for place in group):
+                held.update(place for place in group if log.receipt(place) > overdue)
+        return [
+            place for place in new if place not in held or log.mark(place) & _CODE in ALWAYS
+        ]
 
     def _mark_final(self, new: list[int]) -> list[Step]:
         log, harmful = self.log, False
@@ -617,8 +769,13 @@ class Judgement:
             return self._unexpected(new)
         if not harmful:
             return []
-        found = self.walk(new[-1] + 1)
-        return [step for step in found if step.code >= HARMFUL and step.place in new]
+        # A group that is cut is another group.
+        end = new[-1] + 1
+        if log.grouped:
+            for group in log.groups(end=end):
+                end = max(end, group[1])
+        found, told = self.walk(end), set(new)
+        return [step for step in found if step.code >= HARMFUL and step.place in told]
 
     def _unexpected(self, places: list[int]) -> list[Step]:
         watch, position = self.judge.watch, self.head.position
@@ -634,6 +791,8 @@ class Judgement:
         for index in range(len(other.log)):
             self.log.take(other.log, index)
         self.log.settle_all()
+        # It is one session, and was counted by either name.
+        self.counted = self.counted or other.counted
         if other._joined:
             self._decide(joined=True)
         return self._replay(0)
@@ -653,11 +812,19 @@ class Judgement:
         count = 0
         while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
             count += 1
-        for first, end in log.groups(end=count):
-            if first < count < end:
-                count = first
+        if log.grouped:
+            for first, end in log.groups(end=count):
+                if first < count < end:
+                    count = first
         if count >= FOLD_LUMP:
             self.fold_first(count)
+
+    def lump(self) -> int:
+        """How many steps are folded in a burst: a few, and no group is cut that leaves the log room."""
+        count = FOLD_LUMP
+        for _, end in self.log.groups(end=FOLD_LUMP):
+            count = max(count, end)
+        return count if count <= len(self.log) // 2 else FOLD_LUMP
 
     @property
     def crowded(self) -> bool:
@@ -666,17 +833,50 @@ class Judgement:
 
     def fold_first(self, count: int) -> None:
         """Moves the first `count` steps into the checkpoint."""
-        if self.base is None:
-            self.base = Checkpoint(self._origin(), self.judge)
+        base = self.base
+        if base is None:
+            base = self.base = Checkpoint(self._origin(), self.judge)
         if self._rival is not None:
             # After sixty-four calls a doubt is not worth carrying.
             self._decide(joined=self.joined)
-        for step in self._folding(self.base, count):
-            place = step.place
-            self.base.take(self.judge, self.log.token(place), step, self.log.at(place))
+        started, last = self.log.span(count)
+        base.started = min(base.started or started, started)
+        base.last = max(base.last, last)
+        ways = self._fold_ways(base, count)
+        folded = self._folding(base, count)
+        if ways:
+            base.part(ways)
+        else:
+            for step in folded:
+                self._take(base, step)
+        base.count += count
+        base.at = max(base.at, self.log.at(count - 1))
         self.log.forget(count)
         if self._stops is not None:
             self._stops.fold(count)
+
+    def _take(self, scored: Scored, step: Step) -> None:
+        scored.take(self.judge, self.log.token(step.place), step, self.folded + step.place + 1)
+
+    def _fold_ways(self, base: Checkpoint, count: int) -> list[Scored]:
+        """What becomes of each way when the first steps are folded; empty where there is one alone."""
+        if not self.judge.scored or self.joined or self.judge.watch is not None:
+            return []
+        if base.run.ways is None and not (self.log.grouped and self.log.groups(end=count)):
+            return []
+        run = base.run.copy()
+        roots = list(run.trace())
+        for stretch in self._stretches(0, count):
+            self._step(run, stretch, [])
+        found: list[Scored] = []
+        for way in run.ways or ():
+            number, places = _traced(way, roots)
+            scored = Scored(self.judge, exact=True)
+            scored.start_from(base.of(number))
+            for step in self._retrace(self._root(number), places, count):
+                self._take(scored, step)
+            found.append(scored)
+        return found
 
     def _folding(self, base: Checkpoint, count: int) -> list[Step]:
         """Steps the checkpoint's run, and its clocks where there are any, over what is folded."""
@@ -689,3 +889,12 @@ class Judgement:
             folded += steps
         timing.forget()
         return folded
+
+
+def _traced(way: Run, roots: Sequence[Run]) -> tuple[int, dict[int, tuple[int, ...]]]:
+    """Which of the roots a way has come from, and its order of each group since, by first place."""
+    places: dict[int, tuple[int, ...]] = {}
+    while way.lineage is not None:
+        places[way.lineage.first] = way.lineage.places
+        way = way.lineage.before
+    return next(number for number, root in enumerate(roots) if root is way), places

@@ -200,7 +200,9 @@ class Log:
         "_moved",
         "_newest",
         "_rows",
+        "_running",
         "_texts",
+        "grouped",
         "tail_end",
     )
 
@@ -217,10 +219,15 @@ class Log:
         """By span id, ends and receipts too far away to be packed."""
         self._lag = 0
         """What is taken off how much later each step was received, in milliseconds."""
+        self.grouped = False
+        """False where no siblings overlap, as far as `groups` was asked since the last insertion."""
         self._newest = 0
         """The latest receipt of a step."""
         self.tail_end = 0
-        """When the last step has begun, and it and the siblings it overlaps have all ended."""
+        """When the last step has begun, and all that had not ended by then has ended."""
+        self._running: dict[bytes, int] | None = None
+        """By parent, when the last of its steps that had not ended when the last step began will have
+        ended; None where they all have one parent."""
 
     def __len__(self) -> int:
         return len(self._rows) // _WIDTH
@@ -239,9 +246,14 @@ class Log:
         meta = self._meta(call, at)
         if at <= tail_end and self._rows:
             last, _, _, other, _, _ = self._step(-1)
-            if at <= last or (at < tail_end and self._siblings(meta, other)):
+            if at <= last or (at < tail_end and self._is_beside(meta, other, at)):
                 return False
-        self.tail_end = max(at, end)
+            if at < tail_end:
+                self._run_on(meta, other, at, end)
+        if at >= tail_end:
+            self.tail_end = max(at, end)
+            if self._running is not None:
+                self._running = None
         if receipt >= self._newest:
             self._newest = receipt
         else:
@@ -329,6 +341,7 @@ class Log:
         place = self._place(at, end, span)
         self._note_receipt(place, receipt)
         is_last = place == len(self)
+        self.grouped = True
         self._rows[place * _WIDTH : place * _WIDTH] = row
         self._mark_late(place, late=not is_last)
         self.tail_end = max(self.tail_end, at)
@@ -689,9 +702,18 @@ class Log:
         row: Row = built(Row, fields)
         return row
 
-    def span(self) -> tuple[int, int]:
-        """When the first of its steps started, and when the last one ended; it has some."""
-        rows = [self.row(place) for place in range(len(self))]
+    def span(self, count: int | None = None) -> tuple[int, int]:
+        """When the first of its steps started, and when the last one ended; it has some.
+
+        `count` bounds it to the first ones.
+        """
+        count = len(self) if count is None else count
+        if not self._moved and self._far is None:
+            last = 0
+            for at, times, _, _ in self.unpacked(0, count):
+                last = max(last, at + (times & _LENGTH))
+            return self.at(0), last
+        rows = [self.row(place) for place in range(count)]
         return min(row.start for row in rows), max(row.end for row in rows)
 
     def unpacked(self, first: int, end: int) -> list[Brief]:
@@ -699,36 +721,110 @@ class Log:
         return list(_briefed(self._rows[first * _WIDTH : end * _WIDTH]))
 
     def groups(
-        self, first: int = 0, steps: Sequence[Brief] | None = None, *, end: int | None = None
+        self,
+        first: int = 0,
+        steps: Sequence[Brief] | None = None,
+        *,
+        end: int | None = None,
+        running: Mapping[bytes, int] | None = None,
     ) -> list[tuple[int, int]]:
         """(first place, end place) of the groups of overlapping siblings, from `first` on.
 
-        Siblings have one parent, and stand side by side in the log; each of a group starts
-        strictly before all the others before it have ended, so touching times are a sequence.
-        A step that overlaps none is in no group; nor is the step before `first`. `steps` are
-        those from `first` on, where they are at hand. With `end` it is only those that begin before
-        that place, and nothing is read behind the last of them; without, `tail_end` is worked out.
+        Siblings have one parent; each of a group starts strictly before all the others before it
+        have ended, so touching times are a sequence. Steps of other parents that stand between
+        those of a group are judged with it, and groups that stand in each other are one. A step
+        that overlaps no sibling is in no group.
+
+        Args:
+            first: place of the first step that is looked at.
+            steps: those from `first` on, where they are at hand.
+            end: only groups that begin before this place, each of them whole; without, what runs
+                on behind the last step is worked out.
+            running: by parent, until when steps before `first` run on (`running_at`). A group that
+                one of these is in begins before `first`.
         """
         found: list[tuple[int, int]] = []
         at = self.at(-1) if self._rows and first >= len(self) else 0
-        until = last = 0
-        opened = place = first
+        until = max(running.values()) if running else 0
+        runs = {key: (first - 1, over) for key, over in running.items()} if running else None
+        last, own, place = 0, first, first
         for at, times, meta, _ in (
             _briefed(self._rows[first * _WIDTH :]) if steps is None else steps
         ):
-            if at >= until or not self._siblings(meta, last):
-                if place - opened > 1:
-                    found.append((opened, place))
+            over = self._end(place, at, times)
+            if at >= until:
                 if end is not None and place >= end:
-                    return found
-                opened, until = place, 0
-            until = max(until, self._end(place, at, times))
+                    break
+                runs, own, until = None, place, over
+            elif runs is None and self._siblings(meta, last):
+                _join(found, own, place)
+                until = max(until, over)
+            else:
+                if runs is None:
+                    runs = {self._context(last): (own, until)}
+                self._beside(found, runs, place, at, over, meta)
+                until = max(until, over)
+                if end is not None and place >= end and not _reaches(found, runs, end, at):
+                    break
             last = meta
             place += 1
-        if place - opened > 1:
-            found.append((opened, place))
+        if end is not None:
+            return [group for group in found if group[0] < end]
         self.tail_end = max(until, at)
+        if not first:
+            self.grouped = bool(found)
+        kept = {key: over for key, (_, over) in (runs or {}).items() if over > at}
+        self._running = kept if runs is not None else None
         return found
+
+    def _beside(
+        self,
+        found: list[tuple[int, int]],
+        runs: dict[bytes, tuple[int, int]],
+        place: int,
+        at: int,
+        over: int,
+        meta: int,
+    ) -> None:
+        """A step begins while steps of other parents run, and maybe siblings of it, too."""
+        parent = self._context(meta)
+        known = runs.get(parent)
+        if known is not None and at < known[1]:
+            _join(found, known[0], place)
+            runs[parent] = known[0], max(known[1], over)
+        else:
+            runs[parent] = place, over
+
+    def running_at(
+        self, place: int, first: int = 0, running: Mapping[bytes, int] | None = None
+    ) -> dict[bytes, int] | None:
+        """By parent, until when steps before `place` run on behind the start of the step there.
+
+        `running` is the same as of `first`, a place before it.
+        """
+        start = self.at(place)
+        found = dict(running) if running else {}
+        for number, (at, times, meta, _) in enumerate(self.unpacked(first, place), first):
+            over = self._end(number, at, times)
+            if over > start:
+                parent = self._context(meta)
+                found[parent] = max(over, found.get(parent, 0))
+        return {parent: over for parent, over in found.items() if over > start} or None
+
+    def _is_beside(self, meta: int, last: int, at: int) -> bool:
+        """True where a sibling of a new step has not ended at its start, where something has not."""
+        if self._running is None:
+            return self._siblings(meta, last)
+        return at < self._running.get(self._context(meta), 0)
+
+    def _run_on(self, meta: int, last: int, at: int, end: int) -> None:
+        """Notes that a step was appended while others run that are no siblings of it."""
+        known = self._running
+        if known is None:
+            known = {self._context(last): self.tail_end}
+        self._running = {parent: over for parent, over in known.items() if over > at}
+        self._running[self._context(meta)] = end
+        self.tail_end = max(self.tail_end, end)
 
     def _end(self, place: int, at: int, times: int) -> int:
         """When the step at `place` ended."""
@@ -742,6 +838,47 @@ class Log:
             (at, self._end(place, at, times))
             for place, (at, times, _, _) in enumerate(self.unpacked(first, end), first)
         ]
+
+    def group_times(self, first: int, end: int) -> list[tuple[int, int]]:
+        """(start, end) of the steps of a group, as far as they leave its order open.
+
+        The start is the place in the order. A step that overlaps none of its siblings stands where
+        it started, among those that ran then: its end is its start.
+        """
+        steps = self.unpacked(first, end)
+        found: list[tuple[int, int]] = []
+        runs: dict[bytes, tuple[int, int]] = {}
+        beside = [False] * len(steps)
+        for number, (at, times, meta, _) in enumerate(steps):
+            over = self._end(first + number, at, times)
+            found.append((at, over))
+            parent = self._context(meta)
+            known = runs.get(parent)
+            if known is not None and at < known[1]:
+                beside[known[0]] = beside[number] = True
+                over = max(over, known[1])
+            runs[parent] = number, over
+        return [
+            each if beside[number] else (each[0], each[0]) for number, each in enumerate(found)
+        ]
+
+
+def _join(found: list[tuple[int, int]], first: int, last: int) -> None:
+    """Adds the group from one step to another to those before it, which it may join."""
+    while found and found[-1][1] > first:
+        first = min(first, found.pop()[0])
+    found.append((first, last + 1))
+
+
+def _reaches(
+    found: Sequence[tuple[int, int]], runs: Mapping[bytes, tuple[int, int]], end: int, at: int
+) -> bool:
+    """True where a group that begins before a place may have another step yet."""
+    limit = end
+    for group in found:
+        if group[0] < end:
+            limit = max(limit, group[1])
+    return any(first < limit and over > at for first, over in runs.values())
 
 
 def mark_of(meta: int) -> int:

@@ -13,7 +13,10 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.chains import Chain
 
-__all__ = ["FEW", "STEPS_MAX", "Merges", "Node", "merge"]
+__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "End", "Merges", "Node", "merge"]
+
+ENDS_MAX: Final = 32
+"""So many ends are told, at most: those with the best harms."""
 
 FEW: Final = 6
 """So few calls are tried in each order, whatever they are: that is 720."""
@@ -47,13 +50,26 @@ class Node:
 _Layer = dict[tuple[tuple[int, ...], Position], Node]
 
 
+class End(NamedTuple):
+    """Where merges may end, and the best of those that end there."""
+
+    position: Position
+    harms: int
+    first: Node
+    """Where they begin, none but them."""
+
+
 class Merges(NamedTuple):
-    """All the best merges that were found."""
+    """The merges that were found."""
 
     first: Node
+    """Where the best begin."""
     ends: list[Position]
+    """Where the best end."""
     whole: bool
     """False where others were left out."""
+    every: list[End]
+    """Where any end, the best first, at most ENDS_MAX."""
 
 
 def merge(
@@ -83,7 +99,31 @@ def merge(
             if len(layer) > room:
                 layer, whole = _best(layer, room, plain, strict=strict), False
         layers.append(layer)
-    return Merges(first, _mark(layers, strict=strict), whole)
+    last = sorted(layers[-1].values(), key=_harms_of, reverse=strict)
+    every = [End(node.position, node.harms, _alone(node)) for node in last[:ENDS_MAX]]
+    return Merges(first, _mark(layers, strict=strict), whole, every)
+
+
+def _harms_of(node: Node) -> int:
+    return node.harms
+
+
+def _alone(end: Node) -> Node:
+    """A copy of the best ways to one end, from where they begin."""
+    twins = {id(end): Node(end.done, end.position, end.harms)}
+    layer = [end]
+    while True:
+        earlier: list[Node] = []
+        for node in layer:
+            for place, before in node.behind:
+                twin = twins.get(id(before))
+                if twin is None:
+                    twin = twins[id(before)] = Node(before.done, before.position, before.harms)
+                    earlier.append(before)
+                twin.ahead.append((place, twins[id(node)]))
+        if not earlier:
+            return twins[id(layer[0])]
+        layer = earlier
 
 
 def _finish(
@@ -108,7 +148,7 @@ def _finish(
         if best is None or (harms > best[0] if strict else harms < best[0]):
             best = (harms, end, node, [place for place, _ in todo])
     assert best is not None
-    _, end, node, rest = best
+    harms, end, node, rest = best
     way: list[int] = []
     behind = node
     while behind.behind:
@@ -120,7 +160,7 @@ def _finish(
         node = Node((), end, 0)
         last.ahead.append((place, node))
         last = node
-    return Merges(start, [end], False)
+    return Merges(start, [end], False, [End(end, harms, start)])
 
 
 def _moved(done: tuple[int, ...], number: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from monitor.session.comparison import compared, risks
 from monitor.session.compensation import Compensations, compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
-from monitor.session.judgement import Judgement
+from monitor.session.judgement import Judgement, Scored
 from monitor.session.log import Names, Row
 from monitor.session.outlook import cannot_finish
 from monitor.session.outlook import shown as missed
@@ -42,6 +42,9 @@ class _Part(NamedTuple):
     tokens: list[int]
     """Of the substantive steps in the log."""
     codes: list[int]
+    before: Scored | None = None
+    """What is folded of the session, of the way taken."""
+    exact: bool = True
 
     @property
     def path(self) -> list[int] | None:
@@ -64,35 +67,49 @@ class _Part(NamedTuple):
 
 def _parts(judgement: Judgement) -> list[_Part]:
     """The current episode, after those that ended in the log."""
-    judge, base, log = judgement.judge, judgement.base, judgement.log
-    kept = base.condensed if base else ()
-    folded = base.rows if base else None
+    judge, log = judgement.judge, judgement.log
     if judge.once is None:
-        return [_Part(judge, folded, kept, judgement.substantive(), [])]
-    parts = [_Part(judge, folded, kept, [], [])]
-    for step in judgement.walk():
+        folded, tokens = judgement.substantive()
+        return [_part(judgement, folded, tokens)]
+    _, folded, steps = judgement.path()
+    parts = [_part(judgement, folded, [])]
+    exact = parts[0].exact
+    for step in steps:
         token = log.token(step.place)
         if judge.opens(step.before, token):
-            parts.append(_Part(judge, None, (), [], []))
+            parts.append(_Part(judge, None, (), [], [], exact=exact))
         parts[-1].codes.append(step.code)
+        if exact and not judge.is_certain(token):
+            exact = False
+            parts[-1] = parts[-1]._replace(exact=False)
         if is_substantive(step.code):
             parts[-1].tokens.append(token)
     return parts
 
 
+def _part(judgement: Judgement, folded: Scored | None, tokens: list[int]) -> _Part:
+    """The first part of the log, behind what is folded."""
+    judge = judgement.judge
+    if folded is None:
+        return _Part(judge, None, (), tokens, [], exact=not judgement.joined)
+    exact = folded.exact and not judgement.joined
+    return _Part(judge, folded.rows, folded.condensed, tokens, [], folded, exact=exact)
+
+
 def _episodes(judgement: Judgement) -> list[Episode]:
     """The finished episodes, the latest `EPISODES_MAX` of them."""
-    judge, base = judgement.judge, judgement.base
+    judge = judgement.judge
     if judge.once is None:
         return []
-    found = list(base.episodes) if base else []
-    tally = judge.tally() if base is None or base.tally is None else base.tally.copy()
+    parts = _parts(judgement)
+    folded = parts[0].before
+    found = list(folded.episodes) if folded is not None else []
+    tally = judge.tally() if folded is None or folded.tally is None else folded.tally.copy()
     current = tally.current if isinstance(tally, EpisodesTally) else tally
-    for part in _parts(judgement)[:-1]:
+    for part in parts[:-1]:
         for code in part.codes:
             count_code(current, code)
-        exact = judgement.head.exact
-        found.append(episode(judge, current, part.rows, part.path, exact=exact))
+        found.append(episode(judge, current, part.rows, part.path, exact=part.exact))
         current = HarmTally(judge.spec.conventions.beta)
     return found[-EPISODES_MAX:]
 
@@ -149,12 +166,13 @@ def judgement_object(
 
 def compensated(judgement: Judgement) -> Compensations | None:
     """What was done and undone by the calls so far; None where the spec marks no undo."""
-    undo, base = judgement.judge.spec.undo, judgement.base
+    undo = judgement.judge.spec.undo
     if not undo:
         return None
     log, first = judgement.log, judgement.folded + 1
-    found = compensations((), undo, base.compensations if base else None)
-    for step in judgement.walk():
+    _, folded, steps = judgement.path()
+    found = compensations((), undo, folded.compensations if folded else None)
+    for step in steps:
         token = log.token(step.place)
         if judgement.judge.opens(step.before, token):
             found.start_episode()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from mypy_extensions import mypyc_attr
 
-from monitor.automaton.position import Outcome, Position
+from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.reference.watch import Watched
 from monitor.scores.running import HarmTally
 from monitor.session.episodes import EpisodesTally
@@ -12,20 +15,60 @@ from monitor.session.judge import (
     CONTROL,
     CONTROL_TOKEN,
     FAILED,
+    HARMFUL,
     PROGRESS,
     SELF_LOOP,
     Judge,
     code_of,
 )
+from monitor.session.merges import ENDS_MAX
+from monitor.session.siblings import Order
 
-__all__ = ["Run"]
+__all__ = ["Lineage", "Plan", "Run"]
+
+
+class Lineage(NamedTuple):
+    """How a run came out of a group: by which order, and from which run before it."""
+
+    before: Run
+    first: int
+    """Place of the group's first step."""
+    places: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """How a group is judged: the order taken, and every way to go on behind it."""
+
+    places: tuple[int, ...]
+    end: Position
+    """Where the order taken leads; of uncertain positions the union."""
+    ways: list[Run]
+    """Empty where there is one alone, which the run goes itself."""
+    whole: bool
 
 
 @mypyc_attr(acyclic=True)
 class Run:
-    """Position, tally and progressed symbols after some prefix of the calls."""
+    """Position, tally and progressed symbols after some prefix of the calls.
 
-    __slots__ = ("exact", "position", "progressed", "tally", "watched")
+    Overlapping calls may have led to several positions. Then there is a run for each (`ways`), the
+    best by which it may have been reached: with the fewest harms, or the most where the spec is
+    strict. A call is harmful where their least (or most) rises. So a verdict does not hang on calls
+    behind it, while the path that is scored is always one of the best: where a later call shows that
+    another order was it, the path is that one. Of equals it is the one nearest to the starts, which
+    stands first.
+    """
+
+    __slots__ = (
+        "exact",
+        "lineage",
+        "position",
+        "progressed",
+        "tally",
+        "tracing",
+        "watched",
+        "ways",
+    )
 
     def __init__(
         self,
@@ -37,16 +80,33 @@ class Run:
         watched: Watched | None = None,
     ) -> None:
         self.position = position
+        """Where the session may be, by its best ways."""
         self.tally = tally
+        """Of the way taken."""
         self.progressed = progressed
         self.exact = exact
+        self.tracing = False
+        """True where its ways are kept with how they came out of groups, and be it one."""
         self.watched = watched
         """Where the session stands in a learnt reference."""
+        self.ways: list[Run] | None = None
+        """Those of different orders of overlapping calls, where there is more than one."""
+        self.lineage: Lineage | None = None
 
     def copy(self) -> Run:
         watched = self.watched.copy() if self.watched is not None else None
-        tally = self.tally.copy()
-        return Run(self.position, tally, self.progressed, exact=self.exact, watched=watched)
+        twin = Run(
+            self.position, self.tally, self.progressed, exact=self.exact, watched=watched
+        )
+        ways = self.ways
+        if ways is None:
+            twin.tally = self.tally.copy()
+            return twin
+        twin.ways = [way.copy() for way in ways]
+        for way, other in zip(ways, twin.ways, strict=True):
+            if way.tally is self.tally:
+                twin.tally = other.tally
+        return twin
 
     def step(self, judge: Judge, token: int) -> int:
         """Takes one call and returns its code (`monitor.session.judge.CODES`)."""
@@ -56,6 +116,8 @@ class Run:
             judge.watch.step(self.watched, token)
             self.tally.self_loop()
             return SELF_LOOP
+        if self.ways is not None:
+            return self._step_ways(judge, token, self.ways)
         if judge.once is not None and judge.opens(self.position, token):
             self._start_episode(judge.once.initial)
         before = self.position
@@ -80,3 +142,228 @@ class Run:
         if isinstance(self.position, int):
             # Else the machine of many episodes goes on from all the others, too.
             self.position = initial
+
+    # --- several ways ---------------------------------------------------------------------------
+
+    def judged_at(self, judge: Judge, token: int) -> Position:
+        """The position that the next call is judged by."""
+        ways = self.ways
+        if ways is None or not judge.strict:
+            return self.position
+        worst = self.tally.harmful_steps
+        for way in ways:
+            if way.tally.harmful_steps == worst and way.is_harmed(judge, token):
+                return way.position
+        return self.position
+
+    def is_harmed(self, judge: Judge, token: int) -> bool:
+        """True where the next call would be harmful."""
+        ways = self.ways
+        if ways is None:
+            _, outcome = judge.stepper.step(self.position, token)
+            return outcome is Outcome.HARMFUL
+        best = self.tally.harmful_steps
+        harmed = [
+            way.is_harmed(judge, token) for way in ways if way.tally.harmful_steps == best
+        ]
+        return any(harmed) if judge.strict else all(harmed)
+
+    def scatter(self, position: Position) -> None:
+        """Nothing follows from the calls so far to the next: it may be anywhere."""
+        self.position = position
+        self._keep_one(position)
+
+    def _step_ways(self, judge: Judge, token: int, ways: list[Run]) -> int:
+        best, progressed = self.tally.harmful_steps, self.progressed
+        before = self.judged_at(judge, token)
+        codes: list[int] = []
+        kept = -1
+        for way in ways:
+            was_best = way.tally.harmful_steps == best
+            code = way.step(judge, token)
+            codes.append(code)
+            if was_best and code < HARMFUL and kept < 0:
+                kept = code
+        self._choose(judge, ways)
+        if self.tally.harmful_steps != best:
+            return code_of(judge.reason(before, token, progressed))
+        # One of the best was not harmed, or the most would have risen.
+        return kept
+
+    def _choose(self, judge: Judge, ways: list[Run]) -> None:
+        """Of the ways that are at one position now the best goes on; which is taken."""
+        sign = -1 if judge.strict else 1
+        best: dict[Position, Run] = {}
+        for way in ways:
+            known = best.get(way.position)
+            if (
+                known is None
+                or sign * way.tally.harmful_steps < sign * known.tally.harmful_steps
+            ):
+                best[way.position] = way
+        if len(best) < len(ways):
+            ways = [way for way in ways if best[way.position] is way]
+        taken = _taken(ways, sign)
+        least = taken.tally.harmful_steps
+        self.ways, self.tally, self.progressed = ways, taken.tally, taken.progressed
+        self.exact = self.exact and taken.exact
+        if judge.strict:
+            self.position = taken.position
+        else:
+            self.position = judge.stepper.union(
+                way.position for way in ways if way.tally.harmful_steps == least
+            )
+            if any(not isinstance(way.position, int) for way in ways):
+                # Several readings of calls and several orders: both are told by one position.
+                self.position = judge.stepper.union(
+                    [way.position for way in ways],
+                    [way.tally.harmful_steps - least for way in ways],
+                )
+                self._keep_one(self.position)
+        if len(ways) == 1 and not self.tracing:
+            self.ways = None
+
+    def _keep_one(self, position: Position) -> None:
+        """The way taken alone goes on, at a position that says all."""
+        ways = self.ways
+        if ways is None:
+            return
+        taken = next(way for way in ways if way.tally is self.tally)
+        taken.position = position
+        self.ways = [taken] if self.tracing else None
+
+    # --- overlapping calls ----------------------------------------------------------------------
+
+    def plan(
+        self,
+        judge: Judge,
+        first: int,
+        tokens: tuple[int, ...],
+        times: tuple[tuple[int, int], ...],
+    ) -> Plan:
+        """How overlapping calls are judged.
+
+        Args:
+            judge: of the spec.
+            first: place of the group's first step.
+            tokens: of the calls, in start order.
+            times: (start, end) of each.
+        """
+        before = self.ways or [self]
+        orders = [judge.order(way.position, tokens, times) for way in before]
+        whole = all(order.whole for order in orders)
+        if self.ways is None and len(orders[0].every) == 1:
+            return Plan(orders[0].places, orders[0].end, [], whole)
+        reached = _reached(before, orders, -1 if judge.strict else 1)
+        if not judge.strict and not _are_apart(judge.stepper, orders, reached):
+            end = _united(judge.stepper, orders, reached)
+            if self.ways is None:
+                return Plan(reached[0].places, end, [], whole)
+            way = _gone(judge, before, reached[0], first, tokens)
+            way.position = end
+            return Plan(reached[0].places, end, [way], whole)
+        best: dict[Position, _Reached] = {}
+        for each in reached:
+            best.setdefault(each.position, each)
+        chosen = sorted(list(best.values())[:ENDS_MAX], key=_nearness)
+        ways = [_gone(judge, before, each, first, tokens) for each in chosen]
+        return Plan(reached[0].places, reached[0].position, ways, whole)
+
+    def resume(self, judge: Judge, plan: Plan) -> None:
+        """The calls of a group have been stepped in the order taken: goes on behind it."""
+        if plan.ways:
+            self._choose(judge, plan.ways)
+        else:
+            self.position = plan.end
+
+    def trace(self) -> list[Run]:
+        """Keeps how its ways come out of groups from now on; those there are."""
+        self.tracing = True
+        if self.ways is None:
+            way = self.copy()
+            way.tracing = False
+            self.ways, self.tally = [way], way.tally
+        return self.ways
+
+    @property
+    def taken(self) -> Run:
+        """The way taken; itself where there is no other."""
+        for way in self.ways or ():
+            if way.tally is self.tally:
+                return way
+        return self
+
+
+class _Reached(NamedTuple):
+    """An end of a group, from one of the ways before it."""
+
+    cost: int
+    """The harms by then; negative where the most are wanted."""
+    number: int
+    """Of the way."""
+    places: tuple[int, ...]
+    position: Position
+
+
+def _reached(before: Sequence[Run], orders: Sequence[Order], sign: int) -> list[_Reached]:
+    """All ends, the best first; of equals that nearest to the starts."""
+    found = [
+        _Reached(
+            sign * (way.tally.harmful_steps + each.harms), number, each.places, each.position
+        )
+        for number, (way, order) in enumerate(zip(before, orders, strict=True))
+        for each in order.every
+    ]
+    return sorted(found, key=_goodness)
+
+
+def _goodness(each: _Reached) -> tuple[int, int, tuple[int, ...]]:
+    return each.cost, each.number, each.places
+
+
+def _nearness(each: _Reached) -> tuple[int, tuple[int, ...]]:
+    return each.number, each.places
+
+
+def _are_apart(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reached]) -> bool:
+    """True where each of the best ends is one certain state, and they are few enough to go on from."""
+    if any(not isinstance(each.position, int) for each in reached):
+        return False
+    best = [each for each in reached if each.cost == reached[0].cost]
+    if len({each.position for each in best}) > ENDS_MAX:
+        return False
+    for number in {each.number for each in best}:
+        ends = stepper.union(each.position for each in best if each.number == number)
+        if ends != orders[number].end:
+            return False
+    return True
+
+
+def _united(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reached]) -> Position:
+    """One position for all ends."""
+    least = reached[0].cost
+    best = [orders[each.number].end for each in reached if each.cost == least]
+    found = [*best, *(each.position for each in reached)]
+    behind = [0] * len(best) + [each.cost - least for each in reached]
+    return stepper.union(found, behind)
+
+
+def _gone(
+    judge: Judge, before: Sequence[Run], end: _Reached, first: int, tokens: Sequence[int]
+) -> Run:
+    """A way through a group, by the best order to one of its ends."""
+    origin = before[end.number]
+    way = origin.copy()
+    way.lineage = Lineage(origin, first, end.places)
+    for place in end.places:
+        way.step(judge, tokens[place])
+    return way
+
+
+def _taken(ways: Sequence[Run], sign: int) -> Run:
+    """The best way, the first of equals."""
+    taken = ways[0]
+    for way in ways:
+        if sign * way.tally.harmful_steps < sign * taken.tally.harmful_steps:
+            taken = way
+    return taken

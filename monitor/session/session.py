@@ -33,6 +33,64 @@ LOOKED_THROUGH_MAX: Final = 4
 """Judgements of one session that are looked through; more are found by a dictionary."""
 
 
+OUTSIDE_MAX: Final = 8
+"""Of a session's calls that are in no log, so many first starts and last ends are kept by call."""
+
+_Time = tuple[int, bytes]
+
+
+class Outside:
+    """Times of calls that are in no log: of some by call, so that one may be taken back."""
+
+    __slots__ = ("_ends", "_kept", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[_Time] = []
+        """The first of them, with their span ids."""
+        self._ends: list[_Time] = []
+        """The last of them."""
+        self._kept: tuple[int, int] | None = None
+        """First start and last end of those that cannot be taken back."""
+
+    def add(self, call: ToolCall) -> None:
+        """Takes a call's times."""
+        self._add((call.start_ns, call.span_id), (call.end_ns, call.span_id))
+
+    def _add(self, start: _Time | None, end: _Time | None) -> None:
+        if start is not None:
+            self._starts = sorted([*self._starts, start])[:OUTSIDE_MAX]
+        if end is not None:
+            self._ends = sorted([*self._ends, end])[-OUTSIDE_MAX:]
+
+    def remove(self, span_id: bytes) -> None:
+        """Forgets a call."""
+        self._starts = [each for each in self._starts if each[1] != span_id]
+        self._ends = [each for each in self._ends if each[1] != span_id]
+
+    def keep(self, span: tuple[int, int]) -> None:
+        """Takes times that stay."""
+        start, end = self._kept or span
+        self._kept = min(start, span[0]), max(end, span[1])
+
+    def absorb(self, other: Outside) -> None:
+        """Takes all times of another."""
+        for each in other._starts:
+            self._add(each, None)
+        for each in other._ends:
+            self._add(None, each)
+        if other._kept is not None:
+            self.keep(other._kept)
+
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end; None where there are none."""
+        starts = [start for start, _ in self._starts]
+        ends = [end for end, _ in self._ends]
+        if self._kept is not None:
+            starts.append(self._kept[0])
+            ends.append(self._kept[1])
+        return (min(starts), max(ends)) if starts and ends else None
+
+
 @mypyc_attr(acyclic=True)
 class Session:
     """What is known of a session beside its judgements. Times are Unix nanoseconds.
@@ -45,6 +103,7 @@ class Session:
         "_named_by",
         "_named_ns",
         "_others",
+        "_outside",
         "_source",
         "_sources",
         "agent",
@@ -127,6 +186,8 @@ class Session:
         """Those of them that speak no dialect."""
         self.binder: Binder | None = None
         """Who chose its specs; the same for as long as the session lives."""
+        self._outside: Outside | None = None
+        """Times of its calls that are in no log."""
         self._others: tuple[Mapping[str, Any], ...] = ()
         """Attributes that specs were bound on before: other services of the session have others."""
         self.late: dict[Judge, int] | None = None
@@ -152,9 +213,10 @@ class Session:
         """Takes note of a call's times and source."""
         self.touched_ns = now
         start_ns, end_ns = call.start_ns, call.end_ns
-        if start_ns < self.started_ns:
+        # Where all calls so far were taken back their times are nobody's.
+        if start_ns < self.started_ns or not self.seen:
             self.started_ns = start_ns
-        if end_ns > self.last_ns:
+        if end_ns > self.last_ns or not self.seen:
             self.last_ns = end_ns
         if call.source != self._source or self._sources is not None:
             self._count_source(call.source, 1)
@@ -174,6 +236,32 @@ class Session:
         if self._sources is not None:
             self._sources[call.source] -= 1
         self.seen -= 1
+
+    def set_aside(self, call: ToolCall) -> None:
+        """A call is in no log: its times are kept here."""
+        self._outside = self._outside or Outside()
+        self._outside.add(call)
+
+    def take_in(self, call: ToolCall) -> None:
+        """A call that was in no log is in one now, or is none."""
+        if self._outside is not None:
+            self._outside.remove(call.span_id)
+
+    def leave_behind(self, span: tuple[int, int]) -> None:
+        """Calls are in no log any more, and cannot be taken back: (first start, last end)."""
+        self._outside = self._outside or Outside()
+        self._outside.keep(span)
+
+    def set_times(self, gone: ToolCall) -> None:
+        """A call was taken back, or read anew: the session's times are those of its calls."""
+        if gone.start_ns > self.started_ns and gone.end_ns < self.last_ns:
+            return
+        spans = [span for each in self.judgements if (span := each.span()) is not None]
+        if self._outside is not None and (span := self._outside.span()) is not None:
+            spans.append(span)
+        if spans:
+            self.started_ns = min(start for start, _ in spans)
+            self.last_ns = max(end for _, end in spans)
 
     def _by_source(self) -> Counter[str]:
         return self._sources or Counter({self._source: self.seen})
@@ -252,6 +340,9 @@ class Session:
         self.started_ns = min(self.started_ns, other.started_ns)
         self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
+        if other._outside is not None:
+            self._outside = self._outside or Outside()
+            self._outside.absorb(other._outside)
         if other._sources is not None or other._source != self._source:
             for source, count in other._by_source().items():
                 self._count_source(source, count)

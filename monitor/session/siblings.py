@@ -17,16 +17,24 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.chains import Spans, chained
-from monitor.session.merges import FEW, Merges, Node, merge
+from monitor.session.merges import ENDS_MAX, Merges, Node, merge
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["CONSTRAINTS_MAX", "Order", "order"]
+__all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
 
 CONSTRAINTS_MAX: Final = 32
 """So many constraints are looked at one by one, at most."""
 
-ENDS_MAX: Final = 256
-"""So many ends of a group are told apart; beyond, it may have led anywhere."""
+JOINED_MAX: Final = 256
+"""So many ends of a group's parts are put together; beyond, it may have led anywhere."""
+
+
+class Reached(NamedTuple):
+    """Where a group may end, and the best order that ends there, nearest to the starts."""
+
+    position: Position
+    harms: int
+    places: tuple[int, ...]
 
 
 class Order(NamedTuple):
@@ -36,6 +44,9 @@ class Order(NamedTuple):
     end: Position
     whole: bool
     """False where there were too many orders to try them all."""
+    every: tuple[Reached, ...] = ()
+    """Wherever the group may end, by whatever order; those with the best harms, where there are too
+    many to tell."""
 
 
 def order(
@@ -60,11 +71,17 @@ def order(
         harms the end is the union over all best orders.
     """
     if not tokens:
-        return Order((), position, True)
+        return Order((), position, True, (Reached(position, 0, ()),))
     found = _searched(stepper, position, tokens, spans, strict=strict)
-    if found.whole or not strict or _walk(stepper, position, tokens, found.places).harms:
+    if found.whole or not strict:
         return found
-    return _broken(stepper, position, tokens, spans) or found
+    # What refuses nothing has no say in the worst order of the group; it has in what comes behind.
+    kinds = [stepper.kinds[token] for token in tokens]
+    heeded = _refusing(stepper, position, kinds)
+    fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
+    if _walk(stepper, position, tokens, fewer.places).harms:
+        return fewer
+    return _broken(stepper, position, tokens, spans) or fewer
 
 
 def _broken(
@@ -90,7 +107,9 @@ def _broken(
         places = _searched(lone, digit, tokens, spans, strict=True).places
         walked = _walk(stepper, position, tokens, places)
         if walked.harms:
-            return Order(places, walked.end, False)
+            return Order(
+                places, walked.end, False, (Reached(walked.end, walked.harms, places),)
+            )
     return None
 
 
@@ -128,10 +147,9 @@ def _searched(
     spans: Spans,
     *,
     strict: bool,
+    heeded: int = -1,
 ) -> Order:
     kinds = [stepper.kinds[token] for token in tokens]
-    # What refuses nothing has no say in the worst order; it has in where the best ones end.
-    heeded = _refusing(stepper, position, kinds) if strict and len(tokens) > FEW else -1
     free: list[int] = []
     ends: list[list[Position]] = []
     found: list[Merges] = []
@@ -147,7 +165,43 @@ def _searched(
         end = _walk(stepper, position, tokens, taken).end
     else:
         end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
-    return Order(taken, end, all(each.whole for each in found))
+    every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
+    return Order(taken, end, all(each.whole for each in found), every)
+
+
+def _reached(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+    free: Sequence[int],
+    found: Sequence[Merges],
+    *,
+    strict: bool,
+) -> tuple[Reached, ...]:
+    """Wherever the parts may end together."""
+    sign = -1 if strict else 1
+    together: list[tuple[int, list[Node]]] = [(0, [])]
+    for part in found:
+        more = [
+            (harms + sign * end.harms, [*nodes, end.first])
+            for harms, nodes in together
+            for end in part.every
+        ]
+        more.sort(key=_first_of)
+        together = more[:ENDS_MAX]
+    best: dict[Position, tuple[int, tuple[int, ...]]] = {}
+    for _, nodes in together:
+        places = _taken(spans, free, list(nodes))
+        harms, end = _walk(stepper, position, tokens, places)
+        known = best.get(end)
+        if known is None or (sign * harms, places) < (sign * known[0], known[1]):
+            best[end] = harms, places
+    return tuple(Reached(end, harms, places) for end, (harms, places) in best.items())
+
+
+def _first_of(each: tuple[int, list[Node]]) -> int:
+    return each[0]
 
 
 def _parts(
@@ -228,7 +282,7 @@ def _joined(
     found = [position]
     for each in ends:
         found = [_moved(before, position, end) for before in found for end in each]
-        if len(found) > ENDS_MAX:
+        if len(found) > JOINED_MAX:
             return stepper.anywhere()
     return stepper.union(found)
 

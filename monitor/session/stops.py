@@ -7,9 +7,10 @@ what stands behind the last of these stops is stepped again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from monitor.session.log import Log
 from monitor.session.run import Run
 
 __all__ = ["STOP_EVERY", "Stop", "Stops"]
@@ -24,6 +25,8 @@ class Stop(NamedTuple):
     place: int
     runs: tuple[Run, ...]
     """One for each reading of the session."""
+    running: Mapping[bytes, int] | None
+    """What runs on behind this place (`monitor.session.log.Log.running_at`)."""
 
 
 class Stops:
@@ -47,11 +50,15 @@ class Stops:
         """True where the last stop is far enough behind."""
         return place - (self._stops[-1].place if self._stops else 0) >= STOP_EVERY
 
-    def add(self, place: int, runs: Sequence[Run]) -> None:
-        """Remembers the runs as they are before the step at `place`."""
-        self._stops.append(Stop(place, tuple(run.copy() for run in runs)))
+    def add(self, log: Log, place: int, runs: Sequence[Run]) -> None:
+        """Remembers the runs as they are before the step of a log at `place`."""
+        last = self._stops[-1] if self._stops else None
+        running = (
+            log.running_at(place, last.place, last.running) if last else log.running_at(place)
+        )
+        self._stops.append(Stop(place, tuple(run.copy() for run in runs), running))
 
     def fold(self, count: int) -> None:
         """The first `count` steps have left the log."""
         kept = (stop for stop in self._stops if stop.place > count)
-        self._stops = [Stop(stop.place - count, stop.runs) for stop in kept]
+        self._stops = [stop._replace(place=stop.place - count) for stop in kept]

@@ -116,10 +116,10 @@ def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
     """
     if not _scored(judgement):
         return []
-    base, judge = judgement.base, judgement.judge
-    tally = base.run.tally.copy() if base else judge.tally()
+    judge, (run, _, steps) = judgement.judge, judgement.path()
+    tally = run.tally.copy()
     rows = []
-    for step in judgement.walk():
+    for step in steps:
         if isinstance(tally, EpisodesTally) and judge.opens(
             step.before, judgement.log.token(step.place)
         ):

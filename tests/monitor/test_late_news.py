@@ -379,3 +379,83 @@ def test_returning_sessions_keep_within_the_bound() -> None:
     assert judge.find("a")[0]["ended"] == "evicted"
     assert judge.find("s")[0]["ended"] is None
     assert judge.ended == {"idle": 1, "evicted": 1}
+
+
+# --- what is left of calls that were taken back -----------------------------------------------------
+
+
+RESPONSE = """
+id: response
+kind: policy
+alphabet: {pay: {tool: pay}, book: {tool: book}}
+constraints: [{response: [pay, book]}]
+idle: 2
+"""
+
+
+def test_the_times_of_calls_that_are_none_are_forgotten() -> None:
+    """A session's times are those of its calls, also where no spec names all of them."""
+    judge = monitor(RESPONSE)
+    seen = [call(5, "pay"), call(6, "greet"), call(8, "pay"), call(9, "greet")]
+    gone = [
+        call(0, "pay", end_ns=START + 90 * SECOND),
+        call(1, "greet", end_ns=START + 99 * SECOND),
+    ]
+    for each in [*seen, *gone]:
+        judge.observe(each, NOW)
+    for each in gone:
+        judge.retract(each)
+    (found,) = judge.find("s")
+
+    assert (found["started"], found["last"]) == (seen[0].start_ns, seen[-1].end_ns)
+
+
+def test_the_times_of_a_call_follow_its_fuller_span() -> None:
+    """A call that is read anew has one start and one end, the latest that is told of them."""
+    judge = monitor(RESPONSE)
+    old, other = call(0, "greet", end_ns=START + 90 * SECOND), call(5, "pay")
+    for each in (old, other):
+        judge.observe(each, NOW)
+    new = call(6, "greet", span_id=old.span_id)
+    judge.amend(old, new, NOW)
+    (found,) = judge.find("s")
+
+    assert (found["started"], found["last"]) == (other.start_ns, new.end_ns)
+
+
+def test_folded_calls_keep_their_part_of_the_times() -> None:
+    """A call that is taken back leaves the times of those that are folded by then."""
+    judge = folded(TASK)
+    late = call(300, "look")
+    judge.observe(late, START + 301 * SECOND)
+    judge.retract(late)
+    (found,) = judge.find("s")
+
+    assert found["steps_folded"]
+    assert (found["started"], found["last"]) == (START, call(199, "look").end_ns)
+
+
+def test_a_session_that_ended_goes_on_after_its_call_was_taken_back() -> None:
+    """What was told of it is taken back then, by a call that its spec does not name."""
+    judge = monitor(RESPONSE)
+    made = call(0, "pay")
+    judge.observe(made, START + SECOND)
+    judge.tick(START + 20 * SECOND)
+    assert [each.kind for each in judge.news()] == [Kind.STALLED]
+    judge.end(KEY, START + 21 * SECOND)
+    judge.retract(made)
+    told = judge.observe(call(22, "greet"), START + 23 * SECOND)
+
+    assert [(each.kind, each.revised_from) for each in told] == [(Kind.SELF_LOOP, Kind.STALLED)]
+
+
+def test_a_session_with_two_names_is_counted_once() -> None:
+    """Calls whose first verdicts were final before their session's name was told count no second one."""
+    judge = monitor(TASK)
+    judge.observe(call(0, "pick", session=SessionKey("", "trace")), START + SECOND)
+    judge.tick(START + 20 * SECOND)
+    judge.observe(call(20, "pay"), START + 21 * SECOND)
+    assert judge.rekey(SessionKey("", "trace"), KEY, "x", START + 22 * SECOND)
+    judge.tick(START + 60 * SECOND)
+
+    assert judge.totals.pairs["shop", "shop"].started == 1

@@ -444,6 +444,73 @@ def test_groups_before_a_place_are_those_of_all(made: list[tuple[int, int, int]]
             log.tail_end = -1
 
 
+times = st.lists(
+    st.tuples(st.integers(1, 20), st.integers(0, 12), st.integers(7, 9)),
+    min_size=1,
+    max_size=12,
+)
+"""(start, duration, parent) of calls."""
+
+
+def brute_groups(made: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """From the definition: runs of siblings that hang together by overlap, joined where they cross."""
+    runs: list[list[int]] = []
+    for parent in {parent for _, _, parent in made}:
+        runs.append([])
+        over = 0
+        for place, (start, end, other) in enumerate(made):
+            if other != parent:
+                continue
+            if start >= over:
+                runs.append([])
+            runs[-1].append(place)
+            over = max(over, end)
+    found: list[tuple[int, int]] = []
+    for first, last in sorted((run[0], run[-1]) for run in runs if len(run) > 1):
+        if found and first < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last + 1)
+        else:
+            found.append((first, last + 1))
+    return found
+
+
+@given(times)
+def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int, int]]) -> None:
+    """They are the runs of siblings that hang together, whole, from any place that cuts none."""
+    made = sorted((start, start + length, parent) for start, length, parent in made)
+    log = Log()
+    for number, (start, end, parent) in enumerate(made, 10):
+        log.insert(call(number, start, end, parent_span_id=span(parent)), 7, 0, start, RECEIPT)
+    every = brute_groups(made)
+
+    assert log.groups() == every
+    for first in range(1, len(log)):
+        found = log.groups(first, running=log.running_at(first))
+        if any(begin < first < end for begin, end in every):
+            assert found[0][0] < first
+        else:
+            assert found == [group for group in every if group[0] >= first]
+        half = first // 2
+        assert log.running_at(first) == log.running_at(first, half, log.running_at(half))
+
+
+@given(times)
+def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
+    """However many calls of other parents stand between."""
+    made = sorted((start, start + length, parent) for start, length, parent in made)
+    log = Log()
+    for number, (start, end, parent) in enumerate(made, 10):
+        before = made[: number - 10]
+        beside = any(other == parent and start < over for _, over, other in before)
+        follows = not before or start > before[-1][0]
+        step = call(number, start, end, parent_span_id=span(parent))
+        appended = log.append(step, 7, 0, start, RECEIPT)
+        assert appended == (follows and not beside)
+        if not appended:
+            log.insert(step, 7, 0, start, RECEIPT)
+            log.groups()
+
+
 def test_siblings_are_known_among_many_parents() -> None:
     """A parent that is told of again after many others is still the same parent."""
     log = Log()

@@ -158,12 +158,15 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
     token_of = {(call.trace, call.span_id): token for call, token in tokens}
     placed = _placed([call for call, _ in tokens])
     tokens = [(call, token_of[call.trace, call.span_id]) for call in placed]
-    costs: Costs = {spec.machine.initial: 0}
-    harmful = 0
+    ways: dict[_End, _Path] = {((spec.machine.initial, 0),): (0, ())}
     for group in _groups(tokens):
-        harms, costs = _step_group(spec, costs, group)
-        harmful += harms
-    states = sorted(state for state, cost in costs.items() if cost == 0)
+        ways = _step_group(spec, ways, group)
+    sign = -1 if spec.concurrent == "strict" else 1
+    harmful = sign * min(sign * harms for harms, _ in ways.values())
+    best = {end: places for end, (harms, places) in ways.items() if harms == harmful}
+    if sign < 0:
+        best = {end: places for end, places in best.items() if places == min(best.values())}
+    states = sorted({state for end in best for state, cost in end if cost == 0})
     return Found(len(tokens), harmful, tuple(spec.machine.name(state) for state in states))
 
 
@@ -171,34 +174,45 @@ _Group = list[tuple[_Call, int]]
 
 
 def _groups(tokens: Sequence[tuple[_Call, int]]) -> list[_Group]:
-    """Neighbours of one parent that overlap, in order."""
-    groups: list[_Group] = []
-    for call, token in tokens:
-        last = groups[-1] if groups else []
-        together = (
-            last
-            and (call.trace, call.parent) == (last[-1][0].trace, last[-1][0].parent)
-            and call.start < max(each.end for each, _ in last)
-        )
-        if together:
-            last.append((call, token))
+    """Calls that are judged together, in order.
+
+    Siblings that hang together by overlap are, and so are the calls that stand between them. One of
+    these that overlaps none of its own siblings stands where it started: it ends there.
+    """
+    runs: list[list[int]] = []
+    open_: dict[tuple[bytes, bytes], list[int]] = {}
+    for place, (call, _) in enumerate(tokens):
+        run = open_.get((call.trace, call.parent), [])
+        if run and call.start < max(tokens[before][0].end for before in run):
+            run.append(place)
         else:
-            groups.append([(call, token)])
+            open_[call.trace, call.parent] = [place]
+            runs.append(open_[call.trace, call.parent])
+    beside = {place for run in runs for place in run if len(run) > 1}
+    groups: list[_Group] = []
+    over = -1
+    for place, (call, token) in enumerate(tokens):
+        if place > over:
+            groups.append([])
+        over = max([over, place, *(run[-1] for run in runs if run[0] <= place <= run[-1])])
+        end = call.end if place in beside else call.start
+        groups[-1].append((call._replace(end=end), token))
     return groups
 
 
-def _step_group(spec: Spec, costs: Costs, group: _Group) -> tuple[int, Costs]:
-    """The fewest harms (for a strict policy the most) of any order the calls may have had."""
-    tried = _tried(spec, costs, group)
-    harms = (max if spec.concurrent == "strict" else min)(path[0] for path in tried.values())
-    best = {end: places for end, (found, places) in tried.items() if found == harms}
-    if spec.concurrent == "strict":
-        return harms, dict(next(end for end in best if best[end] == min(best.values())))
-    ends: Costs = {}
-    for end in best:
-        for state, cost in end:
-            ends[state] = min(cost, ends.get(state, cost))
-    return harms, ends
+def _step_group(spec: Spec, ways: Mapping[_End, _Path], group: _Group) -> dict[_End, _Path]:
+    """The best order to each end: of the fewest harms, for a strict policy of the most.
+
+    Of equals it is the one nearest to the starts.
+    """
+    sign = -1 if spec.concurrent == "strict" else 1
+    found: dict[_End, _Path] = {}
+    for before, (harms, places) in ways.items():
+        for end, (more, own) in _tried(spec, dict(before), group).items():
+            path = (harms + more, (*places, *own))
+            known = found.get(end, path)
+            found[end] = min(path, known, key=lambda each: (sign * each[0], each[1]))
+    return found
 
 
 def _tried(spec: Spec, costs: Costs, group: _Group) -> dict[_End, _Path]:
