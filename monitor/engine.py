@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -20,6 +20,7 @@ from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
 from monitor.session.table import Table
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
+from monitor.tenants import Shared
 from monitor.timekeeper import Timekeeper
 from monitor.totals import SessionFinished, Totals
 
@@ -31,7 +32,7 @@ GROUP_WINDOWS: Final = 6
 """So many windows more a verdict waits for calls that overlap its call, at most."""
 
 QUIET_MAX: Final = 10_000
-"""Sessions without a call that are remembered; the oldest beyond it is counted at once."""
+"""Sessions without a call that are remembered; beyond it the oldest of who has too many is counted at once."""
 
 SWEEP_NS: Final = 60 * SECOND
 """Between two looks at which names of tools the steps of all sessions still have, where names are many."""
@@ -112,7 +113,7 @@ class Monitor:
         self._timekeeper.use(self.binder.judges.values())
         self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
         self._due = Agenda()
-        self._quiet: OrderedDict[SessionKey, _Heard] = OrderedDict()
+        self._quiet: Shared[_Heard] = Shared(QUIET_MAX)
         """Sessions that were heard of and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
@@ -275,7 +276,7 @@ class Monitor:
             self.resumed += 1
         self._table.add(session)
         self._evict(session, now)
-        heard = self._quiet.pop(call.session, None) if self._quiet else None
+        heard = self._quiet.pop(call.session) if len(self._quiet) else None
         if heard is not None:
             self._news += self._tell(session, heard, now)
         return session
@@ -355,13 +356,7 @@ class Monitor:
         if self._table.knows(key):
             return
         known = quiet.get(key)
-        if known is None:
-            quiet[key] = heard
-        else:
-            quiet[key] = known.and_(heard)
-            quiet.move_to_end(key)
-        if len(quiet) > QUIET_MAX:
-            quiet.popitem(last=False)
+        if quiet.put(key, heard if known is None else known.and_(heard)):
             self.without_calls += 1
 
     def rekey(self, old: SessionKey, new: SessionKey, session_from: str, now: int) -> bool:
@@ -370,7 +365,7 @@ class Monitor:
         Returns:
             False where they stay apart, because a part of them is folded already.
         """
-        heard = self._quiet.pop(old, None)
+        heard = self._quiet.pop(old)
         moved = self._table.live(old)
         if moved is None:
             if heard is not None:
@@ -381,7 +376,7 @@ class Monitor:
             self._table.rename(old, new)
             moved.told_by(session_from)
             self._queue(moved, now)
-            heard = self._quiet.pop(new, None)
+            heard = self._quiet.pop(new)
             if heard is not None:
                 self._news += self._tell(moved, heard, now)
             self._reconsider(moved, now)
@@ -531,8 +526,8 @@ class Monitor:
         before = now - self.limits.idle_ns
         while (session := self._table.idle(before)) is not None:
             finished += self._finish(session, "idle", now)
-        while self._quiet and next(iter(self._quiet.values())).now <= before:
-            self._quiet.popitem(last=False)
+        while (first := self._quiet.first()) is not None and first[1].now <= before:
+            self._quiet.pop(first[0])
             self.without_calls += 1
         self._table.forget(before - self.limits.idle_ns, before - self.limits.remember_ns)
         self.totals.expire(now)

@@ -6,9 +6,14 @@ divided by the tenants there are) gives up of its own, so a small tenant never p
 
 from __future__ import annotations
 
-from typing import Final
+from collections import OrderedDict
+from typing import Final, Generic, TypeVar
 
-__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "tenant_of"]
+from monitor.records import SessionKey
+
+__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "tenant_of"]
+
+Value = TypeVar("Value")
 
 TENANTS_MAX: Final = 256
 """Tenants with a share of their own; those who come later have one together.
@@ -72,3 +77,55 @@ class Holdings:
             if held > amount:
                 best, amount = name, held
         return best
+
+
+class Shared(Generic[Value]):
+    """Values by session, the latest last, bounded in number: who holds too many loses its first.
+
+    Args:
+        most: how many there may be.
+    """
+
+    __slots__ = ("_by_tenant", "_counts", "_most", "_names", "_values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[SessionKey, Value] = OrderedDict()
+        self._names: dict[SessionKey, str] = {}
+        self._by_tenant: dict[str, OrderedDict[SessionKey, None]] = {}
+        self._counts = Holdings()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: SessionKey) -> Value | None:
+        """The value of a session."""
+        return self._values.get(key)
+
+    def put(self, key: SessionKey, value: Value) -> bool:
+        """The value of a session from now on, the latest of all; True where another one had to go."""
+        self.pop(key)
+        name = self._counts.name(key.namespace)
+        self._values[key], self._names[key] = value, name
+        self._by_tenant.setdefault(name, OrderedDict())[key] = None
+        self._counts.add(name, 1)
+        if len(self._values) <= self._most:
+            return False
+        self.pop(next(iter(self._by_tenant[self._counts.gives_way(name)])))
+        return True
+
+    def pop(self, key: SessionKey) -> Value | None:
+        """Takes the value of a session out."""
+        value = self._values.pop(key, None)
+        if value is not None:
+            name = self._names.pop(key)
+            order = self._by_tenant[name]
+            del order[key]
+            if not order:
+                del self._by_tenant[name]
+            self._counts.add(name, -1)
+        return value
+
+    def first(self) -> tuple[SessionKey, Value] | None:
+        """The earliest of all."""
+        return next(iter(self._values.items()), None)

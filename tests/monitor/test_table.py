@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.session import Session
 from monitor.session.table import Table
+from monitor.tenants import Shared
 
 ATTRIBUTES: dict[str, object] = {}
 
@@ -235,3 +236,21 @@ def test_long_ids_are_bounded_by_their_bytes() -> None:
 
     assert 50 < len(table) < 300
     assert table.bytes <= 1 << 20
+
+
+def test_what_is_shared_by_session_goes_by_tenant() -> None:
+    """At the bound the first of the tenant that has most goes; what is put again is the latest."""
+    shared: Shared[int] = Shared(4)
+    mine = SessionKey("quiet", "s")
+    assert not shared.put(mine, 1)
+    gone = [shared.put(SessionKey("loud", str(number)), number) for number in range(10)]
+
+    assert gone == [False] * 3 + [True] * 7
+    assert len(shared) == 4
+    assert shared.get(mine) == 1
+    assert shared.get(SessionKey("loud", "6")) is None
+    assert shared.pop(mine) == 1
+    assert shared.pop(mine) is None
+    assert shared.first() == (SessionKey("loud", "7"), 7)
+    shared.put(SessionKey("loud", "7"), 70)
+    assert shared.first() == (SessionKey("loud", "8"), 8)
