@@ -433,8 +433,8 @@ class Http2(Member):
             at, has_more = self._read(data)
         except ConnectionFault as fault:
             self._fail(fault.code, fault.text)
-        except TooLarge as error:
-            self._fail(ENHANCE_YOUR_CALM, str(error))
+        except TooLarge as large:  # compiled, a name has one type
+            self._fail(ENHANCE_YOUR_CALM, str(large))
         except HpackError as error:
             self._fail(COMPRESSION_ERROR, str(error))
         else:
