@@ -47,11 +47,14 @@ def _health_file() -> FileDescriptor:
     status = response.enum_type.add(name="ServingStatus")
     for number, name in enumerate(("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")):
         status.value.add(name=name, number=number)
-    file.service.add(name="Health").method.add(
-        name="Check",
-        input_type=".grpc.health.v1.HealthCheckRequest",
-        output_type=".grpc.health.v1.HealthCheckResponse",
-    )
+    methods = file.service.add(name="Health").method
+    for name in ("Check", "Watch"):
+        methods.add(
+            name=name,
+            input_type=".grpc.health.v1.HealthCheckRequest",
+            output_type=".grpc.health.v1.HealthCheckResponse",
+            server_streaming=name == "Watch",
+        )
     pool = DescriptorPool()
     pool.Add(file)
     return pool.FindFileByName(file.name)
