@@ -40,6 +40,10 @@ EXPORTS: Final[Mapping[bytes, Signal]] = {
     f"/{service}/Export".encode(): signal for service, signal in SERVICES.items()
 }
 HEALTH_CHECK: Final = b"/grpc.health.v1.Health/Check"
+HEALTH_WATCH: Final = b"/grpc.health.v1.Health/Watch"
+WATCHERS_MAX: Final = 64
+"""Clients that are told when the health changes."""
+SERVICE_UNKNOWN: Final = 3
 TRANSPORT: Final = "grpc"
 CANCELLED: Final = "CANCELLED"
 PREFIX_BYTES: Final = 5
@@ -139,6 +143,7 @@ class GrpcReceiver(Listener):
         self.inflating = asyncio.Lock()
         """One message at a time, so that of many that have no room together the first are whole."""
         self.health = NOT_SERVING
+        self.watchers: dict[_Call, None] = {}
         self.reflect: Callable[[bytes], bytes] | None = None
         self._keeping = keeping or Keeping()
         self._turns = Turns()
@@ -170,6 +175,8 @@ class GrpcReceiver(Listener):
     async def stop(self, grace_seconds: float) -> None:
         """Stop accepting, let calls in flight end for at most `grace_seconds`, and return."""
         self.health = NOT_SERVING
+        for watcher in list(self.watchers):
+            watcher.end_watch()
         await super().stop(grace_seconds)
 
 
@@ -212,7 +219,8 @@ class _Call(Stream):
 
     def _enter(self, authorization: str) -> None:
         """Checks all that the head says; afterwards an export has a ticket."""
-        if self._signal is None and self._path != HEALTH_CHECK and not self._reflects():
+        is_health = self._path in (HEALTH_CHECK, HEALTH_WATCH)
+        if self._signal is None and not is_health and not self._reflects():
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "no such method")
         if self._coding not in CODINGS:
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
@@ -280,8 +288,10 @@ class _Call(Stream):
         if not self._is_grpc:
             self._refuse_type()
             return
+        if self in self._receiver.watchers:
+            return  # it hears of each change
         if self._signal is None:
-            if self._path == HEALTH_CHECK or self._pieces:
+            if self._path in (HEALTH_CHECK, HEALTH_WATCH) or self._pieces:
                 self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
             else:
                 self._finish(b"")
@@ -393,6 +403,9 @@ class _Call(Stream):
             if self._path == HEALTH_CHECK:
                 self._finish(self._health(body))
                 return
+            if self._path == HEALTH_WATCH:
+                self._watch(body)
+                return
             assert self._receiver.reflect is not None
             answer = self._receiver.reflect(body)
         except DecodeError as error:
@@ -406,6 +419,27 @@ class _Call(Stream):
             raise Refusal(Outcome.NOT_FOUND, "unknown service")
         answer: bytes = _HEALTH["Response"](status=self._receiver.health).SerializeToString()
         return answer
+
+    def _watch(self, body: bytes) -> None:
+        """grpc.health.v1 Watch: the health now, and when it changes; that is at the end."""
+        name = _HEALTH["Request"].FromString(body).service
+        watchers = self._receiver.watchers
+        if self in watchers:
+            raise Refusal(Outcome.MALFORMED, "expected one message")
+        if len(watchers) >= WATCHERS_MAX:
+            raise Refusal(Outcome.UNAVAILABLE, "too many clients watch the health")
+        watchers[self] = None
+        is_known = not name or name in SERVICES
+        self._say_health(self._receiver.health if is_known else SERVICE_UNKNOWN)
+
+    def end_watch(self) -> None:
+        """The service stops: tells it, and ends the call."""
+        self._say_health(NOT_SERVING)
+        self._finish(b"")
+
+    def _say_health(self, status: int) -> None:
+        answer: bytes = _HEALTH["Response"](status=status).SerializeToString()
+        self.send(b"" if self.is_begun else GRPC_HEAD, _framed(answer))
 
     # --- what goes out --------------------------------------------------------------------------
 
@@ -450,6 +484,8 @@ class _Call(Stream):
 
     def _leave(self) -> None:
         self._pieces.clear()
+        if self._path == HEALTH_WATCH:
+            self._receiver.watchers.pop(self, None)
         if self._ticket is not None:
             self._ticket.leave()
             self._ticket = None

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
@@ -22,10 +24,47 @@ METHODS: Final = frozenset(
     f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo".encode()
     for version in ("v1", "v1alpha")
 )
+
+
+def _health_file() -> FileDescriptor:
+    """grpc/health/v1/health.proto, of the health service as it is served here."""
+    kinds = FieldDescriptorProto
+    file = FileDescriptorProto(
+        name="grpc/health/v1/health.proto", package="grpc.health.v1", syntax="proto3"
+    )
+    request = file.message_type.add(name="HealthCheckRequest")
+    request.field.add(
+        name="service", number=1, label=kinds.LABEL_OPTIONAL, type=kinds.TYPE_STRING
+    )
+    response = file.message_type.add(name="HealthCheckResponse")
+    response.field.add(
+        name="status",
+        number=1,
+        label=kinds.LABEL_OPTIONAL,
+        type=kinds.TYPE_ENUM,
+        type_name=".grpc.health.v1.HealthCheckResponse.ServingStatus",
+    )
+    status = response.enum_type.add(name="ServingStatus")
+    for number, name in enumerate(("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")):
+        status.value.add(name=name, number=number)
+    methods = file.service.add(name="Health").method
+    for name in ("Check", "Watch"):
+        methods.add(
+            name=name,
+            input_type=".grpc.health.v1.HealthCheckRequest",
+            output_type=".grpc.health.v1.HealthCheckResponse",
+            server_streaming=name == "Watch",
+        )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return pool.FindFileByName(file.name)
+
+
 FILES: Final = (
     trace_service_pb2.DESCRIPTOR,
     metrics_service_pb2.DESCRIPTOR,
     logs_service_pb2.DESCRIPTOR,
+    _health_file(),
 )
 NOT_FOUND: Final = Outcome.NOT_FOUND.value.grpc
 
@@ -79,7 +118,18 @@ def _find(file_name: str, symbol: str) -> FileDescriptor | None:
                 return file.pool.FindFileByName(file_name)
             return file.pool.FindFileContainingSymbol(symbol)
         except KeyError:
-            continue
+            found = None if file_name else _of_method(file, symbol)
+            if found is not None:
+                return found
+    return None
+
+
+def _of_method(file: FileDescriptor, symbol: str) -> FileDescriptor | None:
+    """The file, if the symbol is a method of one of its services: pools find all but those."""
+    service, _, method = symbol.replace("/", ".").rpartition(".")
+    for each in file.services_by_name.values():
+        if each.full_name == service and method in each.methods_by_name:
+            return file
     return None
 
 

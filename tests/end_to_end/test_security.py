@@ -600,6 +600,21 @@ def test_connections_grow_old(serve: Serve) -> None:
     connection.close()
 
 
+def test_health_is_watched(serve: Serve) -> None:
+    """A watcher is told the health at once, and that it ends; of an unknown service, that it is."""
+    service = serve()
+    with target_of(service).channel() as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        ours, unknown = watch(b"", timeout=20), watch(b"\x0a\x04nope", timeout=20)
+        assert next(ours) == b"\x08\x01"
+        assert next(unknown) == b"\x08\x03"
+        service.terminate()
+        assert [next(ours), next(unknown)] == [b"\x08\x02"] * 2
+        assert list(ours) == []
+        assert ours.code() is grpc.StatusCode.OK
+        assert service.wait() == 0
+
+
 def test_reflection(serve: Serve) -> None:
     """Off by default; when it is on, it lists the services and gives their files."""
     method = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
