@@ -126,6 +126,10 @@ class Shared(Generic[Value]):
             self._counts.add(name, -1)
         return value
 
+    def values(self) -> list[Value]:
+        """The values of all, the earliest first."""
+        return list(self._values.values())
+
     def first(self) -> tuple[SessionKey, Value] | None:
         """The earliest of all."""
         return next(iter(self._values.items()), None)

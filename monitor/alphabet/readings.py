@@ -14,6 +14,7 @@ pattern names matches a regular expression is not decided: it may, or it may not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
@@ -64,7 +65,8 @@ class Readings:
                 self._open |= 1 << number
             for name, pattern in (patterns or {}).items():
                 if pattern.kind != "any":
-                    self._checks.setdefault(name, []).append((number, pattern))
+                    checked = replace(pattern, matches=pattern.takes)
+                    self._checks.setdefault(name, []).append((number, checked))
         self._kinds = {name: self._tell_apart(checks) for name, checks in self._checks.items()}
         """By argument, the masks of its values; None where they are too many to list."""
 
@@ -98,14 +100,15 @@ class Readings:
         if len(expressions) > EXPRESSIONS_MAX:
             return None
         plain = [each for each in checks if each[1].kind != "regex"]
-        base = self._of_value(plain, text)
+        # A text that reads as a number is under limits, and an expression may match it or not.
+        bases = {self._of_value(plain, each) for each in (text, *_as_texts(checks, named))}
         for answers in product((False, True), repeat=len(expressions)):
             matching = dict(zip(expressions, answers, strict=True))
-            mask = base
+            refused = 0
             for number, pattern in checks:
                 if pattern.kind == "regex" and not matching[pattern.operand]:
-                    mask &= ~(1 << number)
-            found.add(mask)
+                    refused |= 1 << number
+            found |= {base & ~refused for base in bases}
         return frozenset(found)
 
     def _winners(self, masks: Iterable[int]) -> frozenset[int]:
@@ -163,3 +166,10 @@ class Readings:
                     found.add(frozenset(mask & kind for mask in family for kind in choice))
             families = found
         return {self._winners(family) for family in families}
+
+
+def _as_texts(checks: Iterable[tuple[int, Pattern]], values: Iterable[Any]) -> list[str]:
+    """The numbers among some values as texts, where a limit takes them for numbers."""
+    if all(pattern.kind != "range" for _, pattern in checks):
+        return []
+    return [str(each) for each in values if type(each) is int or type(each) is float]
