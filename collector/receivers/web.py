@@ -31,8 +31,8 @@ NO_BODY: Final = frozenset((204, 304))
 FAILED: Final = head_of(500, [(b"content-length", b"0"), (b"connection", b"close")])
 
 
-class ClientGoneError(OSError):
-    """Nobody is there to be sent anything, as ASGI has a server say it."""
+class ClientGoneError(Exception):
+    """Nobody is there to be sent anything."""
 
 
 class WebApp:
