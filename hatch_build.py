@@ -32,20 +32,27 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector": "claims docket joining lines near_misses one_call pipeline requested seen served sessions span_tree stats traces",
-    "collector/decode": "anyvalue json_fields json_values memo otlp_json otlp_proto parts proto_slices recurring scan shapes sizes span",
-    "collector/dialects": "answers arguments base choose doubt names outputs plan read results span_name wrappers",
-    "collector/receivers": "connection crowd door export greeting grpc h2_budget h2_fields"
-    " h2_frames h2_streams heads hpack http http2 listener turns web words",
+    "collector/calls": "batch call inventory mcp_echo merge model_requests near_misses pipeline session_claim session_ids span_tree trace_store",
+    "collector/decode": "memo parts shapes sizes span",
+    "collector/decode/json": "fields otlp_json values",
+    "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
+    "collector/dialects": "answers base choose doubt names outputs plan read span_name wrappers",
+    "collector/dialects/values": "arguments results",
+    "collector/receive": "admission connections export listener protocol_detection turns",
+    "collector/receive/grpc": "frame_budget frames header_fields hpack http2 service streams",
+    "collector/receive/http": "asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
-    "monitor": "agenda alarms binder court drift engine ledger limits records repeats spread"
-    " tenants timekeeper totals weights worst",
+    "collector/telemetry": "counters log_lines",
+    "monitor": "engine limits records tenants weights",
+    "monitor/aggregate": "consistency_sample drift histogram top_k totals",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
+    "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms spec_binding",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "call_ids chains compensation episodes forgotten judge judgement log merges outlook run"
-    " scoring session siblings stops table timing tool_names",
+    "monitor/session": "compensation episodes forgotten judge judgement outlook run scoring session stops table timing tool_names",
+    "monitor/session/log": "call_ids log",
+    "monitor/session/overlap": "chains merges siblings",
     "monitor/spec": "constraints spec",
 }
 """Folder -> modules."""
@@ -53,7 +60,7 @@ COMPILED = {
 IN_C = {
     "collector.decode.native": "collector/decode/native.c",
     "collector.dialects.native": "collector/dialects/native.c",
-    "monitor.session.native": "monitor/session/native.c",
+    "monitor.session.log.native": "monitor/session/log/native.c",
 }
 """Module -> source: the reader of request bodies, which asks Python for what it decides, the one of
 long JSON texts, and what writes a log's rows."""

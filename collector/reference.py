@@ -10,10 +10,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from collector.process import HELP
-from collector.settings import ENVIRONMENT, Settings
-from monitor.exposition import TABLE
-from monitor.spec.shape import leaves
+from collector.config.settings import ENVIRONMENT, Settings
+from collector.metrics.process import HELP
+from monitor.exposition.families import TABLE
+from monitor.spec.document.typed import leaves
 
 __all__ = ["metrics", "settings"]
 

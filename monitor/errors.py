@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from monitor.spec.findings import Finding
+    from monitor.findings import Finding
 
 __all__ = ["OffrailsError", "SpecError"]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from collector import decode
-from collector.decode import scan
+from collector.decode.protobuf import scan
 
 if TYPE_CHECKING:
     from collector.decode.native import Reader
@@ -65,7 +65,7 @@ def native_json() -> Any:
 
 def native_rows() -> Any:
     """What writes the rows of a log: its `append`."""
-    return _module("monitor.session.native")
+    return _module("monitor.session.log.native")
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from collector.decode.recurring import ProtoCodec
+from collector.decode.protobuf.recurring import ProtoCodec
 from collector.decode.span import Resource, Span
 
 class Reader:

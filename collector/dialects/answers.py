@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from collector.decode.span import Span
-from collector.dialects.arguments import parsed
+from collector.dialects.values.arguments import parsed
 
 __all__ = ["Answer", "answer_of", "answers"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from collector.dialects.arguments import Unwrap, mapping
-from collector.dialects.results import Says
+from collector.dialects.values.arguments import Unwrap, mapping
+from collector.dialects.values.results import Says
 
 __all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Source"]
 

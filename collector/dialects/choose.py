@@ -12,61 +12,35 @@ from operator import itemgetter
 from typing import Any, Final
 
 from collector.decode.span import Span
-from collector.dialects.adk_rust import ADK_RUST
-from collector.dialects.agentops import AGENTOPS
-from collector.dialects.agentscope import AGENTSCOPE
-from collector.dialects.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELOOP
-from collector.dialects.arguments import unless_scrubbed
-from collector.dialects.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
+from collector.dialects.backends.agentops import AGENTOPS
+from collector.dialects.backends.datadog import DATADOG
+from collector.dialects.backends.laminar import LAMINAR, LAMINAR_RAISED
+from collector.dialects.backends.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
+from collector.dialects.backends.langwatch import LANGWATCH
+from collector.dialects.backends.logfire import OPENAI_AGENTS_LOGFIRE
+from collector.dialects.backends.mlflow import MLFLOW
+from collector.dialects.backends.sentry import SENTRY
 from collector.dialects.base import Dialect
-from collector.dialects.beeai import BEEAI, BEEAI_JS
-from collector.dialects.claude import (
+from collector.dialects.coding_agents.claude import (
     CLAUDE_CODE,
     CLAUDE_LANGSMITH,
     CLAUDE_LOGFIRE,
     CLAUDE_OPENINFERENCE,
 )
-from collector.dialects.codex import CODEX, CODEX_MCP
-from collector.dialects.copilot import COPILOT
-from collector.dialects.crewai import CREWAI, CREWAI_SPLUNK
-from collector.dialects.dapr import DAPR_AGENTS
-from collector.dialects.datadog import DATADOG
-from collector.dialects.dspy import DSPY
-from collector.dialects.eino import EINO
-from collector.dialects.fast_agent import FAST_AGENT
-from collector.dialects.gemini_cli import GEMINI_CLI
-from collector.dialects.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
-from collector.dialects.genkit import GENKIT
-from collector.dialects.google_adk import (
-    GOOGLE_ADK,
-    GOOGLE_ADK_BARE,
-    GOOGLE_ADK_OPENINFERENCE,
+from collector.dialects.coding_agents.codex import CODEX, CODEX_MCP
+from collector.dialects.coding_agents.copilot import COPILOT
+from collector.dialects.coding_agents.gemini_cli import GEMINI_CLI
+from collector.dialects.coding_agents.opencode import OPENCODE
+from collector.dialects.coding_agents.openhands import OPENHANDS
+from collector.dialects.coding_agents.qwen_code import QWEN_CODE
+from collector.dialects.conventions.gen_ai import GEN_AI, GEN_AI_BY_NAME, GEN_AI_IN_PART
+from collector.dialects.conventions.mcp import MCP, MCP_SEND, MCP_TRACELOOP
+from collector.dialects.conventions.openinference import (
+    OPENINFERENCE,
+    OPENINFERENCE_BY_NAME,
+    TOOL_NAME_ALONE,
 )
-from collector.dialects.haystack import HAYSTACK
-from collector.dialects.laminar import LAMINAR, LAMINAR_RAISED
-from collector.dialects.langchain import (
-    LANGCHAIN_GENAI,
-    LANGCHAIN_LANGSMITH,
-    LANGCHAIN_OPENINFERENCE,
-    LANGCHAIN_OPENLIT,
-    LANGCHAIN_TRACELOOP,
-    LANGSMITH_TRACEABLE,
-)
-from collector.dialects.langfuse import LANGCHAIN_LANGFUSE, LANGFUSE
-from collector.dialects.langwatch import LANGWATCH
-from collector.dialects.letta import LETTA
-from collector.dialects.llama_index import LLAMA_INDEX, LLAMA_INDEX_GENAI, LLAMA_INDEX_TRACELOOP
-from collector.dialects.llama_stack import LLAMA_STACK, LLAMA_STACK_SEARCH
-from collector.dialects.logfire import OPENAI_AGENTS_LOGFIRE
-from collector.dialects.mastra import MASTRA
-from collector.dialects.mcp import MCP, MCP_SEND, MCP_TRACELOOP
-from collector.dialects.microsoft import (
-    AGENT_FRAMEWORK,
-    SEMANTIC_KERNEL,
-    SEMANTIC_KERNEL_BY_PROGRAM,
-    SEMANTIC_KERNEL_JAVA,
-)
-from collector.dialects.mlflow import MLFLOW
+from collector.dialects.conventions.traceloop import TRACELOOP
 from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
@@ -77,42 +51,72 @@ from collector.dialects.names import (
     SESSION_KEYS,
     STOPS,
 )
-from collector.dialects.nemo import NEMO_FUNCTION, NEMO_TOOL
-from collector.dialects.openai_agents import (
-    HANDOFF,
-    OPENAI_AGENTS,
-    OPENAI_AGENTS_OPENINFERENCE,
-    OPENAI_AGENTS_TRACELOOP,
-)
-from collector.dialects.opencode import OPENCODE
-from collector.dialects.openhands import OPENHANDS
-from collector.dialects.openinference import (
-    OPENINFERENCE,
-    OPENINFERENCE_BY_NAME,
-    TOOL_NAME_ALONE,
-)
-from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
-from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, Unclear, WrapperAt
-from collector.dialects.pydantic_ai import PYDANTIC_AI
-from collector.dialects.quarkus import QUARKUS_LANGCHAIN4J
-from collector.dialects.qwen_code import QWEN_CODE
-from collector.dialects.sentry import SENTRY
-from collector.dialects.smolagents import SMOLAGENTS
-from collector.dialects.span_name import span_name
-from collector.dialects.spring_ai import SPRING_AI
-from collector.dialects.strands import STRANDS
-from collector.dialects.tanstack import TANSTACK_AI
-from collector.dialects.traceloop import TRACELOOP
-from collector.dialects.trpc_agent import TRPC_AGENT
-from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
-from collector.dialects.upsonic import UPSONIC
-from collector.dialects.vercel_ai import (
+from collector.dialects.other_languages.adk_rust import ADK_RUST
+from collector.dialects.other_languages.eino import EINO
+from collector.dialects.other_languages.genkit import GENKIT
+from collector.dialects.other_languages.mastra import MASTRA
+from collector.dialects.other_languages.quarkus import QUARKUS_LANGCHAIN4J
+from collector.dialects.other_languages.spring_ai import SPRING_AI
+from collector.dialects.other_languages.tanstack import TANSTACK_AI
+from collector.dialects.other_languages.trpc_agent import TRPC_AGENT
+from collector.dialects.other_languages.vercel_ai import (
     VERCEL_AI,
     VERCEL_AI_ANSWERED,
     VERCEL_AI_GENAI_ANSWERED,
     VERCEL_AI_LANGSMITH,
 )
-from collector.dialects.voltagent import VOLTAGENT
+from collector.dialects.other_languages.voltagent import VOLTAGENT
+from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
+from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, Unclear, WrapperAt
+from collector.dialects.python.agentscope import AGENTSCOPE
+from collector.dialects.python.agno import AGNO, AGNO_GENAI, AGNO_OPENLIT, AGNO_TRACELOOP
+from collector.dialects.python.autogen import AUTOGEN, AUTOGEN_OPENINFERENCE
+from collector.dialects.python.beeai import BEEAI, BEEAI_JS
+from collector.dialects.python.crewai import CREWAI, CREWAI_SPLUNK
+from collector.dialects.python.dapr import DAPR_AGENTS
+from collector.dialects.python.dspy import DSPY
+from collector.dialects.python.fast_agent import FAST_AGENT
+from collector.dialects.python.google_adk import (
+    GOOGLE_ADK,
+    GOOGLE_ADK_BARE,
+    GOOGLE_ADK_OPENINFERENCE,
+)
+from collector.dialects.python.haystack import HAYSTACK
+from collector.dialects.python.langchain import (
+    LANGCHAIN_GENAI,
+    LANGCHAIN_LANGSMITH,
+    LANGCHAIN_OPENINFERENCE,
+    LANGCHAIN_OPENLIT,
+    LANGCHAIN_TRACELOOP,
+    LANGSMITH_TRACEABLE,
+)
+from collector.dialects.python.letta import LETTA
+from collector.dialects.python.llama_index import (
+    LLAMA_INDEX,
+    LLAMA_INDEX_GENAI,
+    LLAMA_INDEX_TRACELOOP,
+)
+from collector.dialects.python.llama_stack import LLAMA_STACK, LLAMA_STACK_SEARCH
+from collector.dialects.python.microsoft import (
+    AGENT_FRAMEWORK,
+    SEMANTIC_KERNEL,
+    SEMANTIC_KERNEL_BY_PROGRAM,
+    SEMANTIC_KERNEL_JAVA,
+)
+from collector.dialects.python.nemo import NEMO_FUNCTION, NEMO_TOOL
+from collector.dialects.python.openai_agents import (
+    HANDOFF,
+    OPENAI_AGENTS,
+    OPENAI_AGENTS_OPENINFERENCE,
+    OPENAI_AGENTS_TRACELOOP,
+)
+from collector.dialects.python.pydantic_ai import PYDANTIC_AI
+from collector.dialects.python.smolagents import SMOLAGENTS
+from collector.dialects.python.strands import STRANDS
+from collector.dialects.python.upsonic import UPSONIC
+from collector.dialects.span_name import span_name
+from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
+from collector.dialects.values.arguments import unless_scrubbed
 from collector.dialects.wrappers import WRAPPERS
 
 __all__ = [

@@ -13,9 +13,9 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects import brief
-from collector.dialects.arguments import UNREADABLE, mapping, outlined, parsed
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
+from collector.dialects.values import partial_json
+from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
 
 __all__ = [
     "OUTPUTS_FROM",
@@ -171,9 +171,9 @@ OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     _LAMINAR: frozenset({"LLM"}),
 }
 """What spans say that they are whose outputs are read: by the first key they have, if any."""
-_messages: Final = brief.messages
-_listed: Final = brief.listed
-_listed_at: Final = brief.listed_at
+_messages: Final = partial_json.messages
+_listed: Final = partial_json.listed
+_listed_at: Final = partial_json.listed_at
 _MARK: Final = "tool_call"
 """What each request in a message says that it is."""
 _FUNCTION: Final = "function_call"
@@ -380,7 +380,7 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
     ]
 
 
-def _decoded(messages: list[brief.Message]) -> list[Requested | None]:
+def _decoded(messages: list[partial_json.Message]) -> list[Requested | None]:
     return [
         _request(part.name, None, part.id)
         for message in messages

@@ -7,11 +7,11 @@ a twentieth of frozen dataclasses to make.
 
 from __future__ import annotations
 
-from collector.dialects.arguments import Unwrap
 from collector.dialects.base import Dialect
 from collector.dialects.outputs import Outputs
-from collector.dialects.results import sign_of
 from collector.dialects.span_name import SpanName
+from collector.dialects.values.arguments import Unwrap
+from collector.dialects.values.results import sign_of
 from collector.dialects.wrappers import Listed
 
 __all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "Unclear", "WrapperAt"]

@@ -9,12 +9,12 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects import brief
-from collector.dialects.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
+from collector.dialects.values import partial_json
+from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
 
@@ -38,9 +38,9 @@ _SPECIAL: Final = '"<'
 _NO_ID: Final = "<not specified>"
 """What Google's ADK writes where it knows of no id."""
 
-_members: Final = brief.members
-_members_at: Final = brief.members_at
-_lacks_at: Final = brief.lacks_at
+_members: Final = partial_json.members
+_members_at: Final = partial_json.members_at
+_lacks_at: Final = partial_json.lacks_at
 _AGENT_NAME: Final = "lc_agent_name"
 
 
@@ -353,7 +353,7 @@ def _agent_in_full(text: str) -> str:
     if _AGENT_NAME not in text:
         return ""
     try:
-        return brief.metadata(text).lc_agent_name
+        return partial_json.metadata(text).lc_agent_name
     except (msgspec.DecodeError, RecursionError):
         found = parsed(text)  # it is written otherwise, and may be read all the same
     name = found.get(_AGENT_NAME) if isinstance(found, dict) else ""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.dialects.arguments import mapping, maybe_call_form
 from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = [
     "GIVEN",

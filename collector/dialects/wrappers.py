@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from collector.dialects import brief
-from collector.dialects.arguments import parsed
-from collector.dialects.members import is_deep
+from collector.dialects.values import partial_json
+from collector.dialects.values.arguments import parsed
+from collector.dialects.values.members import is_deep
 
 __all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
 
@@ -55,7 +55,7 @@ def python_calls(value: Any) -> tuple[Wrapped, ...]:
     ):
         return ()
     try:
-        asked = [brief.in_context(value)] if sent else brief.last_asked(value)
+        asked = [partial_json.in_context(value)] if sent else partial_json.last_asked(value)
     except (msgspec.DecodeError, RecursionError):
         return ()
     return () if is_deep(asked, value) else _wrapped(asked)

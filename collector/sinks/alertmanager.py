@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.asgi import as_json
-from collector.settings import HttpClient
-from collector.sinks.http import HttpSender
+from collector.config.settings import HttpClient
+from collector.net.asgi import as_json
+from collector.sinks.http_client import HttpSender
 
 __all__ = ["Alertmanager"]
 

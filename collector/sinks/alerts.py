@@ -10,20 +10,20 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from collector.masking import masked_url
-from collector.settings import Alerts as AlertSettings
+from collector.config.masking import masked_url
+from collector.config.settings import Alerts as AlertSettings
+from collector.sinks.alert import Links, Page, as_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
-from collector.sinks.http import HttpSender
+from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
-from collector.sinks.page import Links, Page, as_alert
 from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
-from monitor.exposition import Family, family, histogram
+from monitor.aggregate.totals import SessionFinished
+from monitor.exposition.families import Family, family, histogram
 from monitor.records import ALARMING, Raised, Verdict
-from monitor.totals import SessionFinished
 
 __all__ = ["Alerts"]
 

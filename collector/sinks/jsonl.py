@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.asgi import as_json
-from collector.sinks.http import DeliveryError
+from collector.net.asgi import as_json
+from collector.sinks.http_client import DeliveryError
 
 __all__ = ["JsonLines"]
 

@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from collector.clock import now_ns
-from collector.logs import Log
-from collector.seen import SeenAgent
-from collector.settings import LogLines
+from collector.calls.inventory import SeenAgent
+from collector.config.settings import LogLines
 from collector.sinks.event import as_event
 from collector.sinks.line_limit import LeftOut, LineLimit
+from collector.telemetry.clock import now_ns
+from collector.telemetry.logs import Log
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, Kind, Raised, Verdict
-from monitor.totals import SessionFinished
 
 __all__ = ["LogSink"]
 

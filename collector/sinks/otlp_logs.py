@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.http_client import proxy_of, tls_context, without_user
-from collector.logs import log
-from collector.receivers.files import UnusableError, Watched
-from collector.settings import HttpClient
-from collector.sinks.http import DeliveryError, authorization_of, files_of
+from collector.config.settings import HttpClient
+from collector.net.http_client import proxy_of, tls_context, without_user
+from collector.net.watched_files import UnusableError, Watched
+from collector.sinks.http_client import DeliveryError, authorization_of, files_of
+from collector.telemetry.logs import log
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Verdict
-from monitor.totals import SessionFinished
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -15,10 +15,10 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.page import RANKS, Page, PageKey, rank
-from collector.sinks.room import CRITICAL, Pace, Room
+from collector.sinks.alert import RANKS, Page, PageKey, rank
+from collector.sinks.quota import CRITICAL, Pace, Room
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
-from monitor.totals import SessionFinished
 
 __all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
 

@@ -13,9 +13,9 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from collector.logs import log
-from collector.sinks.http import DeliveryError
-from collector.stats import Histogram
+from collector.sinks.http_client import DeliveryError
+from collector.telemetry.counters import Histogram
+from collector.telemetry.logs import log
 
 __all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
 

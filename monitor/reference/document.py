@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from monitor.spec.document.reference import node_text
+from monitor.spec.document.write import flow, name
 from monitor.spec.learnt import Learnt
-from monitor.spec.reference import node_text
-from monitor.spec.write import flow, name
 
 __all__ = ["reference_text"]
 

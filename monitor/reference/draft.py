@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.spec.write import flow, name
+from monitor.spec.document.write import flow, name
 
 __all__ = ["Model", "accepts", "draft_text", "pruned", "support"]
 

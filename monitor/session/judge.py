@@ -15,9 +15,9 @@ from monitor.reference.watch import Watch
 from monitor.scores.paper import OTHER
 from monitor.scores.running import Goldens, HarmTally
 from monitor.session.bounds import bounds_of
-from monitor.session.chains import spans_of
 from monitor.session.episodes import EpisodesTally, looped
-from monitor.session.siblings import Order, order
+from monitor.session.overlap.chains import spans_of
+from monitor.session.overlap.siblings import Order, order
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 
@@ -137,7 +137,7 @@ class Judge:
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
         self.numbers = [-1] * self.plain
-        """By symbol, the number of its tool (`monitor.session.log.Names`), once it is known."""
+        """By symbol, the number of its tool (`monitor.session.log.log.Names`), once it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
         """The machine of one episode, where an accepting state may start another."""
@@ -189,7 +189,7 @@ class Judge:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
     ) -> Order:
-        """The order overlapping siblings are judged in (`monitor.session.siblings`).
+        """The order overlapping siblings are judged in (`monitor.session.overlap.siblings`).
 
         Args:
             before: the position before them.

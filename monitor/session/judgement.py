@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
+from monitor.aggregate.histogram import Exemplar
+from monitor.aggregate.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 from monitor.automaton.position import Position
 from monitor.records import ToolCall, built
 from monitor.scores.running import PathRows
@@ -28,13 +30,11 @@ from monitor.session.judge import (
     count_code,
     is_substantive,
 )
-from monitor.session.log import Brief, Log, mark_of
+from monitor.session.log.log import Brief, Log, mark_of
 from monitor.session.run import Run
 from monitor.session.scoring import episode
 from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
-from monitor.spread import Exemplar
-from monitor.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 
 if TYPE_CHECKING:
     from monitor.session.outlook import Outlook
@@ -318,7 +318,7 @@ class Judgement:
         self.behind = 0
         """Its calls behind the live means."""
         self.told = 0
-        """What was told and counted of its comparison with a reference (`monitor.alarms`)."""
+        """What was told and counted of its comparison with a reference (`monitor.judging.reference_alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper

@@ -12,7 +12,7 @@ from monitor.session.compensation import Compensations, compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement, Scored
-from monitor.session.log import Names, Row
+from monitor.session.log.log import Names, Row
 from monitor.session.outlook import cannot_finish
 from monitor.session.outlook import shown as missed
 from monitor.session.scoring import NO_SCORES, Scores, episode, score

@@ -21,8 +21,8 @@ from monitor.session.judge import (
     Judge,
     code_of,
 )
-from monitor.session.merges import ENDS_MAX
-from monitor.session.siblings import Order
+from monitor.session.overlap.merges import ENDS_MAX
+from monitor.session.overlap.siblings import Order
 
 __all__ = ["Lineage", "Plan", "Run"]
 

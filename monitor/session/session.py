@@ -14,7 +14,7 @@ from monitor.session.judgement import Judgement
 from monitor.weights import call_bytes, text_bytes
 
 if TYPE_CHECKING:
-    from monitor.binder import Binder
+    from monitor.judging.spec_binding import Binder
     from monitor.session.table import Chain
 
 __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Ended", "Session"]

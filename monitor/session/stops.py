@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.session.log import Log
+from monitor.session.log.log import Log
 from monitor.session.run import Run
 
 __all__ = ["STOP_EVERY", "Stop", "Stops"]
@@ -26,7 +26,7 @@ class Stop(NamedTuple):
     runs: tuple[Run, ...]
     """One for each reading of the session."""
     running: Mapping[bytes, int] | None
-    """What runs on behind this place (`monitor.session.log.Log.running_at`)."""
+    """What runs on behind this place (`monitor.session.log.log.Log.running_at`)."""
 
 
 class Stops:

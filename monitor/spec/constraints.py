@@ -17,7 +17,7 @@ from monitor.automaton.dfa import UNDEFINED, Area, Automaton, Digit
 from monitor.automaton.paths import reachable, reachable_symbols, shortest_way
 from monitor.errors import OffrailsError
 from monitor.records import Reason
-from monitor.spec.closest import closest
+from monitor.spec.suggestions import closest
 
 __all__ = [
     "AREA_STATES_MAX",

@@ -10,9 +10,9 @@ from datetime import date
 from pathlib import Path
 
 from monitor.errors import SpecError
-from monitor.spec.compile import compile_text
-from monitor.spec.document import SIZE_MAX
-from monitor.spec.findings import Finding, finding, has_errors
+from monitor.findings import Finding, finding, has_errors
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.document.yaml_text import SIZE_MAX
 from monitor.spec.spec import Spec
 
 __all__ = ["Loaded", "load_spec", "load_specs", "spec_files"]

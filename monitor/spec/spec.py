@@ -11,9 +11,9 @@ from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
 from monitor.automaton.dfa import Machine
 from monitor.automaton.dfa import build as build_automaton
+from monitor.findings import Finding
 from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
-from monitor.spec.findings import Finding
 from monitor.spec.learnt import Learnt
 from monitor.spec.traps import Trap
 

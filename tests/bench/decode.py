@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector import garbage
-from collector.decode import otlp_json, otlp_proto
+from collector.app import gc_tuning
+from collector.decode.json import otlp_json
+from collector.decode.protobuf import otlp_proto
 from collector.decode.span import Batch
 from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.read import read
 from monitor import load_spec
-from monitor.binder import Binder
+from monitor.judging.spec_binding import Binder
 from tests.bench.traffic import ROVER, Traffic, generate
 
 SPANS = 50
@@ -101,7 +102,7 @@ def measure(rounds: int = ROUNDS) -> list[Row]:
         "JSON -> Span": _decoded(traffic, as_json, otlp_json.decode),
         "JSON -> calls read": _read(traffic, as_json, otlp_json.decode),
     }
-    garbage.settle()  # as the service does
+    gc_tuning.settle()  # as the service does
     least = dict.fromkeys(ways, float("inf"))
     for _ in range(rounds):
         for name, way in ways.items():

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from collector import garbage
+from collector.app import gc_tuning
 from tests.bench.pipeline import JUDGE, PARSE, WAYS
 from tests.bench.traffic import SECOND, Traffic, harms
 from tests.bench.wire import Attributes, group, request, span
@@ -96,7 +96,7 @@ def _cpu_us(way: str, traffic: Traffic) -> float:
 
 def measure() -> list[Row]:
     """CPU microseconds a span, the least of several rounds."""
-    garbage.settle()
+    gc_tuning.settle()
     kinds = {ALIKE: _traffic(new=False), NEW: _traffic(new=True)}
     parse, judge = (dict.fromkeys(kinds, float("inf")) for _ in range(2))
     for turn in range(ROUNDS):

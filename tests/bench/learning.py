@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.learning import learn_files
+from collector.offline.learn import learn_files
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 

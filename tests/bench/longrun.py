@@ -14,11 +14,11 @@ import gc
 import time
 from typing import Final, NamedTuple
 
-from collector import garbage
-from collector.app import TICK_SECONDS
-from collector.pipeline import Pipeline
-from collector.receivers.export import Export
-from collector.stats import Stats
+from collector.app import gc_tuning
+from collector.app.service import TICK_SECONDS
+from collector.calls.pipeline import Pipeline
+from collector.receive.export import Export
+from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from tests.bench.outcome import of_monitor, sent
 from tests.bench.service import COMPILED
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 def measure() -> Row:
     """The round that took least, of several."""
-    garbage.settle()
+    gc_tuning.settle()
     traffic = generate(SIZE, REQUESTS, start_ns=START)
     return min((_round(traffic) for _ in range(ROUNDS)), key=lambda row: row.judged + row.final)
 

@@ -20,13 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from collector.pipeline import Pipeline
-from collector.receivers.export import Export
-from collector.stats import Stats
+from collector.calls.pipeline import Pipeline
+from collector.receive.export import Export
+from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, SessionKey, Spec, ToolCall, load_spec
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.outcome import Outcome, of_monitor, sent

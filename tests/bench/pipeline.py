@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector import garbage
-from collector.decode import otlp_proto
-from collector.pipeline import Pipeline
-from collector.receivers.export import Export
-from collector.stats import Stats
+from collector.app import gc_tuning
+from collector.calls.pipeline import Pipeline
+from collector.decode.protobuf import otlp_proto
+from collector.receive.export import Export
+from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound
@@ -90,7 +90,7 @@ class Row(NamedTuple):
 
 def measure() -> list[Row]:
     """CPU microseconds a span, the least of several rotating rounds."""
-    garbage.settle()
+    gc_tuning.settle()
     rows = []
     for size, requests in SIZES.items():
         traffic = generate(size, requests)

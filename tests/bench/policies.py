@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.records import Evidence
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound

@@ -19,11 +19,11 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from collector.health import Health
-from collector.metrics import Families, MetricsApp
-from collector.receivers.listener import Listener
-from collector.receivers.web import WebApp
-from collector.stats import Stats
+from collector.metrics.service import Families, MetricsApp
+from collector.net.health import Health
+from collector.receive.http.asgi_server import WebApp
+from collector.receive.listener import Listener
+from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall

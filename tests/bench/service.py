@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import collector.pipeline
+import collector.calls.pipeline
 from tests.bench.traffic import ROVER
 from tests.end_to_end.loopback import free_port
 
@@ -38,7 +38,7 @@ __all__ = [
     "start",
 ]
 
-COMPILED = not collector.pipeline.__file__.endswith(".py")
+COMPILED = not collector.calls.pipeline.__file__.endswith(".py")
 """Whether the compiled build is measured."""
 OURS = "offrails"
 PLAIN = "offrails, plain Python"

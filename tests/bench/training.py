@@ -9,7 +9,7 @@ the benchmarks, whose traffic it is, each part proves its work.
 
 from __future__ import annotations
 
-from collector import garbage
+from collector.app import gc_tuning
 from tests.bench import decode, histories, longrun, policies
 from tests.bench.pipeline import JUDGE, WAYS
 from tests.bench.process import TRANSPORTS
@@ -27,7 +27,7 @@ SCRAPES = 3
 def main() -> None:
     """Takes them all; an error ends it, and the build."""
     assert COMPILED, "only what is compiled can be trained"
-    garbage.settle()
+    gc_tuning.settle()
     for size, requests in IN_PROCESS.items():
         WAYS[JUDGE](generate(size, requests, seed=SEED))()
     decode.measure()

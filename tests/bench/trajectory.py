@@ -14,7 +14,7 @@ from pathlib import Path
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.records import Evidence, Kind
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound

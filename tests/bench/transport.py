@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import uvloop
 
+from collector.app.listeners import build_door, build_receivers
+from collector.config.settings import Receiver
 from collector.decode.span import Span
-from collector.receivers.export import Export
-from collector.receiving import build_door, build_receivers
-from collector.settings import Receiver
-from collector.stats import Stats
+from collector.receive.export import Export
+from collector.telemetry.counters import Stats
 from tests.bench.process import TRANSPORTS
 from tests.bench.service import ROOT, Server
 from tests.bench.traffic import Traffic, generate

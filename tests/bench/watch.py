@@ -20,7 +20,7 @@ from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from collector.decode import otlp_json
+from collector.calls.pipeline import Pipeline
+from collector.decode.json import otlp_json
 from collector.decode.span import Span
-from collector.pipeline import Pipeline
-from collector.stats import Stats
+from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Verdict

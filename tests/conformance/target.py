@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import grpc
 from grpc import StatusCode
 
-from collector.decode.slim import INT32, STRING, build
+from collector.decode.protobuf.message_classes import INT32, STRING, build
 
 __all__ = ["JSON", "PROTO", "Reply", "Target", "parse_status"]
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from collector.table import printable
+from collector.offline.tables import printable
 
 __all__ = ["Paint", "heading", "report", "step_lines"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.settings import ENVIRONMENT, Settings, load
+from collector.config.settings import ENVIRONMENT, Settings, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from collector.doctor import sender
-from collector.receivers.address import Address
+from collector.client.doctor import sender
+from collector.receive.address import Address
 from tests.end_to_end.certificates import authority, have_openssl, issue
 from tests.end_to_end.service import run
 

@@ -193,7 +193,7 @@ def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
         OFFRAILS[0],
         "-c",
         "import sys; sys.modules['grpc'] = None\n"
-        "from collector.cli import main; sys.exit(main(sys.argv[1:]))",
+        "from collector.cli.main import main; sys.exit(main(sys.argv[1:]))",
     ]
     service = serve("--specs", "dfa_specs", "--grpc", "off", program=program)
     session = rover().calls("water")

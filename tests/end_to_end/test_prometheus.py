@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.process import HELP
+from collector.metrics.process import HELP
 from collector.prometheusrule import resource
-from collector.sinks.page import ALARMS
-from monitor.exposition import TABLE
+from collector.sinks.alert import ALARMS
+from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

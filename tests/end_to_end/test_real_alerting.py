@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from collector.clock import now_ns
+from collector.telemetry.clock import now_ns
 from tests.end_to_end.alerting import (
     CRITICAL,
     Pages,

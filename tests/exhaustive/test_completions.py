@@ -24,7 +24,7 @@ from monitor.limits import SECOND
 from monitor.partial import Partial
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.session.judge import Judge
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 

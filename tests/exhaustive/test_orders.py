@@ -18,7 +18,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.automaton.dfa import UNDEFINED
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
 START = 1_700_000_000 * SECOND

@@ -13,21 +13,22 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode import otlp_json, otlp_proto, scan
-from collector.decode.anyvalue import attributes_of
-from collector.decode.proto_slices import proto_slices
+from collector.decode.json import otlp_json
+from collector.decode.protobuf import otlp_proto, scan
+from collector.decode.protobuf.anyvalue import attributes_of
+from collector.decode.protobuf.slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
-from collector.dialects.arguments import callback_form
-from collector.logs import captured
-from collector.receivers.crowd import INBOX_BYTES, Bounds, Crowd, Member
-from collector.receivers.door import Door
-from collector.receivers.encodings import inflate
-from collector.receivers.export import Answer, Export, Limits, proto_answer
-from collector.receivers.grpc import GrpcReceiver
-from collector.receivers.hpack import literal
-from collector.receivers.http import HttpApp
-from collector.receivers.status import Outcome, Refusal, status_bytes
-from collector.stats import Stats
+from collector.dialects.values.arguments import callback_form
+from collector.receive.admission import Door
+from collector.receive.connections import INBOX_BYTES, Bounds, Crowd, Member
+from collector.receive.content_coding import inflate
+from collector.receive.export import Answer, Export, Limits, proto_answer
+from collector.receive.grpc.hpack import literal
+from collector.receive.grpc.service import GrpcReceiver
+from collector.receive.http.service import HttpApp
+from collector.receive.status import Outcome, Refusal, status_bytes
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import captured
 from tests.conformance.bodies import BODIES, deep, proto_body
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED

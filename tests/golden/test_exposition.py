@@ -13,22 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from collector import metrics
-from collector.metrics import Families
-from collector.process import HELP
-from collector.receivers.door import Door
-from collector.settings import Alerts as AlertSettings
-from collector.settings import Webhook
+from collector.config.settings import Alerts as AlertSettings
+from collector.config.settings import Webhook
+from collector.metrics import service as metrics
+from collector.metrics.process import HELP
+from collector.metrics.service import Families
+from collector.metrics.text_format import lines
+from collector.receive.admission import Door
 from collector.sinks.alerts import Alerts
-from collector.stats import Stats
-from collector.text_format import lines
+from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
 

@@ -14,7 +14,7 @@ import yaml
 from grafana.boards import BOARDS
 from grafana.build import FOLDER, files
 from grafana.panels import Board, Panel, board_json
-from monitor.exposition import TABLE
+from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "offrails.yml"

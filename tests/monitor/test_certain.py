@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from collector.client.tail import worded
 from collector.sinks.event import as_event
-from collector.tail import worded
 from monitor import Limits, Monitor, SessionKey
 from monitor.limits import SECOND
 from monitor.partial import Partial
 from monitor.records import Evidence, Kind, Reason, ToolCall, Verdict
 from monitor.session.judge import Judge
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
 START = 1_700_000_000 * SECOND

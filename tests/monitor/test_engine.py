@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from monitor import Limits, Monitor, Named, SessionKey, ToolCall, Verdict
+from monitor.aggregate.totals import BEHIND_MAX, fixed
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, Reason
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
-from monitor.totals import BEHIND_MAX, fixed
 
 START = 1_700_000_000 * SECOND
 NOW = START + 60 * SECOND

@@ -18,13 +18,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from collector.runs import Run, judge_run, read_runs
+from collector.offline.plain_runs import Run, judge_run, read_runs
 from monitor.limits import Limits
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 
 RUNS: Final = Path(__file__).parents[2] / ".." / "shared" / "core" / "tau_airline_gpt4o.jsonl"
 RESAMPLES: Final = 1_000

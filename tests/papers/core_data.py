@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from monitor.spec.compile import compile_text
-from monitor.spec.published import Repair, Task, document
-from monitor.spec.published_forms import read_task, records
-from monitor.spec.published_repairs import repair
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.core_import.dataset import Repair, Task, document
+from monitor.spec.core_import.forms import read_task, records
+from monitor.spec.core_import.repairs import repair
 from monitor.spec.spec import Spec
 
 __all__ = ["CORE", "DATASET", "load", "needs_core", "repaired", "spec", "specs", "tasks"]

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from collector.progress import Progress
-from collector.replay import replay
-from collector.settings import Settings
+from collector.config.settings import Settings
+from collector.offline.progress_bar import Progress
+from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton
 from monitor.records import SessionKey
 from monitor.scores import paper
-from monitor.spec.compile import compile_text
-from monitor.spec.published import document
-from monitor.spec.published_forms import read_task
-from monitor.spec.published_repairs import repair
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.core_import.dataset import document
+from monitor.spec.core_import.forms import read_task
+from monitor.spec.core_import.repairs import repair
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import judge
 from monitor.testing.runs import Made, MadeCall, Mode

@@ -12,7 +12,7 @@ import pytest
 from monitor.automaton.dfa import UNDEFINED, Automaton, build
 from monitor.records import SessionKey
 from monitor.scores import paper
-from monitor.spec.published import defects
+from monitor.spec.core_import.dataset import defects
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import judge
 from monitor.testing.runs import Made, MadeCall, Mode, make

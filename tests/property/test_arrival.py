@@ -14,7 +14,7 @@ from collector.decode.span import Span
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.simulation.ends import Service, State
 from tests.simulation.world import SPECS as WORLD_SPECS

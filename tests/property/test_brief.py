@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.claims import Claim, Told
+from collector.calls.session_claim import Claim, Told
 from collector.dialects import span_name
-from collector.dialects.arguments import Bare, Carried, callback_form
 from collector.dialects.base import Dialect
 from collector.dialects.choose import DIALECTS
 from collector.dialects.names import AGENT_SPANS
 from collector.dialects.span_name import SpanName
+from collector.dialects.values.arguments import Bare, Carried, callback_form
 from collector.dialects.wrappers import WRAPPERS
 from monitor.records import SessionKey
 

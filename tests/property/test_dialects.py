@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collector.calls.pipeline import Pipeline
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import DIALECTS, SESSION_KEYS, Plans
 from collector.dialects.names import AGENT_KEYS, AGENT_SPANS, METADATA_SCOPES
 from collector.dialects.read import TOO_LONG, Reading, agent_of, read, unpended, wrapped_by
-from collector.pipeline import Pipeline
-from collector.stats import Stats
+from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 

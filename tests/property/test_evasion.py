@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collector.dialects.choose import DIALECTS
 from collector.dialects.unclear import GIVEN, NAMES, SAYS
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from tests.collector.conftest import Bench, Wire
 
 POLICY = """

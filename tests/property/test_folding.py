@@ -15,7 +15,7 @@ from monitor.records import Evidence
 from monitor.session.judge import Judge
 from monitor.session.judgement import FOLD_AFTER, LOG_MAX
 from monitor.session.run import Run
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
 SPEC = """

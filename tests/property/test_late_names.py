@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
 LIMITS = replace(Limits(), history_complete=True)

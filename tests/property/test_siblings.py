@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.automaton.position import Outcome, Position, Stepper
-from monitor.session.chains import spans_of
 from monitor.session.judge import Judge
-from monitor.session.siblings import _broken, order
-from monitor.spec.compile import compile_text
+from monitor.session.overlap.chains import spans_of
+from monitor.session.overlap.siblings import _broken, order
+from monitor.spec.compiler.compile import compile_text
 
 Tokens = Sequence[int]
 Times = Sequence[tuple[int, int]]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
-from monitor.exposition import monitor_families
+from monitor.exposition.families import monitor_families
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 
 SECOND = 1_000_000_000
 START = 1_800_000_000 * SECOND

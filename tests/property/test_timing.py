@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 
 TEXT = """
 id: timed

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from collector.decode import otlp_json, otlp_proto, scan
+from collector.decode.json import otlp_json
+from collector.decode.protobuf import otlp_proto, scan
 from collector.decode.span import FIELDS, Batch, Malformed, Span
 
 CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"

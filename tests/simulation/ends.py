@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
-from collector.pipeline import Pipeline
-from collector.stats import Stats
+from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.spec import Spec
 from tests.simulation.wire import SECOND

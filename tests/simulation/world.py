@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from collector.decode.span import Resource, Span
-from monitor.spec.compile import compile_text
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.simulation import wire
 from tests.simulation.wire import SECOND

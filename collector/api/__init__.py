@@ -1,0 +1,1 @@
+"""The admin listener: the API, its streams, and the session view."""

@@ -1,0 +1,81 @@
+"""Which sessions have changed, as server-sent events: a hint to look, never the data itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import islice
+
+from collector.net.asgi import Receive, Send, as_json, send_stream
+from collector.net.health import Health
+from collector.telemetry.redaction import Redaction
+from monitor.engine import Monitor
+
+__all__ = ["STREAMS_MAX", "Events"]
+
+STREAMS_MAX = 32
+"""Open streams; a browser window has one."""
+
+EVERY_SECONDS = 0.5
+"""At most one event in so long, however many calls there are."""
+
+HEARTBEAT_LOOKS = 30
+"""Looks without news before a comment keeps the connection alive: 15 s."""
+
+TOLD_MAX = 200
+"""Sessions named in one event; beyond that it says that there are more."""
+
+
+class Events:
+    """Streams of `change` events: `{"sessions": [[namespace, id], ...], "more": bool}`."""
+
+    def __init__(
+        self, monitor: Monitor, health: Health, redaction: Redaction | None = None
+    ) -> None:
+        self._monitor = monitor
+        self._redaction = redaction or Redaction()
+        self._health = health
+        self.open = 0
+
+    @property
+    def full(self) -> bool:
+        """True while no further stream is taken."""
+        return self.open >= STREAMS_MAX
+
+    async def serve(self, receive: Receive, send: Send) -> None:
+        """Sends events until the service stops or the reader goes."""
+        self.open += 1
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await send_stream(send, b"text/event-stream", self._parts(gone))
+        finally:
+            gone.cancel()
+            self.open -= 1
+
+    async def _parts(self, gone: asyncio.Future[None]) -> AsyncIterator[bytes]:
+        yield b"retry: 2000\nevent: hello\ndata: {}\n\n"
+        seen, ended, quiet = self._monitor.touched_ns, self._ended(), 0
+        while self._health.ready and not gone.done():
+            await asyncio.wait({gone}, timeout=EVERY_SECONDS)
+            changed = list(islice(self._monitor.touched_since(seen), TOLD_MAX + 1))
+            finished = self._ended() != ended
+            seen, ended = self._monitor.touched_ns, self._ended()
+            if changed or finished:
+                quiet = 0
+                told = [[key.namespace, key.id] for key in changed[:TOLD_MAX]]
+                news = {"sessions": told, "more": finished or len(changed) > TOLD_MAX}
+                yield b"event: change\ndata: " + as_json(self._redaction.shown(news)) + b"\n\n"
+                continue
+            quiet += 1
+            if quiet % HEARTBEAT_LOOKS == 0:
+                yield b": alive\n\n"
+
+    def _ended(self) -> int:
+        """Grows when time, and no call, has brought something."""
+        return sum(self._monitor.ended.values()) + self._monitor.told_by_time
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Returns when the reader has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

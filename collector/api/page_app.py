@@ -1,0 +1,162 @@
+"""What people look at, in front of the API: the session page, and what it alone asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from collector import __version__
+from collector.api.change_stream import Events
+from collector.api.page import FILES, send_file
+from collector.api.reference_view import tree
+from collector.api.session_list import Lists, Wanted
+from collector.api.spec_view import drawn, head
+from collector.net.asgi import (
+    Application,
+    Receive,
+    Scope,
+    Send,
+    as_json,
+    send_json,
+    send_status,
+)
+from collector.net.health import Health
+from collector.net.host_guard import Guard
+from collector.telemetry.redaction import Redaction
+from monitor.engine import Monitor
+from monitor.session.judgement import Judgement
+from monitor.session.summary import agent_of, trail
+
+__all__ = ["Viewing"]
+
+Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
+
+_API = b"/api/v1/"
+
+
+class Viewing:
+    """An ASGI application around the API.
+
+    `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
+    harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
+    `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
+    `/api/v1/trails/{session}` its scores after each call, and
+    the learnt tree with its way, `/api/v1/events` a stream of
+    server-sent events that name the sessions that changed. Everything else is the API's.
+    """
+
+    def __init__(
+        self,
+        api: Application,
+        monitor: Monitor,
+        health: Health,
+        guard: Guard,
+        trace_url: str = "",
+        *,
+        redaction: Redaction | None = None,
+    ) -> None:
+        self._api = api
+        self._redaction = redaction or Redaction()
+        self._monitor = monitor
+        self._guard = guard
+        self._events = Events(monitor, health, self._redaction)
+        self._lists = Lists(monitor)
+        self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
+        """The last list, and as it is sent."""
+        self._turn = asyncio.Lock()
+        self._about = {"version": __version__, "trace_url": trace_url}
+        self._answers: dict[bytes, Answer] = {
+            b"about": self._send_about,
+            b"specs": self._send_specs,
+            b"trails": self._send_trails,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._guard.refuses(scope)
+        if refused is not None:
+            await send_json(send, 403, {"error": refused})
+            return
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        wanted = {name: values[-1] for name, values in query.items()}
+        first, _, rest = path.removeprefix(_API).partition(b"/")
+        answer = self._answers.get(first) if path.startswith(_API) else None
+        if path == _API + b"sessions" and wanted.get("steps") == "0":
+            answer = self._send_sessions
+        events = path == _API + b"events"
+        if answer is None and not events and path not in FILES:
+            await self._api(scope, receive, send)
+        elif scope["method"] != "GET" and (events or scope["method"] != "HEAD"):
+            allow = b"GET" if events else b"GET, HEAD"
+            await send_json(send, 405, {"error": "use GET"}, (b"allow", allow))
+        elif events:
+            await self._send_events(receive, send)
+        elif answer is None:
+            await send_file(send, path)
+        else:
+            name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
+            await answer(send, name, wanted)
+
+    async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
+        await send_json(send, 200, self._about)
+
+    async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
+        try:
+            wanted = Wanted.read({**query, **self._originals(query)})
+        except ValueError as problem:
+            await send_json(send, 400, {"error": str(problem)})
+            return
+        found = await self._lists.get(wanted)
+        if self._encoded[0] is not found:  # one list is for all who waited for it
+            self._encoded = found, as_json(self._redaction.shown(found))
+        async with self._turn:  # however many waited, spans are judged in between
+            await asyncio.sleep(0)
+        await send_status(send, 200, self._encoded[1], b"application/json")
+
+    def _originals(self, query: Mapping[str, str]) -> dict[str, str]:
+        """The names asked for, where what is shown of them was given."""
+        named = ("agent", "namespace", "q")
+        return {key: self._redaction.original(query[key]) for key in named if key in query}
+
+    async def _send_events(self, receive: Receive, send: Send) -> None:
+        if self._events.full:
+            await send_json(send, 503, {"error": "too many open streams"})
+        else:
+            await self._events.serve(receive, send)
+
+    async def _send_specs(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
+        judges = self._monitor.binder.judges
+        if not name:
+            specs = [head(judge.spec) for judge in judges.values()]
+            await send_json(send, 200, {"specs": specs})
+        elif name in judges:
+            await send_json(send, 200, drawn(judges[name].spec))
+        else:
+            await send_json(send, 404, {"error": "no such spec", "spec": name})
+
+    async def _send_trails(self, send: Send, name: str, query: Mapping[str, str]) -> None:
+        name, query = self._redaction.original(name), {**query, **self._originals(query)}
+        found = [
+            {
+                "namespace": session.key.namespace,
+                "agent": agent_of(session, judgement),
+                "spec": judgement.judge.spec.id or None,
+                "turn": judgement.part if judgement.judge.spec.scope == "turn" else None,
+                "trail": trail(judgement),
+                **_learnt_tree(judgement),
+            }
+            for session, judgement in self._monitor.named(name, query.get("namespace"))
+        ]
+        if found:
+            await send_json(send, 200, self._redaction.shown({"trails": found}))
+        else:
+            shown = self._redaction.name(name)
+            await send_json(send, 404, {"error": "no such session", "session": shown})
+
+
+def _learnt_tree(judgement: Judgement) -> dict[str, Any]:
+    """The tree that the session is compared with; nothing where it is judged by other means."""
+    learnt = judgement.judge.spec.learnt
+    return {} if learnt is None else {"tree": tree(learnt, judgement)}

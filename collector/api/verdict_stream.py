@@ -1,0 +1,49 @@
+"""`GET /api/v1/verdicts`: live verdicts as JSON lines, for `offrails tail` and for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from collector.api.verdict_feed import Feed
+from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
+
+__all__ = ["PATH", "WithVerdicts"]
+
+PATH = b"/api/v1/verdicts"
+
+
+class WithVerdicts:
+    """The admin application, and the stream of verdicts."""
+
+    def __init__(self, inner: Any, feed: Feed) -> None:
+        self._inner = inner
+        self._feed = feed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if path != PATH:
+            await self._inner(scope, receive, send)
+        elif scope["method"] != "GET":
+            await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET"))
+        elif self._feed.full:
+            await send_json(send, 503, {"error": "too many open streams"})
+        else:
+            await self._stream(receive, send)
+
+    async def _stream(self, receive: Receive, send: Send) -> None:
+        """Streams until the service stops or the reader goes."""
+        lines = self._feed.lines()
+        stream = asyncio.create_task(send_stream(send, b"application/x-ndjson", lines))
+        gone = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait((stream, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (stream, gone):
+                task.cancel()
+            await asyncio.gather(stream, gone, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

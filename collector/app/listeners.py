@@ -1,0 +1,312 @@
+"""The OTLP listeners of a service, by its settings."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from collector.config.settings import OFF, Receiver, Settings, Tls
+from collector.net.host_guard import Guard
+from collector.receive.address import parse_address
+from collector.receive.admission import Door
+from collector.receive.bearer_tokens import Tokens
+from collector.receive.connections import Bounds
+from collector.receive.export import Export
+from collector.receive.http.service import HttpApp
+from collector.receive.listener import Listener
+from collector.receive.rate_limits import Share, Shares
+from collector.receive.tenant_stamp import SENDER_KEY
+from collector.receive.tls import Certificates
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import log
+from monitor.exposition.families import Family, family
+
+__all__ = [
+    "Capacity",
+    "Connections",
+    "Server",
+    "build_door",
+    "build_receivers",
+    "capacity_of",
+    "certificates_of",
+    "namespace_keys",
+    "warn_if_few",
+    "warn_if_open",
+]
+
+OBSERVER_CONNECTIONS: Final = 256
+"""Of the metrics and of the admin listener, each: a few people and programs look on."""
+ENOUGH_CONNECTIONS: Final = 1_024
+"""Of a listener: where fewer than these fit the descriptors, the log says so in any case."""
+RESERVED_FILES: Final = 64
+"""Descriptors for sinks, and for files that are read anew."""
+OWN_FILES: Final = 16
+"""Descriptors that the process opens from its start on: its listeners' and its loop's."""
+GUESSED_FILES: Final = 16
+
+
+class Server(Protocol):
+    """A listener."""
+
+    @property
+    def connections(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    async def start(self) -> str: ...
+    async def stop(self, grace_seconds: float) -> None: ...
+
+
+def build_door(settings: Receiver, stats: Stats) -> Door:
+    """Return what lets requests in, for all listeners together.
+
+    Raises:
+        OSError: a sentence; the tokens cannot be used.
+    """
+    tokens_file = settings.auth.bearer.tokens_file
+    return Door(
+        max(settings.max_inflight_bytes, settings.max_request_bytes),
+        settings.max_inflight_requests,
+        Tokens(tokens_file) if tokens_file else None,
+        settings.body_seconds,
+        _shares(settings, stats),
+        stats.count,
+    )
+
+
+def build_receivers(
+    settings: Receiver, export: Export, door: Door, connections: int
+) -> dict[str, Server]:
+    """Return the listeners that are not off, by name.
+
+    Args:
+        settings: of the receiver.
+        export: takes the bodies.
+        door: who is let in.
+        connections: how many each may have.
+
+    Raises:
+        OSError: a sentence; the certificates cannot be used.
+    """
+    receivers: dict[str, Server] = {}
+    if settings.grpc != OFF:
+        receivers["grpc"] = _grpc(settings, export, door, connections)
+    if settings.http != OFF:
+        receivers["http"] = _http(settings, export, door, connections)
+    return receivers
+
+
+def _shares(settings: Receiver, stats: Stats) -> Shares | None:
+    limits = settings.auth.bearer.limits
+    share = Share(
+        limits.requests_per_second,
+        limits.bytes_per_second,
+        # The largest request must fit, or its sender would try for ever.
+        limits.inflight_bytes and max(limits.inflight_bytes, settings.max_request_bytes),
+    )
+    return None if share == Share() else Shares(share, stats.count)
+
+
+def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
+    # Loaded only where it is on.
+    from collector.receive.grpc.http2 import Keeping
+    from collector.receive.grpc.service import GrpcReceiver
+
+    keepalive = settings.keepalive
+    return GrpcReceiver(
+        export,
+        settings.grpc,
+        settings.max_request_bytes,
+        door=door,
+        certificates=certificates_of(settings.tls, "receiver.tls"),
+        bounds=Bounds(connections, settings.head_seconds),
+        keeping=Keeping(
+            ping_interval=keepalive.ping_seconds,
+            ping_timeout=keepalive.ping_timeout_seconds,
+            ping_interval_min=keepalive.ping_min_seconds,
+            idle_max=keepalive.max_idle_seconds,
+            age_max=keepalive.max_age_seconds,
+            age_grace=keepalive.max_age_grace_seconds,
+        ),
+        reflection=settings.reflection,
+    )
+
+
+def _http(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
+    app = HttpApp(
+        export,
+        settings.max_request_bytes,
+        door=door,
+        origins=settings.cors.origins,
+        guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
+    )
+    bounds = Bounds(
+        connections,
+        settings.head_seconds,
+        settings.body_seconds,
+        settings.keepalive.max_age_seconds,
+    )
+    return Listener(
+        app,
+        settings.http,
+        certificates=certificates_of(settings.tls, "receiver.tls"),
+        bounds=bounds,
+        stats=export.stats,
+    )
+
+
+def certificates_of(tls: Tls, setting: str) -> Certificates | None:
+    """The certificates of a listener; each looks at the files by itself.
+
+    Args:
+        tls: the listener's section.
+        setting: what it is called in the settings.
+    """
+    if tls.cert is None or tls.key is None:
+        return None
+    return Certificates(tls.cert, tls.key, tls.client_ca, setting)
+
+
+def namespace_keys(settings: Settings) -> Sequence[str]:
+    """Where tokens are asked for, the name of the sender's comes first in the namespace."""
+    given = settings.sessions.namespace_attributes
+    return (SENDER_KEY, *given) if settings.receiver.auth.bearer.tokens_file else given
+
+
+def warn_if_open(settings: Settings, addresses: Mapping[str, str]) -> None:
+    """Log a warning for each listener that others can reach and nothing protects."""
+    receiver = settings.receiver
+    known = receiver.tls.client_ca is not None or receiver.auth.bearer.tokens_file is not None
+    missing = {
+        "receiver.tls": receiver.tls.cert is None,
+        "receiver.auth or receiver.tls.client_ca": not known,
+    }
+    consequence = "who reaches this port can " + (
+        "read what agents send" if known else "send what it likes"
+    )
+    for name in ("grpc", "http"):
+        _warn(name, addresses, [each for each in missing if missing[each]], consequence)
+    if settings.admin_tls.client_ca is None:
+        _warn(
+            "admin",
+            addresses,
+            ["admin_tls.client_ca"],
+            "who reaches this port can read every session, and have the specs read anew",
+        )
+
+
+def _warn(
+    name: str, addresses: Mapping[str, str], missing: Sequence[str], consequence: str
+) -> None:
+    if missing and name in addresses and _is_public(addresses[name]):
+        log.warning(
+            "open_to_others",
+            listener=name,
+            address=addresses[name],
+            missing=list(missing),
+            consequence=consequence,
+        )
+
+
+def _is_public(address: str) -> bool:
+    parsed = parse_address(address)
+    if parsed.path or parsed.host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(parsed.host or "::").is_loopback
+    except ValueError:  # a name
+        return True
+
+
+class Capacity(NamedTuple):
+    """How many connections fit the process' file descriptors."""
+
+    receiver: int
+    """Of each OTLP listener."""
+    observer: int
+    """Of the metrics and of the admin listener, each."""
+    descriptors: int
+    """That the process may have open."""
+
+
+def capacity_of(settings: Settings) -> Capacity:
+    """Raise the bound on open files as far as it is wanted, and share out what there is.
+
+    Where it is less than wanted, up to half of it is kept for the metrics and admin listeners, for
+    sinks and for files: so a flood of senders leaves the service observable.
+    """
+    receiver = settings.receiver
+    wanted = receiver.max_connections
+    listeners = sum(address != OFF for address in (receiver.grpc, receiver.http))
+    observed = 2 * OBSERVER_CONNECTIONS
+    used = _open_files() + OWN_FILES
+    needed = used + listeners * wanted + observed + RESERVED_FILES
+    found = _raise_limit(needed)
+    if found >= needed:
+        return Capacity(wanted, OBSERVER_CONNECTIONS, found)
+    free = max(found - used, 0)
+    reserve = min(observed + RESERVED_FILES, free // 2)
+    observer = min(OBSERVER_CONNECTIONS, max(2, reserve // 3))
+    each = (free - reserve) // max(listeners, 1)
+    return Capacity(min(wanted, max(each, 1)), observer, found)
+
+
+def _raise_limit(needed: int) -> int:
+    """Raise the soft bound on open files as far as the hard one lets it; return what it is."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - a system without such a bound
+        return needed
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return needed
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if soft < most:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return soft
+
+
+def _open_files() -> int:
+    """How many descriptors the process has open; a guess where nobody tells."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return GUESSED_FILES
+
+
+def warn_if_few(settings: Receiver, capacity: Capacity) -> None:
+    """Log a warning where fewer connections fit the file descriptors than are set."""
+    wanted = settings.max_connections
+    if wanted == Receiver().max_connections:
+        wanted = ENOUGH_CONNECTIONS  # nobody asked for as many as the default allows
+    if capacity.receiver < wanted:
+        log.warning(
+            "connections_limited",
+            setting="receiver.max_connections",
+            configured=settings.max_connections,
+            each_listener=capacity.receiver,
+            descriptors=capacity.descriptors,
+            consequence="raise the limit on open files (ulimit -n), or lower the setting",
+        )
+
+
+class Connections:
+    """How many connections each listener has, as metrics.
+
+    Args:
+        servers: the listeners by name.
+    """
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+
+    def families(self) -> Iterator[Family]:
+        servers = self._servers.items()
+        yield family("connections", [((name,), each.connections) for name, each in servers])
+        yield family(
+            "connections_capacity", [((name,), each.capacity) for name, each in servers]
+        )

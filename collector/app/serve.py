@@ -1,0 +1,82 @@
+"""`offrails serve`: runs the service until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from collector.app import gc_tuning
+from collector.app.service import App, redaction_of
+from collector.config.settings import OFF, Settings, unknown
+from collector.net.watched_files import UnusableError
+from collector.telemetry import logs
+from collector.telemetry.log_writer import FLUSH_SECONDS, say
+from monitor.spec.read import Loaded
+from monitor.spec.spec import Spec
+
+__all__ = ["serve"]
+
+
+def serve(settings: Settings, loaded: Loaded) -> int:
+    """Serves until SIGTERM or SIGINT.
+
+    Args:
+        settings: all of them.
+        loaded: the specs, none of them refused, and what was found in their files and folders.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnusableError: a file or folder that a setting names.
+    """
+    redaction = redaction_of(settings.redact)
+    with logs.writing(settings.log_level, redaction, sys.stderr):
+        for finding in loaded.findings:
+            logs.log.warning("spec_finding", **finding.as_json())
+        for name in unknown(os.environ):
+            logs.log.warning("unknown_variable", variable=name)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(settings, loaded.specs))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:  # pragma: no cover - there is none for this platform
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
+    try:
+        app = App(settings, specs)
+        addresses = await app.start()
+    except UnusableError:
+        raise
+    except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
+        say(f"offrails: {problem.strerror or problem}", sys.stderr).join(FLUSH_SECONDS)
+        return 1
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    if hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
+    gc_tuning.settle()
+    say(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
+    await stop.wait()
+    await app.stop()
+    return 0
+
+
+def _ready(addresses: dict[str, str], specs: int) -> str:
+    """The one line that says where we listen."""
+    places = (
+        f"{name}={addresses.get(name, OFF)}" for name in ("grpc", "http", "metrics", "admin")
+    )
+    return f"offrails ready {' '.join(places)} specs={specs}"

@@ -1,0 +1,373 @@
+"""The composition root: builds the service from its settings, starts it, stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from collector.api.verdict_feed import Feed
+from collector.app.listeners import (
+    Connections,
+    Server,
+    build_door,
+    build_receivers,
+    capacity_of,
+    certificates_of,
+    namespace_keys,
+    warn_if_few,
+    warn_if_open,
+)
+from collector.calls.pipeline import Pipeline
+from collector.config.settings import OFF, Record, Redact, Settings
+from collector.config.spec_reload import Reloader
+from collector.metrics.service import Families, MetricsApp, Source
+from collector.net.asgi import Application
+from collector.net.health import Health
+from collector.net.host_guard import Guard
+from collector.net.watched_files import UnusableError
+from collector.receive.connections import Bounds
+from collector.receive.export import Export
+from collector.receive.export import Limits as ExportLimits
+from collector.receive.http.asgi_server import WebApp
+from collector.receive.listener import Listener
+from collector.sinks.alerts import Alerts
+from collector.sinks.log import LogSink
+from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import log
+from collector.telemetry.redaction import Redaction, rules
+from monitor.aggregate.totals import NamespaceLabel
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.records import Raised, Verdict
+from monitor.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from collector.sinks.recorder import Recorder
+
+__all__ = ["App", "limits_of", "redaction_of"]
+
+SECOND = 1_000_000_000
+INTRODUCED_AFTER_NS = 2 * SECOND
+"""A new agent is told of when it has had time to show more than one call."""
+
+TICK_SECONDS = 0.25
+"""How late a final verdict or the end of a session may be noticed."""
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The monitor's bounds, in its own units."""
+    sessions = settings.sessions
+    return Limits(
+        window_ns=int(sessions.window_seconds * SECOND),
+        idle_ns=int(sessions.idle_seconds * SECOND),
+        remember_ns=int(sessions.remember_seconds * SECOND),
+        hold_ns=int(sessions.hold_seconds * SECOND),
+        sessions_max=sessions.max,
+        sessions_bytes_max=sessions.max_bytes,
+        pairs_max=settings.metrics_pairs_max,
+        namespace_label=_namespace_label(settings),
+        history_complete=settings.history == "complete",
+        keep_arguments=settings.show_arguments,
+    )
+
+
+def _namespace_label(settings: Settings) -> NamespaceLabel:
+    """Where tokens are asked for there is more than one namespace, from the start."""
+    label = settings.metrics_namespace_label
+    asks = settings.receiver.auth.bearer.tokens_file is not None
+    return "always" if label == "auto" and asks else label
+
+
+def redaction_of(settings: Redact) -> Redaction:
+    """What is taken out of all that is shown.
+
+    Raises:
+        UnusableError: the key file cannot be used.
+    """
+    try:
+        return Redaction(rules(settings.replace, settings.hash, settings.key_file))
+    except OSError as problem:
+        file, why = str(settings.key_file), problem.strerror
+        raise UnusableError("redact.key_file", file, why, problem.errno) from problem
+
+
+def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
+    """The recorder that is set up; None where nothing is to be recorded, and nothing is loaded."""
+    if settings.folder is None:
+        return None
+    from collector.sinks.recorder import recorder_of
+
+    return recorder_of(settings, clock, stats.recorded)
+
+
+def _begin(recorder: Recorder, settings: Record) -> None:
+    try:
+        recorder.start()
+    except OSError as problem:
+        folder, why = str(settings.folder), problem.strerror
+        raise UnusableError("record.folder", folder, why, problem.errno) from problem
+
+
+def _check_lines(file: Path | None) -> None:
+    """Harmful verdicts are to be appended to a file: said at the start, if that cannot be done."""
+    if file is None:
+        return
+    try:
+        file.open("ab").close()
+    except OSError as problem:
+        raise UnusableError("alerts.jsonl", file, problem.strerror, problem.errno) from problem
+
+
+class App:
+    """The running service. Everything happens on one event loop, so nothing needs a lock."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        specs: Iterable[Spec],
+        clock: Callable[[], int] = now_ns,
+        steady: Callable[[], int] = steady_ns,
+    ) -> None:
+        self.settings = settings
+        self.addresses: dict[str, str] = {}
+        self._clock = clock
+        # A clock of somebody's own is right whatever it says, unless there is another beside it.
+        is_own = clock is not now_ns and steady is steady_ns
+        self._clock_watch = None if is_own else ClockWatch(clock, steady)
+        self._log = log
+        self._health = Health()
+        self._reported: set[tuple[str, str]] = set()
+        stats = self._stats = Stats()
+        stats.log_lines_dropped = self._log.dropped
+        self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
+        self._redaction = redaction_of(settings.redact)
+        self._sink = LogSink(self._log, settings.log, clock)
+        self._alerts = Alerts(
+            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
+        )
+        self._feed = Feed(self._attend)
+        self.monitor.on_alarm(self._alarm)
+        pipeline = Pipeline(
+            self.monitor,
+            stats,
+            self._deliver,
+            session_keys=settings.sessions.id_attributes,
+            namespace_keys=namespace_keys(settings),
+            agent_keys=settings.sessions.agent_attributes,
+            requested=settings.sessions.requested,
+            span_keys=settings.sessions.span_attributes_bind,
+            arguments_bytes_max=settings.sessions.max_argument_bytes,
+        )
+        receiver = settings.receiver
+        bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
+        self._seen = pipeline.seen
+        self._recorder = _recorder_of(settings.record, clock, stats)
+        if self._recorder is not None:
+            self._recorder.hide(self._redaction.rules)
+        record = self._recorder.take if self._recorder is not None else None
+        export = Export(pipeline.consume, stats, clock, bounds, record)
+        door = build_door(settings.receiver, stats)
+        self._capacity = capacity_of(settings)
+        bounds_of_observers = Bounds(self._capacity.observer)
+        self._receivers = build_receivers(
+            settings.receiver, export, door, self._capacity.receiver
+        )
+        self.reloader = Reloader(settings.specs, self._use, self._log, clock)
+        self.reloader.loaded(len(self.monitor.binder.judges))
+        self._pipeline = pipeline
+        self._servers = dict(self._receivers)
+        """All listeners, by name."""
+        more: list[Source] = [door, Connections(self._servers), self._alerts]
+        families = Families(self.monitor, stats, self.reloader.reloads, more)
+        self._observers: dict[str, Server] = {}
+        if settings.metrics != OFF:
+            guard = Guard(
+                settings.metrics,
+                settings.metrics_names,
+                setting="metrics_names",
+                addresses=True,
+            )
+            app = MetricsApp(families, self._health, self._redaction, guard)
+            certificates = certificates_of(settings.metrics_tls, "metrics_tls")
+            self._observers["metrics"] = Listener(
+                WebApp(app),
+                settings.metrics,
+                certificates=certificates,
+                bounds=bounds_of_observers,
+                stats=stats,
+                name="metrics",
+            )
+        if settings.admin != OFF:
+            page = self._page()
+            certificates = certificates_of(settings.admin_tls, "admin_tls")
+            self._observers["admin"] = Listener(
+                WebApp(page),
+                settings.admin,
+                certificates=certificates,
+                bounds=bounds_of_observers,
+                stats=stats,
+                name="admin",
+            )
+        self._servers |= self._observers
+        self._ticker: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def _page(self) -> Application:
+        """The API, and the page that people look at."""
+        # Loaded here: where it is off, it costs nothing.
+        from collector.api.page_app import Viewing
+        from collector.api.sessions import Admin
+        from collector.api.verdict_stream import WithVerdicts
+        from collector.config.spec_reload import WithReload
+
+        settings = self.settings
+        admin = Admin(self.monitor, self._seen, self._health, self._redaction)
+        return Viewing(
+            WithVerdicts(WithReload(admin, self.reloader), self._feed),
+            self.monitor,
+            self._health,
+            Guard(settings.admin, settings.admin_names),
+            settings.trace_url,
+            redaction=self._redaction,
+        )
+
+    def _deliver(self, verdicts: Sequence[Verdict]) -> None:
+        """Pages first: the rest can wait a microsecond."""
+        if self._redaction:
+            verdicts = [self._redaction.named(verdict) for verdict in verdicts]
+        self._each((self._alerts.deliver, self._sink.deliver, self._feed.deliver), verdicts)
+
+    def _alarm(self, raised: Raised) -> None:
+        """The same for what references say, which needs no verdict."""
+        raised = self._redaction.named(raised)
+        self._each((self._alerts.alarm, self._sink.alarm), raised)
+        self._each((self._feed.deliver,), (raised,))
+
+    def _each(self, sinks: Iterable[Callable[[Any], None]], what: Any) -> None:
+        """Hands something to each sink: one that fails keeps it from no other, and from no sender."""
+        for sink in sinks:
+            try:
+                sink(what)
+            except Exception as error:  # noqa: BLE001
+                self._report("a sink failed", error)
+
+    def _attend(self, anybody: bool) -> None:
+        self._pipeline.quiet = not anybody
+
+    def _use(self, specs: Sequence[Spec]) -> bool:
+        """Sessions that begin from now on are judged under these specs."""
+        changed = self.monitor.use(specs)
+        if changed:
+            self._pipeline.specs_changed()
+        return changed
+
+    async def start(self) -> dict[str, str]:
+        """Binds all listeners and returns their addresses by name.
+
+        Raises:
+            AddressInUse: nothing stays open then.
+        """
+        await self._alerts.prepare()
+        if self._recorder is not None:
+            _begin(self._recorder, self.settings.record)
+        _check_lines(self.settings.alerts.jsonl)
+        try:
+            for name, server in self._servers.items():
+                self.addresses[name] = await server.start()
+        except BaseException:
+            await self.stop()
+            raise
+        warn_if_open(self.settings, self.addresses)
+        warn_if_few(self.settings.receiver, self._capacity)
+        self._alerts.start()
+        self._ticker = asyncio.create_task(self._tick())
+        if self.settings.reload.watch and self.settings.specs:
+            self._watcher = asyncio.create_task(self.reloader.watch())
+        self._health.ready = True
+        return self.addresses
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            # Time must go on: final verdicts and ends of sessions depend on it.
+            for step in (
+                self._look_at_clock,
+                self._pipeline.tick,
+                self._end_sessions,
+                self._sink.tick,
+                self._introduce,
+                self._tell_expired,
+            ):
+                try:
+                    step(self._clock())
+                except Exception as error:  # noqa: BLE001
+                    self._report("time could not go on", error)
+
+    def _end_sessions(self, now: int) -> None:
+        """What time brings to sessions goes to the sinks."""
+        finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
+        news = self.monitor.news()
+        if news:
+            self._deliver(news)
+        self._each((self._alerts.ended, self._sink.finished), finished)
+
+    def _look_at_clock(self, now: int) -> None:
+        """A clock that was set ends no session, and is logged."""
+        by = self._clock_watch.moved() if self._clock_watch is not None else 0
+        if by:
+            self._stats.count("clock_jumps")
+            self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
+            self.monitor.clock_moved(by, now)
+
+    def _introduce(self, now: int) -> None:
+        """One line for each agent seen for the first time, once its first calls have come."""
+        new = self._seen.new
+        while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
+            self._sink.introduce(new.pop(0))
+
+    def _tell_expired(self, _now: int) -> None:
+        """One line for each accepted call that is harmful again from now on."""
+        while self.monitor.expired:
+            spec, entry = self.monitor.expired.pop(0)
+            self._log.warning(
+                "acceptance_expired",
+                spec=spec.id,
+                file=spec.file,
+                symbol=entry.symbol,
+                state=entry.state,
+                who=entry.who,
+                until=entry.until.isoformat(),
+            )
+
+    def _report(self, what: str, error: Exception) -> None:
+        """Counts a fault of ours; the first of its type is logged."""
+        name = type(error).__name__
+        if (what, name) not in self._reported:
+            self._reported.add((what, name))
+            self._log.error(what, error=name, exc_info=error)
+        self._stats.count("internal_errors", name)
+
+    async def stop(self) -> None:
+        """Takes no more connections, answers what comes on the open ones until they know, then ends."""
+        self._health.ready = False
+        grace = self.settings.drain_seconds
+        open_ones = [
+            self._receivers[name] for name in self.addresses if name in self._receivers
+        ]
+        await asyncio.gather(*(server.stop(grace) for server in open_ones))
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.stop)
+        for task in (self._ticker, self._watcher):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._feed.close()
+        await self._alerts.stop(grace)
+        self._sink.close()
+        watched = [self._observers[name] for name in self.addresses if name in self._observers]
+        await asyncio.gather(*(server.stop(grace) for server in watched))

@@ -1,0 +1,703 @@
+"""One logical call, one judgement: the spans of one call are pieces of it.
+
+A call is often several spans: the framework's over the MCP client's over the MCP server's, or two
+instrumentations at once. They share a call id, or are each other's ancestors and name one tool.
+Name, start and place come from the outermost piece, arguments from whichever has them, and the
+call failed if any piece says so. Pieces may arrive in any order. What is known of their arguments
+agrees: spans that were given something else are calls of their own, wherever they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mypy_extensions import mypyc_attr
+
+from collector.decode.span import Span
+from collector.dialects.names import BETWEEN, PREFIX, is_served
+from collector.dialects.read import Reading
+from collector.dialects.values.arguments import parsed
+from collector.dialects.wrappers import Wrapped
+from monitor.alphabet.pattern import same
+from monitor.partial import Partial
+from monitor.records import Evidence, SessionKey, ToolCall
+
+__all__ = [
+    "PIECES_MAX",
+    "SERVER",
+    "Call",
+    "Piece",
+    "Seen",
+    "agree",
+    "differ",
+    "is_another",
+    "outward",
+    "overlaps",
+    "same_call",
+]
+
+SERVER: Final = "mcp"
+"""The dialect of MCP's own spans."""
+_ACTIONS: Final = "openhands"
+_UNNAMED: Final = "MCPToolAction"
+"""The dialect that names the tools of all servers alike, and how."""
+_SENDER: Final = "fast_agent"
+"""The dialect of what is the agent's side of MCP alone."""
+
+PIECES_MAX: Final = 64
+"""More pieces are no call's: they only stay apart."""
+
+_LONE: Final = frozenset({"__arg1", "input"})
+"""What LangChain calls the one argument of a tool whose names it does not ask for."""
+
+_MILLISECOND: Final = 1_000_000
+"""In nanoseconds."""
+_SDK: Final = "telemetry.sdk.language"
+_COARSE: Final = ("nodejs", "webjs")
+"""The SDKs whose spans begin at whole milliseconds: see `_end`."""
+
+PARTS: Final = 16
+"""Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""
+_PART_AT: Final = (9, 15)
+"""The bytes of a key that tell its part: two of its trace's id, of which not all may be random."""
+
+
+class _Part:
+    """Two generations: the young one becomes the old one after a period, or at its bound.
+
+    A re-export within the period is always found, and forgetting costs nothing per span.
+    """
+
+    __slots__ = ("old", "since", "young")
+
+    def __init__(self) -> None:
+        self.young: set[bytes] = set()
+        self.old: set[bytes] = set()
+        self.since = 0
+
+
+class Seen:
+    """Ids of judged spans, remembered for one to two periods, at most two bounds of them.
+
+    Args:
+        period_ns: length of a period, Unix nanoseconds.
+        bound: ids in all after which a period ends early.
+    """
+
+    def __init__(self, period_ns: int = 600 * 1_000_000_000, bound: int = 1_000_000) -> None:
+        self._period_ns = period_ns
+        self._bound = bound // PARTS
+        self._parts = [_Part() for _ in range(PARTS)]
+
+    def again(self, key: bytes, now: int) -> bool:
+        """True for a key (a trace's id, and more) that was asked about before, and is from now on."""
+        part = self._part(key)
+        young = part.young
+        known = len(young)
+        if now - part.since >= self._period_ns or known >= self._bound:
+            part.old, part.young, part.since = young, set(), now
+            young, known = part.young, 0
+        young.add(key)
+        if len(young) == known:
+            return True
+        if key in part.old:
+            young.discard(key)
+            return True
+        return False
+
+    def forget(self, key: bytes) -> None:
+        """The span was not judged after all."""
+        part = self._part(key)
+        part.young.discard(key)
+        part.old.discard(key)
+
+    def __contains__(self, key: bytes) -> bool:
+        part = self._part(key)
+        return key in part.young or key in part.old
+
+    def _part(self, key: bytes) -> _Part:
+        return self._parts[(key[_PART_AT[0]] ^ key[_PART_AT[1]]) % PARTS]
+
+
+@mypyc_attr(acyclic=True)
+class Piece:
+    """One span of a call."""
+
+    __slots__ = (
+        "agent",
+        "apart",
+        "arguments",
+        "around",
+        "attributes",
+        "bare",
+        "call_id",
+        "control",
+        "cut",
+        "end_ns",
+        "error",
+        "evidence",
+        "parent",
+        "request_id",
+        "scope",
+        "session",
+        "session_from",
+        "source",
+        "span_id",
+        "start_ns",
+        "tool",
+        "why",
+    )
+
+    def __init__(
+        self,
+        span_id: bytes,
+        parent: bytes,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        bare: Any,
+        call_id: str,
+        request_id: str,
+        agent: str,
+        error: bool,
+        control: bool,
+        start_ns: int,
+        end_ns: int,
+        evidence: Evidence,
+        source: str,
+        attributes: Mapping[str, Any],
+        session: SessionKey | None,
+        session_from: str,
+        why: str = "",
+        cut: bool = False,
+        scope: str = "",
+    ) -> None:
+        self.span_id = span_id
+        self.parent = parent
+        self.tool = tool
+        self.arguments = arguments
+        self.bare = bare
+        self.call_id = call_id
+        self.request_id = request_id
+        self.agent = agent
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.evidence = evidence
+        self.source = source
+        self.scope = scope
+        self.attributes = attributes
+        self.session = session
+        """Its own session, where the span itself names one."""
+        self.session_from = session_from
+        self.why = why
+        """Why its arguments are unknown, where that is more than that they are missing."""
+        self.around: Wrapped | None = None
+        """The call as the span around the piece tells it."""
+        # What is true or false stands side by side: compiled, that takes a byte each.
+        self.error = error
+        self.control = control
+        self.cut = cut
+        """True where the sender dropped attributes of the span: what it told may be missing."""
+        self.apart = False
+        """True once it is settled what it is part of."""
+
+    @property
+    def is_given(self) -> bool:
+        """True where something is known of its arguments."""
+        return self.arguments is not None or self.bare is not None
+
+    def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
+        """The one of the listed calls that this is a piece of, if that is certain.
+
+        Of several that are given the same it has what they are given, and no id.
+        """
+        mine = [call for call in calls if call.tool == self.tool]
+        if self.bare is not None:
+            bare = self.bare.value
+            mine = [call for call in mine if _is_given(call, bare)]
+        elif len(mine) > 1 and self.arguments is not None:
+            mine = [call for call in mine if call.arguments == self.arguments]
+        if not mine or any(call.arguments != mine[0].arguments for call in mine):
+            return None
+        return mine[0] if len(mine) == 1 else mine[0]._replace(call_id="")
+
+    @staticmethod
+    def of(
+        span: Span,
+        reading: Reading,
+        agent: str,
+        evidence: Evidence,
+        session: SessionKey | None,
+        session_from: str,
+    ) -> Piece:
+        """The piece that a span is, once it is read."""
+        end_ns = span.end_ns
+        if evidence is Evidence.PENDING and end_ns < span.start_ns:
+            end_ns = span.start_ns
+        return Piece(
+            span.span_id,
+            span.parent_span_id,
+            reading.tool,
+            reading.arguments,
+            reading.bare,
+            reading.call_id,
+            reading.request_id,
+            agent,
+            reading.error,
+            reading.control,
+            span.start_ns,
+            end_ns,
+            evidence,
+            reading.dialect,
+            span.resource.attributes,
+            session,
+            session_from,
+            _why(reading),
+            span.dropped > 0,
+            span.scope,
+        )
+
+
+@mypyc_attr(acyclic=True)
+class Call:
+    """A logical call: its pieces, what is above it, and what the monitor was told of it."""
+
+    __slots__ = (
+        "_inner",
+        "_made",
+        "_pieces",
+        "agent",
+        "doubled",
+        "given_up",
+        "judged",
+        "lifted",
+        "outer",
+        "withdrawn",
+    )
+
+    def __init__(self, piece: Piece) -> None:
+        self._pieces: dict[bytes, Piece] | None = None
+        """By span, where there are several: most calls are one."""
+        self._inner: set[bytes] | None = None
+        """Pieces below another piece."""
+        self._made: ToolCall | None = None
+        """As it was last told; None once more is known."""
+        self.outer = piece
+        self.judged: ToolCall | None = None
+        self.withdrawn = False
+        """True for a judged request that was taken back: it is judged again once it is executed."""
+        self.doubled = False
+        """True where the spans of another call tell of it: see `served`."""
+        self.given_up = False
+        """True once its arguments were let go: it stays as it was judged, unless a span has them anew."""
+        self.agent = ""
+        """Of the nearest ancestor that names one."""
+        self.lifted: bytes | None = None
+        """The parent of the span around the call, where that one holds this call alone."""
+
+    @property
+    def pieces(self) -> Mapping[bytes, Piece]:
+        """The pieces by span."""
+        return self._pieces or {self.outer.span_id: self.outer}
+
+    @property
+    def is_one(self) -> bool:
+        """True while one span is all of it."""
+        return self._pieces is None
+
+    def piece(self, span_id: bytes) -> Piece:
+        """The piece that a span is."""
+        return self.outer if self._pieces is None else self._pieces[span_id]
+
+    def add(self, piece: Piece) -> None:
+        """A fuller span of a piece."""
+        known = self.piece(piece.span_id)
+        if known.evidence is Evidence.EXECUTED:
+            if piece.is_given and not known.is_given:  # a fuller copy
+                known.arguments, known.bare, known.why = (
+                    piece.arguments,
+                    piece.bare,
+                    piece.why,
+                )
+                self._made = None
+            return
+        if piece.arguments is None and piece.bare is None:
+            # Nobody else has this piece yet.
+            piece.arguments, piece.bare = known.arguments, known.bare
+        elif piece.arguments is not None:
+            self.given_up = False
+        piece.apart, piece.around = known.apart, known.around
+        self._made = None
+        if self._pieces is None:
+            self.outer = piece
+        else:
+            self._pieces[piece.span_id] = piece
+            self._choose()
+
+    def absorb(self, other: Call) -> None:
+        """Takes the pieces of another reading of the same call."""
+        self._pieces = {**self.pieces, **other.pieces}
+        self._inner = (self._inner or set()) | (other._inner or set())
+        self.doubled = self.doubled and other.doubled
+        if self.given_up:
+            self.given_up = all(each.arguments is None for each in other.pieces.values())
+        self._choose()
+
+    def release(self, span_ids: Sequence[bytes]) -> list[Piece]:
+        """Gives up pieces that turn out to be other calls'; some must be left."""
+        kept = dict(self.pieces)
+        gone = [kept.pop(span_id) for span_id in span_ids]
+        self._pieces = kept
+        self._inner = (self._inner or set()).difference(span_ids)
+        self._choose()
+        return gone
+
+    def against(self, other: Call) -> list[Piece]:
+        """Its pieces that are not of one call with some piece of another call."""
+        others = other.pieces.values()
+        return [
+            piece
+            for piece in self.pieces.values()
+            if any(differ(piece, each) for each in others)
+        ]
+
+    def give_up(self) -> bool:
+        """Lets its arguments go; False where it has none."""
+        had = False
+        for piece in self.pieces.values():
+            had = had or piece.arguments is not None or piece.bare is not None
+            piece.arguments = piece.bare = piece.around = None
+        judged, self._made = self.judged, None
+        if judged is not None and judged.arguments is not None:
+            had, self.judged = True, judged._replace(arguments=None)
+        self.given_up = self.given_up or had
+        return had
+
+    def fail(self, span_id: bytes) -> None:
+        """A span below a piece says that the call failed."""
+        self.piece(span_id).error = True
+        self._made = None
+
+    def sink(self, span_id: bytes) -> None:
+        """The piece turns out to be below another one."""
+        self._inner = self._inner or set()
+        self._inner.add(span_id)
+        if self._pieces is not None:
+            self._choose()
+
+    def _choose(self) -> None:
+        self._made = None
+        inner = self._inner or ()
+        outermost = [piece for key, piece in self.pieces.items() if key not in inner]
+        if any(_is_unnamed(piece) for piece in outermost):
+            outermost = [piece for piece in self.pieces.values() if not _is_unnamed(piece)]
+        self.outer = min(outermost or self.pieces.values(), key=outward)
+
+    @property
+    def is_executed(self) -> bool:
+        """False while all that is known of it is that a model asked for it."""
+        return any(each.evidence is not Evidence.REQUESTED for each in self.pieces.values())
+
+    @property
+    def own(self) -> Piece | None:
+        """The outermost piece that names its session itself."""
+        if self.outer.session is not None:
+            return self.outer
+        if self._pieces is None:
+            return None
+        named = (piece for piece in self._pieces.values() if piece.session is not None)
+        return min(named, key=outward, default=None)
+
+    @property
+    def session(self) -> SessionKey | None:
+        """The session that its own spans name."""
+        own = self.own
+        return own.session if own is not None else None
+
+    def enclose(self, piece: Piece, around: Wrapped) -> None:
+        """The span around a piece tells of the call."""
+        piece.around = around
+        self._made = None
+
+    def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
+        """What is above the call: an agent, and the calls that the span around it lists."""
+        lifted = parent if calls is not None and len(calls) <= 1 and parent else None
+        if agent != self.agent or lifted != self.lifted:
+            self.agent, self.lifted = agent, lifted
+            self._made = None
+
+    def tool_call(
+        self,
+        trace_id: bytes,
+        session: SessionKey,
+        session_from: str,
+        attributes: Mapping[str, Any],
+        *,
+        gaps: bool,
+    ) -> ToolCall:
+        """The call as it is known now; the same object while nothing is new."""
+        made = self._made
+        if (
+            made is not None
+            and made.attributes is attributes
+            and (made.session is session or made.session == session)
+            and made.session_from == session_from
+            and (made.gaps or not gaps)
+        ):
+            return made
+        outer = self.outer
+        arguments, call_id, error, evidence = (
+            outer.arguments,
+            outer.call_id,
+            outer.error,
+            outer.evidence,
+        )
+        around = outer.around
+        agent, control, request_id = outer.agent, outer.control, outer.request_id
+        gaps = gaps or outer.cut
+        if self._pieces is not None:
+            pieces = sorted(self._pieces.values(), key=self._rank)
+            arguments = _best(pieces)
+            call_id = next((p.call_id for p in pieces if p.call_id), "")
+            around = next((p.around for p in pieces if p.around is not None), None)
+            agent = next((p.agent for p in pieces if p.agent), "")
+            error = any(p.error for p in self._counting(pieces))
+            control = any(p.control for p in pieces)
+            gaps = gaps or any(p.cut for p in pieces)
+            request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
+            if any(p.evidence is Evidence.EXECUTED for p in pieces):
+                evidence = Evidence.EXECUTED
+        if around is not None:
+            arguments = around.arguments if arguments is None else arguments
+            call_id = call_id or around.call_id
+        call = ToolCall(
+            session,
+            agent or self.agent,
+            outer.tool,
+            arguments,
+            error,
+            outer.start_ns,
+            _end(outer),
+            trace_id,
+            outer.span_id,
+            outer.parent if self.lifted is None else self.lifted,
+            call_id or request_id,
+            evidence,
+            attributes,
+            control,
+            outer.source,
+            session_from,
+            gaps,
+        )
+        self._made = call
+        return call
+
+    def _counting(self, pieces: list[Piece]) -> list[Piece]:
+        """Those that tell how the call went: an attempt that was made anew does not."""
+        failed = [p for p in pieces if p.error]
+        if not failed or len(failed) == len(pieces):
+            return failed
+        void = {p.span_id for p in failed if any(_is_retry(p, other) for other in pieces)}
+        if not void:
+            return failed
+        for _ in pieces:  # what is below such an attempt is part of it
+            below = {p.span_id for p in failed if p.parent in void} - void
+            if not below:
+                break
+            void |= below
+        return [p for p in failed if p.span_id not in void]
+
+    def _rank(self, piece: Piece) -> tuple[Any, ...]:
+        return (piece.span_id in (self._inner or ()), *outward(piece))
+
+
+def _is_retry(failed: Piece, other: Piece) -> bool:
+    """True where the same was tried again, behind a failure."""
+    return (
+        other.parent == failed.parent
+        and other.source == failed.source
+        and other.evidence is Evidence.EXECUTED
+        and other.start_ns >= failed.end_ns
+        and other.span_id != failed.span_id
+    )
+
+
+def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
+    """The arguments of the outermost piece that has all of them, else of one that has some.
+
+    Where a piece within was given more, that is what the tool was given.
+    """
+    best, some = None, None
+    for piece in pieces:
+        known = piece.arguments
+        if known is None:
+            continue
+        if type(known) is Partial:
+            some = some or known
+        elif best is None or best.keys() < known.keys() or (_is_lone(best) and len(known) == 1):
+            best = known
+    return some if best is None else best
+
+
+def _is_given(call: Wrapped, bare: Any) -> bool:
+    """True where this is the call's only argument, or how that is written."""
+    values = list((call.arguments or {}).values())
+    return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
+
+
+def _why(reading: Reading) -> str:
+    if reading.unreadable:
+        return reading.unreadable
+    return "" if reading.bare is None else "arguments_unnamed"
+
+
+def _end(piece: Piece) -> int:
+    """When it ended, told no finer than when it began.
+
+    The SDK for JavaScript lets spans begin at whole milliseconds and end a fine duration later, so of
+    two calls in turn the first often seems to end behind the beginning of the second.
+    """
+    start, end = piece.start_ns, piece.end_ns
+    fine = end % _MILLISECOND
+    if start % _MILLISECOND or not fine or end <= start:
+        return end
+    return max(start + 1, end - fine) if piece.attributes.get(_SDK) in _COARSE else end
+
+
+def outward(piece: Piece) -> tuple[int, int, bytes]:
+    """Sorts pieces: the outermost first, as far as times tell."""
+    return piece.start_ns, -piece.end_ns, piece.span_id
+
+
+def same_call(outer: Piece, inner: Piece) -> bool:
+    """True where a piece below another, with no other call between them, is the same call.
+
+    Two clocks may tell the client's and the server's part. What one instrumentation begins behind its own end
+    is below it because a context was left behind, and is another call.
+    """
+    if outer.source == inner.source != SERVER and not overlaps(outer, inner):
+        return False
+    if not agree(outer, inner):
+        return False
+    if outer.call_id and inner.call_id:
+        if outer.call_id != inner.call_id:
+            return False
+        if inner.source == SERVER and outer.tool.startswith(PREFIX):
+            return True  # models may give an id twice: a tool of no server is another call
+    return outer.tool == inner.tool or (
+        inner.source == SERVER
+        and (is_served(outer.tool, inner.tool) or _is_unnamed(outer) or _is_sent(outer, inner))
+    )
+
+
+def _is_unnamed(piece: Piece) -> bool:
+    """True for a call of some server's tool."""
+    return piece.tool == _UNNAMED and piece.source == _ACTIONS
+
+
+def _is_sent(outer: Piece, inner: Piece) -> bool:
+    """True for a tool that fast-agent names with its server's name before it."""
+    return outer.source == _SENDER and outer.tool.endswith(BETWEEN + inner.tool)
+
+
+def differ(one: Piece, other: Piece) -> bool:
+    """True for two calls of one id, which models may write twice.
+
+    They were given different arguments; or one instrumentation tells both, side by side below one span.
+    """
+    return not agree(one, other) or _are_beside(one, other)
+
+
+def _are_beside(one: Piece, other: Piece) -> bool:
+    return (
+        one.parent == other.parent != b""
+        and one.parent not in (one.span_id, other.span_id)
+        and one.span_id != other.span_id
+        and one.call_id == other.call_id != ""
+        and (one.source, one.scope) == (other.source, other.scope)
+        and Evidence.REQUESTED not in (one.evidence, other.evidence)
+        and overlaps(one, other)
+    )
+
+
+def is_another(known: Piece, piece: Piece) -> bool:
+    """True for a second span of one id that is no copy, and no fuller one: it tells another call."""
+    if Evidence.REQUESTED in (known.evidence, piece.evidence):
+        return False
+    return (
+        known.tool != piece.tool or known.start_ns != piece.start_ns or not agree(known, piece)
+    )
+
+
+def agree(one: Piece, other: Piece) -> bool:
+    """True unless what is known of the pieces' arguments shows that they are of two calls.
+
+    One instrumentation writes the arguments of a call alike. Of two, one may add to them, or write values as
+    texts. What nobody can read is no evidence.
+    """
+    if not (one.is_given and other.is_given):
+        return True
+    mine, others = one.arguments, other.arguments
+    if mine is None or others is None:
+        return _agree_bare(one, other)
+    if mine is others:
+        return True
+    alike = _is_equal if one.source == other.source else _is_alike
+    unread = _unread(mine) | _unread(others)
+    common = mine.keys() & others.keys()
+    if not all(name in unread or alike(mine[name], others[name]) for name in common):
+        return False
+    if len(common) == len(mine) == len(others) or unread:
+        return True
+    if one.source == other.source:
+        return False
+    if _is_lone(mine) is not _is_lone(others) and len(mine) == len(others) == 1:
+        return _is_alike(next(iter(mine.values())), next(iter(others.values())))
+    return 0 < len(common) == min(len(mine), len(others))
+
+
+def _is_lone(arguments: Mapping[str, Any]) -> bool:
+    """True for one argument whose name is not told."""
+    return len(arguments) == 1 and not _LONE.isdisjoint(arguments)
+
+
+def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:
+    return arguments.unread if isinstance(arguments, Partial) else frozenset()
+
+
+def _agree_bare(one: Piece, other: Piece) -> bool:
+    """The same where one has lost the names of its arguments."""
+    if one.bare is None:
+        one, other = other, one
+    bare, given = one.bare.value, other.arguments
+    if given is None:
+        return _is_alike(bare, other.bare.value)
+    values = list(given.values())
+    return _is_alike(bare, given) or (
+        _is_alike(bare, values)
+        if isinstance(bare, list)
+        else any(_is_alike(bare, value) for value in values) or bool(_unread(given))
+    )
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or same(one, other) or repr(one) == repr(other)
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """True for equal values, and for one that is written as a text in the other."""
+    if _is_equal(one, other):
+        return True
+    if isinstance(other, str):
+        one, other = other, one
+    return isinstance(one, str) and (one == str(other) or _is_equal(parsed(one), other))
+
+
+def overlaps(one: Piece, other: Piece) -> bool:
+    """True where the spans share time: nested or overlapping, not one after the other."""
+    if Evidence.REQUESTED in (one.evidence, other.evidence):
+        return True
+    if one.start_ns == other.start_ns:
+        return True
+    first, second = (one, other) if one.start_ns < other.start_ns else (other, one)
+    return first.end_ns > second.start_ns or first.evidence is Evidence.PENDING

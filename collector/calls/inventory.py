@@ -1,0 +1,249 @@
+"""What was seen of each agent: enough to start with before any spec is written."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from collector.telemetry.counters import Tally
+from monitor.records import ToolCall
+from monitor.tenants import Holdings
+from monitor.weights import text_bytes
+
+__all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
+
+AGENTS_MAX: Final = 1_000
+"""Services remembered; the one that was seen first is forgotten."""
+
+NAMES_MAX: Final = 256
+"""Tools, dialects and agents remembered for one service."""
+
+SERVICE_MAX: Final = 1_024
+"""Longer names of services are cut."""
+
+BYTES_MAX: Final = 64 << 10
+"""Of what is remembered of one service; beyond it nothing new is added."""
+
+ENTRY_BYTES: Final = 128
+"""Of a name and its place, beside its characters."""
+
+UNKNOWN: Final = "unknown"
+
+
+class SeenAgent:
+    """One service, and what its spans carry."""
+
+    __slots__ = (
+        "_agent",
+        "_dialect",
+        "_session_from",
+        "_switch",
+        "agents",
+        "arguments",
+        "bytes",
+        "calls",
+        "dialects",
+        "first_ns",
+        "last_ns",
+        "namespace",
+        "service",
+        "switches",
+        "tenant",
+        "tools",
+    )
+
+    def __init__(self, namespace: str, service: str, now: int) -> None:
+        self.namespace = namespace
+        self.service = service
+        self.tenant = ""
+        self.agents: dict[str, None] = {}
+        self.dialects: dict[str, None] = {}
+        self.tools: dict[str, set[str]] = {}
+        """Tool -> names of arguments seen."""
+        self.bytes = 0
+        """Of these names, about."""
+        self._session_from = Tally(1)
+        self._agent = ""
+        """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
+        self._dialect = ""
+        self._switch = ""
+        self.arguments = 0
+        """Calls whose arguments were on the wire."""
+        self.calls = 0
+        self.switches: dict[str, None] = {}
+        """Settings of the dialects that turn arguments on."""
+        self.first_ns = now
+        self.last_ns = now
+
+    @property
+    def session_from(self) -> dict[str, int]:
+        """Attribute, or "trace" -> calls."""
+        return self._session_from.counts
+
+    def told_by(self) -> dict[str, int]:
+        """Where the session ids of its calls come from, as far as is known by now."""
+        return {name: calls for name, calls in self.session_from.items() if calls}
+
+    def see(self, call: ToolCall, switch: str, now: int) -> None:
+        """Takes note of a call."""
+        self.last_ns = now
+        self.calls += 1
+        self.named(call.agent)
+        source = call.source
+        if source is not self._dialect:
+            self._dialect = source
+            self._keep(self.dialects, source)
+        if switch is not self._switch and switch:
+            self._switch = switch
+            self._keep(self.switches, switch)
+        self._session_from.add(1, call.session_from)
+        self._tool(call.tool, call.arguments)
+
+    def named(self, agent: str) -> None:
+        """Takes note of an agent's name, if there is one."""
+        if agent is not self._agent and agent:
+            self._agent = agent
+            self._keep(self.agents, agent)
+
+    def moved(self, before: str, now: str) -> None:
+        """A call's session became known late: what told it before, and what tells it now."""
+        known = self.session_from
+        if known.get(before):
+            known[before] -= 1
+            known[now] = known.get(now, 0) + 1
+
+    def _tool(self, tool: str, arguments: Mapping[str, Any] | None) -> None:
+        names = self.tools.get(tool)
+        if names is None:
+            if len(self.tools) >= NAMES_MAX or not self._has_room(tool):
+                return
+            names = self.tools[tool] = set()
+        if arguments is not None:
+            self.arguments += 1
+            if len(names) < NAMES_MAX and not _holds(names, arguments):
+                for name in list(arguments)[:NAMES_MAX]:
+                    if name not in names and self._has_room(name):
+                        names.add(name)
+
+    def _keep(self, names: dict[str, None], name: str) -> None:
+        if name not in names and len(names) < NAMES_MAX and self._has_room(name):
+            names[name] = None
+
+    def _has_room(self, name: str) -> bool:
+        """True where one more name may be remembered, which is counted then."""
+        size = ENTRY_BYTES + text_bytes(name)
+        if self.bytes + size > BYTES_MAX:
+            return False
+        self.bytes += size
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The record as plain data."""
+        return {
+            "namespace": self.namespace,
+            "service": self.service,
+            "agents": list(self.agents),
+            "dialects": list(self.dialects),
+            "tools": {tool: sorted(names) for tool, names in self.tools.items()},
+            "session_from": self.told_by(),
+            "calls": self.calls,
+            "calls_with_arguments": self.arguments,
+            "switches": list(self.switches),
+            "first": self.first_ns,
+            "last": self.last_ns,
+        }
+
+
+class SeenAgents:
+    """Every service whose calls were read, bounded."""
+
+    def __init__(self, agents_max: int = AGENTS_MAX) -> None:
+        self._agents_max = agents_max
+        self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
+        self._counts = Holdings()
+        """Services by tenant."""
+        self._last: SeenAgent | None = None
+        """Whose the last span was, and its attributes (by identity) and namespace."""
+        self._attributes: Mapping[str, Any] = {}
+        self._namespace = ""
+        self.new: list[SeenAgent] = []
+        """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
+
+    def __iter__(self) -> Any:
+        return iter(list(self._agents.values()))
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def see(self, call: ToolCall, switch: str, now: int) -> None:
+        """Takes note of a call that is about to be judged."""
+        namespace = call.session.namespace
+        attributes = call.attributes
+        found = self._known(namespace, attributes)
+        if found is None:
+            found = self._open(_key(namespace, attributes), now)
+            self._note(found, namespace, attributes)
+        found.see(call, switch, now)
+
+    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> SeenAgent | None:
+        """The service with these attributes, if it was seen; mostly it is the last one."""
+        if attributes is self._attributes and namespace == self._namespace:
+            last = self._last
+            if last is not None:
+                return last
+        found = self._agents.get(_key(namespace, attributes))
+        if found is not None:
+            self._note(found, namespace, attributes)
+        return found
+
+    def _note(self, last: SeenAgent, namespace: str, attributes: Mapping[str, Any]) -> None:
+        self._last, self._namespace, self._attributes = last, namespace, attributes
+
+    def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
+        found = self._agents[key] = SeenAgent(*key, now)
+        found.tenant = self._counts.name(found.namespace)
+        self._counts.add(found.tenant, 1)
+        if len(self._agents) > self._agents_max:
+            self._forget_one(found.tenant)
+            self._last = None
+        if len(self.new) < self._agents_max:
+            self.new.append(found)
+        return found
+
+    def _forget_one(self, tenant: str) -> None:
+        """The service that was seen first, of the tenant that has too many."""
+        name = self._counts.gives_way(tenant)
+        for key, each in self._agents.items():
+            if each.tenant == name:
+                del self._agents[key]
+                self._counts.add(name, -1)
+                return
+
+    def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
+        """A span that is no call names an agent of the service with these attributes."""
+        found = self._known(namespace, attributes)
+        if found is not None:
+            found.named(agent)
+
+    def moved(self, call: ToolCall, session_from: str) -> None:
+        """The call's session became known late."""
+        found = self._agents.get(_key(call.session.namespace, call.attributes))
+        if found is not None:
+            found.moved(call.session_from, session_from)
+
+
+def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
+    service = attributes.get("service.name")
+    known = service[:SERVICE_MAX] if isinstance(service, str) else ""
+    return namespace, known or UNKNOWN
+
+
+def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
+    """True where no other is new; compiled, `issuperset` costs four times as much."""
+    if not isinstance(others, dict):
+        return False
+    for name in others:  # noqa: SIM110 - `all` makes a generator
+        if name not in names:
+            return False
+    return True

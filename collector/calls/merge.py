@@ -1,0 +1,186 @@
+"""Finds the pieces of one call among the spans of a trace, as they come.
+
+Two ways lead to a piece: a call id that the model gave, and the parents of a span. Each piece
+waits at the nearest ancestor that has not come, and looks on from there when it does, so the order
+of arrival does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from collector.calls.call import (
+    PIECES_MAX,
+    Call,
+    Piece,
+    differ,
+    outward,
+    overlaps,
+    same_call,
+)
+from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
+from collector.telemetry.counters import Stats
+from monitor.records import Evidence, ToolCall, Verdict
+
+__all__ = ["LIKE_MAX", "Joiner"]
+
+LIKE_MAX: Final = 16
+"""Calls of one trace with one call id and tool that a new one is compared with: the latest."""
+
+Retract = Callable[[ToolCall], list[Verdict]]
+
+
+class Joiner:
+    """Merges calls.
+
+    Args:
+        retract: takes back what was judged twice.
+        stats: where merged spans are counted.
+    """
+
+    def __init__(self, retract: Retract, stats: Stats) -> None:
+        self._retract = retract
+        self._stats = stats
+        self.released: list[Node] = []
+        """Spans that turned out to be calls of their own, until somebody has told of them."""
+
+    def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
+        """A piece has come: it joins the calls it is known to be part of, or is one."""
+        if node.failed:
+            piece.error = True
+        call = node.call
+        if call is not None:
+            call.add(piece)
+            if not call.is_one:
+                self._release(tree, call, call.against(Call(piece)))
+            return
+        call = node.call = Call(piece)
+        if piece.evidence is Evidence.REQUESTED:
+            call.sink(piece.span_id)
+        if piece.call_id:
+            try:
+                self._join_by_id(tree, node, piece, piece.call_id, verdicts)
+            except Exception:
+                if node.call is call:
+                    node.call = None  # it is placed anew when its span comes again
+                raise
+
+    def _join_by_id(
+        self, tree: Tree, node: Node, piece: Piece, call_id: str, verdicts: list[Verdict]
+    ) -> None:
+        like = tree.like(call_id, piece.tool)
+        if like.first is None:
+            like.begin(call_id, piece.tool, node)
+        else:
+            self._join_alike(tree, node, piece, like, verdicts)
+
+    def _join_alike(
+        self, tree: Tree, node: Node, piece: Piece, like: Alike, verdicts: list[Verdict]
+    ) -> None:
+        nodes = like.nodes()
+        for each in nodes:
+            call, other = node.call, each.call
+            if call is None or other is None:
+                continue
+            told = other.piece(each.span_id)
+            if overlaps(piece, told) and not differ(piece, told):
+                self._merge(tree, other, call, verdicts)
+        nodes.append(node)
+        like.keep(nodes[-LIKE_MAX:])
+
+    def rise(self, tree: Tree, node: Node, verdicts: list[Verdict]) -> None:
+        """A piece looks at what is above it by now.
+
+        The nearest call there, with no agent or model between, may be the same.
+        """
+        if node.call is None:
+            return
+        piece = node.call.piece(node.span_id)
+        if tree.wrapped is not None and piece.around is None:
+            self._enclose(tree, node, node.call, piece, verdicts)
+        above = tree.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
+                return
+            if not above.came:
+                if tree.parts is not None or not (
+                    piece.apart and piece.agent and piece.session is not None
+                ):
+                    tree.wait(above, node.span_id)
+                return
+            if not piece.apart:
+                piece.apart = self._meet(tree, node, piece, above, verdicts)
+            above = tree.up(above)
+
+    def _enclose(
+        self, tree: Tree, node: Node, call: Call, piece: Piece, verdicts: list[Verdict]
+    ) -> None:
+        """The span around a piece may list the call: with its arguments' names, and its id."""
+        listed = tree.listed_around(piece.parent)
+        around = piece.listed(listed) if listed else None
+        if around is None:
+            return
+        call.enclose(piece, around)
+        if around.call_id and not piece.call_id:
+            self._join_by_id(tree, node, piece, around.call_id, verdicts)
+
+    def _meet(
+        self, tree: Tree, node: Node, piece: Piece, above: Node, verdicts: list[Verdict]
+    ) -> bool:
+        """True where the span above settles what the piece is part of."""
+        call, other = node.call, above.call
+        if call is None or other is None:
+            return above.stops
+        outer = other.piece(above.span_id)
+        if outer.evidence is Evidence.REQUESTED:
+            return above.stops
+        if above is not node and same_call(outer, piece):
+            call.sink(piece.span_id)
+            self._merge(tree, other, call, verdicts)
+        return True
+
+    def _merge(self, tree: Tree, one: Call, other: Call, verdicts: list[Verdict]) -> None:
+        """Two calls are one; what was judged twice is taken back once.
+
+        Where some of their pieces are of two calls, the earlier call keeps those that tell nothing against it.
+        """
+        if one is other or len(one.pieces) + len(other.pieces) > PIECES_MAX:
+            return
+        against = one.against(other)
+        if against:
+            later, theirs = one, against
+            earlier, others = other, other.against(one)
+            if min(map(outward, theirs)) < min(map(outward, others)):
+                later, theirs, earlier, others = earlier, others, later, theirs
+            if len(theirs) == len(later.pieces):
+                return
+            self._release(tree, later, theirs)
+        keep, gone = one, other
+        if one.judged is None and other.judged is not None:
+            keep, gone = other, one
+        if gone.judged is not None:
+            verdicts += self._retract(gone.judged)
+            gone.judged = None
+        parts = tree.parts
+        if parts is not None and one.session != other.session:
+            tree.loosen(parts)  # one has told whose the other is, and all that is below it
+        keep.absorb(gone)
+        for span_id in gone.pieces:
+            node = tree.node(span_id)
+            if node is not None:
+                node.call = keep
+        if parts is not None and parts.loose.pop(id(gone), None) is not None:
+            parts.loose[id(keep)] = keep
+        self._stats.count("spans_merged")
+
+    def _release(self, tree: Tree, call: Call, pieces: list[Piece]) -> None:
+        """These pieces turned out to be of other calls: each is one."""
+        if not pieces or len(pieces) == len(call.pieces):
+            return
+        for piece in call.release([each.span_id for each in pieces]):
+            piece.apart = True
+            node = tree.node(piece.span_id)
+            if node is not None:
+                node.call = Call(piece)
+                self.released.append(node)

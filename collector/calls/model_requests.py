@@ -1,0 +1,542 @@
+"""Tool calls that models ask for, for agents whose tools leave no spans of their own.
+
+Where tool spans exist a request says nothing new, so an agent's requests are judged only once it
+is known that its tools are silent: a later LLM span holds the answer to a request, and no tool
+span has come. A tool span that comes after all takes it back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from mypy_extensions import mypyc_attr
+
+from collector.calls.call import Call, Piece, Seen
+from collector.calls.session_ids import Asker
+from collector.calls.span_tree import Tree
+from collector.calls.trace_store import Trace
+from collector.decode.span import Span
+from collector.dialects.outputs import (
+    OVERSIZED,
+    Outputs,
+    Requested,
+    executed_within,
+    goes_on,
+    requested,
+)
+from monitor.records import Evidence
+from monitor.tenants import Holdings
+from monitor.weights import arguments_bytes
+
+__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]
+
+Mode = Literal["auto", "always", "never"]
+
+AGENTS_MAX: Final = 1_000
+"""Askers remembered; the one that was heard of least recently is forgotten, and learnt anew."""
+
+HELD_MAX: Final = 256
+"""Requests of one asker held until it is known whether its tools are silent; those beyond it are counted."""
+
+HELD_BYTES_MAX: Final = 16 << 20
+"""Of the requests of all askers that are held, about; beyond it those of who has most are counted, too."""
+
+JUDGED_MAX: Final = 256
+"""Judged requests of one asker that can still be taken back."""
+
+SERVED_MAX: Final = 256
+"""Tools of one asker that MCP's spans were seen of."""
+
+OPEN_MAX: Final = 10_000
+"""Requests whose execution is awaited."""
+
+EARLY_MAX: Final = 64
+"""Tools of one trace whose executions wait for their requests."""
+
+OPEN_NS: Final = 300 * 1_000_000_000
+"""A request not executed by then never was."""
+
+REQUEST_BYTES: Final = 512
+"""Of a request beside its arguments, about."""
+
+_SPAN_BITS: Final = 64
+
+_PROTOCOL: Final = frozenset({"fast_agent", "mcp", "mcp_traceloop"})
+"""Dialects of what stands between an agent and some of its tools."""
+
+_ANSWER: Final = '"tool_call_response"'
+"""The type of an answer's part in messages as the GenAI conventions write them."""
+
+
+class Asked(NamedTuple):
+    """A request that is to be judged, as a piece of a call in its trace."""
+
+    trace: Trace
+    piece: Piece
+
+
+class Judged(NamedTuple):
+    """A request that was judged."""
+
+    trace: Trace
+    call: Call
+
+
+class _Agent:
+    """What is known of one asker."""
+
+    __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        """Of what is held, about."""
+        self.has_tools = False
+        self.is_silent = False
+        self.held: deque[Asked] = deque(maxlen=HELD_MAX)
+        self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
+        self.served: set[str] = set()
+        """Tools with spans of MCP, which say nothing of the others."""
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Open:
+    """Requests of one tool in one trace that wait for their execution.
+
+    It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
+    `Requests.rest`.
+    """
+
+    __slots__ = ("count", "newer", "older", "since", "tool", "trace")
+
+    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
+        self.trace = trace
+        self.tool = tool
+        self.count = 1
+        self.since = since
+        self.older = older
+        """The one of all traces that came before."""
+        self.newer: Open | None = None
+
+
+class Requests:
+    """Decides which requests are judged.
+
+    Args:
+        mode: `always`, `never`, or `auto` as this module's text says.
+    """
+
+    def __init__(self, mode: Mode = "auto") -> None:
+        self.mode = mode
+        self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
+        self._last: tuple[Asker, _Agent] | None = None
+        """The one that was asked for last, who mostly is the next one, too."""
+        self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
+        self._oldest: Open | None = None
+        self._newest: Open | None = None
+        """The ends of a chain of those of all traces."""
+        self._count = 0
+        """How many there are."""
+        self._due = 0
+        """Before this no open request expires."""
+        self._lost: list[tuple[Trace, int]] = []
+        self.oversized = 0
+        """Requests over a bound, since somebody last set it to 0."""
+        self._bytes = Holdings(AGENTS_MAX)
+        """Of what is held, by tenant: there are no more than askers."""
+
+    def _agent(self, asker: Asker) -> _Agent:
+        last = self._last
+        if last is not None and last[0] is asker:
+            return last[1]
+        agent = self._agents.get(asker)
+        if agent is None:
+            agent = self._agents[asker] = _Agent()
+            if len(self._agents) > AGENTS_MAX:
+                other, gone = self._agents.popitem(last=False)
+                self._weigh(other, gone, 0)
+        else:
+            self._agents.move_to_end(asker)
+        self._last = asker, agent
+        return agent
+
+    def asked(
+        self, asker: Asker, trace: Trace, span: Span, outputs: Outputs, agent: str, now: int
+    ) -> list[Asked]:
+        """Reads an LLM span.
+
+        Returns:
+            The requests to judge now, perhaps of earlier spans too.
+        """
+        if self.mode == "never":
+            return []
+        known = self._agent(asker)
+        if trace.has_tools:
+            known.has_tools = True
+        if known.has_tools and self.mode != "always":
+            # Where tool spans tell of the calls, requests are only waited for.
+            found = requested(span, outputs, names_only=True)
+            _note_asked(trace, span, found)
+            for index, request in enumerate(found):
+                self._is_news(asker, trace, span, request, index, now, judged=False)
+            return []
+        ready = self._confirmed(asker, known, span, outputs)
+        found = requested(span, outputs)
+        _note_asked(trace, span, found)
+        asked = [
+            Asked(trace, _piece(span, request, index, len(found), agent))
+            for index, request in enumerate(found)
+            if self._is_news(asker, trace, span, request, index, now, judged=True)
+            and (request.tool not in known.served or self.mode == "always")
+        ]
+        if self.mode == "always" or known.is_silent:
+            return ready + asked
+        self._hold(asker, known, asked)
+        return ready
+
+    def keep(self, asker: Asker, asked: Asked) -> None:
+        """A request could not be judged: it waits for the next answer to one of its agent's."""
+        self._hold(asker, self._agent(asker), [asked])
+
+    def _hold(self, asker: Asker, known: _Agent, asked: list[Asked]) -> None:
+        """Keeps requests until more is known of their tools."""
+        self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
+        known.held.extend(asked)
+        self._weigh(asker, known, sum(map(_size, known.held)))
+        while self._bytes.total > HELD_BYTES_MAX:
+            if not self._drop_held(self._bytes.gives_way(self._bytes.name(asker.namespace))):
+                return
+
+    def _drop_held(self, name: str) -> bool:
+        """The requests of one asker are not judged: of the tenant that holds too much, who has most."""
+        most: tuple[Asker, _Agent] | None = None
+        for asker, agent in self._agents.items():
+            more = agent.bytes > (0 if most is None else most[1].bytes)
+            if more and self._bytes.name(asker.namespace) == name:
+                most = asker, agent
+        if most is None:
+            return False
+        self.oversized += len(most[1].held)
+        self._clear(*most)
+        return True
+
+    def _clear(self, asker: Asker, known: _Agent) -> None:
+        """Nothing of an asker is held any more."""
+        known.held.clear()
+        self._weigh(asker, known, 0)
+
+    def _weigh(self, asker: Asker, known: _Agent, size: int) -> None:
+        """What an asker's held requests take by now."""
+        if size != known.bytes:
+            self._bytes.add(self._bytes.name(asker.namespace), size - known.bytes)
+            known.bytes = size
+
+    def _is_news(
+        self,
+        asker: Asker,
+        trace: Trace,
+        span: Span,
+        request: Requested,
+        index: int,
+        now: int,
+        *,
+        judged: bool,
+    ) -> bool:
+        """Takes note of a request; False for one that its trace has told before.
+
+        It is noted with the call that it asks for. That is forgotten with the trace's spans, so where
+        requests are judged it is remembered for longer beside, and none is judged twice.
+        """
+        if request is OVERSIZED:
+            self.oversized += 1
+            return False
+        tree, told = trace.tree, None
+        if tree is not None and request.call_id:
+            told = tree.ask(request.call_id, request.tool)
+        if judged or told is None:
+            told = self._asked.again(_identity(trace, span, request, index), now)
+        if told:
+            return False
+        self._await(trace, request.tool, now)
+        trace.asker = asker
+        return True
+
+    def _confirmed(
+        self, asker: Asker, known: _Agent, span: Span, outputs: Outputs
+    ) -> list[Asked]:
+        """The held requests, once the model was given the answer to one and no tool span came."""
+        if known.has_tools:
+            return []
+        if not executed_within(span, outputs) and not (
+            known.held and _is_answered(span, outputs, [each.piece for each in known.held])
+        ):
+            return []
+        known.is_silent = True
+        ready = list(known.held)
+        self._clear(asker, known)
+        return ready
+
+    def judged(self, asker: Asker, trace: Trace, call: Call) -> None:
+        """A request was judged, so no execution is awaited; it may have to be taken back."""
+        self._agent(asker).judged.append(Judged(trace, call))
+        known = _open_of(trace, call.outer.tool)
+        if known is not None:
+            self._one_less(known)
+
+    def back(self, judged: Judged, now: int) -> None:
+        """A judged request was taken back: its execution is awaited again."""
+        self._await(judged.trace, judged.call.outer.tool, now)
+
+    def executed(
+        self, asker: Asker, trace: Trace, tool: str, source: str, *, judged: bool
+    ) -> list[Judged]:
+        """A tool span has come, of this dialect; its request may have been judged.
+
+        Returns:
+            Judged requests that are to be taken back, because tool spans tell of them.
+        """
+        if not judged:
+            self._done(trace, tool)
+        if source in _PROTOCOL:
+            return self._is_served(asker, tool)
+        if trace.has_tools and self._agent(asker).has_tools:
+            return []  # nothing of it is held or judged
+        trace.has_tools = True
+        back = self._carries(asker)
+        other = trace.asker
+        if other is None or other is asker or other == asker:
+            return back
+        return back + self._carries(other)
+
+    def _is_served(self, asker: Asker, tool: str) -> list[Judged]:
+        """A span of MCP: the agent's other tools may have none all the same."""
+        known = self._agent(asker)
+        if tool in known.served or known.has_tools:
+            return []
+        if len(known.served) < SERVED_MAX:
+            known.served.add(tool)
+        for asked in [each for each in known.held if each.piece.tool == tool]:
+            known.held.remove(asked)
+        if self.mode != "auto":
+            return []
+        back = [each for each in known.judged if each.call.outer.tool == tool]
+        for each in back:
+            known.judged.remove(each)
+        return back
+
+    def _carries(self, asker: Asker) -> list[Judged]:
+        known = self._agent(asker)
+        if known.has_tools:
+            return []
+        known.has_tools = True
+        self._clear(asker, known)
+        back = list(known.judged) if self.mode == "auto" else []
+        known.judged.clear()
+        return back
+
+    def _await(self, trace: Trace, tool: str, now: int) -> None:
+        """One more request of a tool, unless it has been executed already."""
+        early = trace.tree.early if trace.tree is not None else None
+        if early and tool in early:
+            early[tool] -= 1
+            if not early[tool]:
+                del early[tool]
+            return
+        known = _open_of(trace, tool)
+        if known is not None:
+            known.count += 1
+            return
+        self._open(trace, tool, now)
+        if self._count > OPEN_MAX:
+            for _ in range(OPEN_MAX // 16):
+                self._give_up(self._lost)
+
+    def _open(self, trace: Trace, tool: str, now: int) -> None:
+        """The first request of a tool in a trace: it is the newest of all."""
+        newest = self._newest
+        known = self._newest = Open(trace, tool, now, newest)
+        if newest is None:
+            self._oldest = known
+        else:
+            newest.newer = known
+        self._count += 1
+        others = trace.open
+        if others is None:
+            trace.open = known
+        elif isinstance(others, Open):
+            trace.open = {others.tool: others, tool: known}
+        else:
+            others[tool] = known
+
+    def _close(self, known: Open) -> None:
+        """They are executed, or given up."""
+        older, newer = known.older, known.newer
+        if older is None:
+            self._oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self._newest = older
+        else:
+            newer.older = older
+        known.older = known.newer = None
+        self._count -= 1
+        others = known.trace.open
+        if isinstance(others, dict) and len(others) > 1:
+            del others[known.tool]
+        else:
+            known.trace.open = None
+
+    def _done(self, trace: Trace, tool: str) -> None:
+        """One execution of a tool: of a request, or before its request comes."""
+        known = _open_of(trace, tool)
+        if known is None:
+            tree = trace.tree
+            if tree is not None:
+                _note_early(tree, tool)
+        else:
+            self._one_less(known)
+
+    def _one_less(self, known: Open) -> None:
+        if known.count == 1:
+            self._close(known)
+        else:
+            known.count -= 1
+
+    def expired(self, now: int) -> list[tuple[Trace, int]]:
+        """Requests that were never executed, by trace, each once."""
+        found, self._lost = self._lost, []
+        if self._oldest is not None and now >= self._due:
+            found += self._overdue(now)
+        return found
+
+    def _overdue(self, now: int) -> list[tuple[Trace, int]]:
+        """Gives up what is too old, and notes when to look again."""
+        gone: list[tuple[Trace, int]] = []
+        self._due = 0
+        while (oldest := self._oldest) is not None:
+            if now - oldest.since < OPEN_NS:
+                self._due = oldest.since + OPEN_NS
+                break
+            self._give_up(gone)
+        return gone
+
+    def _give_up(self, gone: list[tuple[Trace, int]]) -> None:
+        """The oldest requests, which were never executed."""
+        oldest = self._oldest
+        if oldest is not None:
+            self._close(oldest)
+            gone.append((oldest.trace, oldest.count))
+
+    def rest(self) -> list[tuple[Trace, int]]:
+        """The same at the end of all input."""
+        rest: list[tuple[Trace, int]] = []
+        while self._oldest is not None:
+            self._give_up(rest)
+        return rest + self._lost
+
+
+def _size(asked: Asked) -> int:
+    return REQUEST_BYTES + arguments_bytes(asked.piece.arguments)
+
+
+def _open_of(trace: Trace, tool: str) -> Open | None:
+    """What waits in a trace for an execution of a tool: mostly there is one request at a time."""
+    known = trace.open
+    if known is None:
+        return None
+    if isinstance(known, Open):
+        return known if known.tool == tool else None
+    return known.get(tool)
+
+
+def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:
+    """A model has asked for calls: answers that later ones of its trace are given may be theirs."""
+    if found and span.end_ns < trace.called_ns:
+        trace.called_ns = span.end_ns
+
+
+def _note_early(tree: Tree, tool: str) -> None:
+    """A tool was executed before any model was seen to ask for it."""
+    if tree.early is None:
+        tree.early = {}
+    early = tree.early
+    if tool in early or len(early) < EARLY_MAX:
+        early[tool] = early.get(tool, 0) + 1
+
+
+def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
+    """True for a model's span that was given the answer to a request.
+
+    Where the request has no id, or the inputs have none, any answer has to do that came after it.
+    """
+    texts = [span.attribute(index) for index in outputs.inputs]
+    if any(isinstance(text, str) and _answers(text, pieces) for text in texts):
+        return True
+    if outputs.inputs and all(piece.call_id for piece in pieces):
+        return False
+    earlier = any(piece.start_ns <= span.start_ns for piece in pieces)
+    return earlier and goes_on(span, outputs)
+
+
+def _answers(text: str, pieces: list[Piece]) -> bool:
+    """True for the input of a model that holds the answer to a request.
+
+    An answer has the request's id; but OpenAI's Responses give a call two ids, one in the output
+    and one in the inputs that follow, so there the tool's name has to do.
+    """
+    if any(piece.call_id and piece.call_id in text for piece in pieces):
+        return True
+    return _ANSWER in text and any(f'"{piece.tool}"' in text for piece in pieces)
+
+
+def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
+    """One request is one, wherever its trace tells it again: by its id, or else by its place.
+
+    Only there, and only with these arguments: some models number their calls, anew in each turn.
+    """
+    if request.call_id:
+        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
+        try:
+            return trace.trace_id + told.encode()
+        except UnicodeEncodeError:
+            return trace.trace_id + told.encode("utf-8", "surrogatepass")
+    return trace.trace_id + span.span_id + index.to_bytes(2, "big")
+
+
+def _given(request: Requested) -> str:
+    """Stands for what a request asks for."""
+    if not request.arguments:
+        return ""
+    try:
+        text = msgspec.json.encode(request.arguments, order="sorted")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        text = repr(request.arguments).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
+    """A request as a call: made when the model was done, beside the others of its turn."""
+    number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
+    return Piece(
+        span_id=number.to_bytes(8, "big") if index else span.span_id,
+        parent=span.span_id,
+        tool=request.tool,
+        arguments=request.arguments,
+        bare=None,
+        call_id=request.call_id,
+        request_id="",
+        agent=agent,
+        error=False,
+        control=False,
+        start_ns=span.end_ns + index,
+        end_ns=span.end_ns + count,
+        evidence=Evidence.REQUESTED,
+        source="requested",
+        attributes=span.resource.attributes,
+        session=None,
+        session_from="",
+        cut=span.dropped > 0,
+    )

@@ -1,0 +1,94 @@
+"""A running service's API, asked by verbs of another process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from collector.net.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
+from collector.sinks.alert import printable
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["NoAnswerError", "ask", "opened"]
+
+TIMEOUT_SECONDS: Final = 10.0
+
+
+class NoAnswerError(Exception):
+    """There is no service, or it does not answer as one of ours; the message says where and why."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        """What it answered, if it is not 200."""
+
+
+def ask(url: str, path: str) -> dict[str, Any]:
+    """The object that a path of the API answers.
+
+    Args:
+        url: HOST:PORT, or with `http://` or `https://` before it.
+        path: of the API, quoted.
+
+    Raises:
+        NoAnswerError: it is no such address, nobody is there, or somebody else is.
+    """
+    with opened(url, path, TIMEOUT_SECONDS) as answer:
+        found = json.loads(answer.read())
+        if not isinstance(found, dict):
+            raise NoAnswerError(f"{_shown(url)}: expected an object at {path}")
+        return found
+
+
+@contextmanager
+def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Response]:
+    """The answer of a path of the API, with status 200, to be read.
+
+    Args:
+        url: HOST:PORT, or with `http://` or `https://` before it; a user and a password in it are sent
+            as basic authentication.
+        path: of the API, quoted.
+        timeout_seconds: to connect, and for each wait.
+
+    Raises:
+        NoAnswerError: it is no such address, nobody is there, or somebody else is.
+    """
+    import httpx
+
+    base = url if "://" in url else f"http://{url}"
+    if not base.startswith(("http://", "https://")) or not _has_host(base):
+        raise NoAnswerError(f"{_shown(url)}: expected HOST:PORT or http://HOST:PORT")
+    base, authorization = without_user(base.rstrip("/"))
+    headers = {"authorization": authorization} if authorization else {}
+    try:
+        proxy = proxy_of(base)
+        made = options(base, timeout_seconds=timeout_seconds, proxy=proxy, headers=headers)
+        with httpx.Client(**made) as client, client.stream("GET", base + path) as answer:
+            if answer.status_code != httpx.codes.OK:
+                status = answer.status_code
+                raise NoAnswerError(f"{_shown(url)}: status {status} for {path}", status)
+            yield answer
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
+        why = printable(reason(problem))
+        if why == NO_RESPONSE and base.startswith("http:"):
+            why += "; if it speaks TLS, ask for https://"
+        raise NoAnswerError(f"{_shown(url)}: {why}") from None
+
+
+def _has_host(base: str) -> bool:
+    try:
+        return bool(urlsplit(base).hostname)
+    except ValueError:
+        return False
+
+
+def _shown(url: str) -> str:
+    """An address without user and password, and without what a terminal would obey."""
+    scheme, colon, rest = url.rpartition("://")
+    place, slash, path = rest.partition("/")
+    return printable(scheme + colon + place.rpartition("@")[2] + slash + path)

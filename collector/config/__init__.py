@@ -1,0 +1,1 @@
+"""Settings: read, checked, masked for display; specs reloaded while the service runs."""

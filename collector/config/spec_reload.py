@@ -1,0 +1,201 @@
+"""Specs are read anew while the service runs: when asked to, and when their files change.
+
+A reload is all or nothing. Where a file is refused, the specs in use stay in use, all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collector.net.asgi import Receive, Scope, Send, send_json
+from monitor.findings import Finding
+from monitor.spec.acceptance import day_of
+from monitor.spec.read import Loaded, load_specs, spec_files
+from monitor.spec.spec import Spec
+
+__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "WithReload"]
+
+PATH = b"/-/reload"
+POLL_SECONDS = 1.0
+"""How often the files are looked at. A change is read when it is so old."""
+
+Look = Mapping[str, tuple[int, ...]]
+"""What the files look like by path: times of change (of content and of permissions), size and inode."""
+
+
+@dataclass(slots=True)
+class Reloads:
+    """What the metrics say of reloads."""
+
+    succeeded: int = 0
+    failed: int = 0
+    errors: int = 0
+    """Errors found in spec files."""
+    last_succeeded: bool = True
+    success_ns: int = 0
+    """When the specs in use were loaded, Unix nanoseconds; 0 where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """How one reload went."""
+
+    success: bool
+    changed: bool
+    """False also where the files say what they said before."""
+    specs: int
+    """How many specs are in use now."""
+    findings: tuple[Finding, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer to whoever asked."""
+        return {
+            "success": self.success,
+            "changed": self.changed,
+            "specs": self.specs,
+            "findings": [each.as_json() for each in self.findings],
+        }
+
+
+class Reloader:
+    """Reads spec files anew, one reload at a time.
+
+    Args:
+        paths: spec files and folders.
+        use: takes the specs; False where they are those in use.
+        log: where events are written to.
+        clock: Unix nanoseconds.
+        poll_seconds: how often `watch` looks.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        use: Callable[[Sequence[Spec]], bool],
+        log: Any,
+        clock: Callable[[], int],
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        self.reloads = Reloads(success_ns=clock())
+        self._paths = tuple(paths)
+        self._use = use
+        self._log = log
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self._first = look(self._paths)
+        """As they were when the service was built, so that no change after it is missed."""
+        self._lock = asyncio.Lock()
+        self._in_use = 0
+        self._asked: set[asyncio.Task[Reloaded]] = set()
+
+    def loaded(self, specs: int) -> None:
+        """How many specs the service began with."""
+        self._in_use = specs
+
+    def ask(self, why: str) -> None:
+        """Reloads soon: for a signal handler, which cannot wait."""
+        task = asyncio.get_running_loop().create_task(self.reload(why))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    async def reload(self, why: str) -> Reloaded:
+        """Reads the files beside the event loop, then takes what they say in one step.
+
+        Args:
+            why: what asked for it, for the log: `signal`, `request` or `change`.
+        """
+        async with self._lock:
+            loaded = await asyncio.to_thread(load_specs, self._paths, day_of(self._clock()))
+            done = self._take(loaded)
+        self._tell(done, why)
+        return done
+
+    def _take(self, loaded: Loaded) -> Reloaded:
+        """Nothing is awaited here: a call is judged before the change, or after it."""
+        reloads = self.reloads
+        reloads.last_succeeded = not loaded.refused
+        if loaded.refused:
+            reloads.failed += 1
+            reloads.errors += sum(each.severity == "error" for each in loaded.findings)
+            return Reloaded(False, False, self._in_use, loaded.findings)
+        changed = self._use(loaded.specs)
+        reloads.succeeded += 1
+        reloads.success_ns = self._clock()
+        self._in_use = len(loaded.specs)
+        return Reloaded(True, changed, self._in_use, loaded.findings)
+
+    def _tell(self, done: Reloaded, why: str) -> None:
+        for finding in done.findings:
+            tell = self._log.error if finding.severity == "error" else self._log.warning
+            tell("spec_finding", **finding.as_json())
+        if done.success:
+            self._log.info(
+                "specs_reloaded", trigger=why, changed=done.changed, specs=done.specs
+            )
+        else:
+            self._log.error("specs_not_reloaded", trigger=why, specs_kept=done.specs)
+
+    # --- files that change ---------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Reloads when files have changed and are left alone for one look: never half written."""
+        current = before = self._first
+        failed = ""
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            try:
+                seen = await self._look()
+                if seen == before and seen != current:
+                    current = seen
+                    await self.reload("change")
+                before, failed = seen, ""
+            except Exception as error:  # noqa: BLE001
+                # A folder that cannot be listed now may be there again at the next look.
+                if type(error).__name__ != failed:
+                    failed = type(error).__name__
+                    self._log.error("specs_not_watched", error=failed, exc_info=error)
+
+    async def _look(self) -> Look:
+        return await asyncio.to_thread(look, self._paths)
+
+
+def look(paths: Sequence[Path]) -> Look:
+    """What the spec files look like; one that cannot be seen is left out."""
+    seen: dict[str, tuple[int, ...]] = {}
+    for path in spec_files(paths):
+        try:
+            found = path.stat()
+        except (OSError, ValueError):
+            continue
+        seen[str(path)] = (
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            found.st_size,
+            found.st_ino,
+        )
+    return seen
+
+
+class WithReload:
+    """The admin application, and `POST /-/reload`: 200 when the specs are taken, 422 if not."""
+
+    def __init__(self, inner: Any, reloader: Reloader) -> None:
+        self._inner = inner
+        self._reloader = reloader
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if path != PATH:
+            await self._inner(scope, receive, send)
+        elif scope["method"] != "POST":
+            await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
+        elif any(name == b"origin" for name, _ in scope["headers"]):
+            # A page in somebody's browser: it may reach the loopback, but it is not the operator.
+            await send_json(send, 403, {"error": "not from a web page"})
+        else:
+            done = await self._reloader.reload("request")
+            await send_json(send, 200 if done.success else 422, done.as_json())

@@ -1,0 +1,1 @@
+"""OTLP in JSON: request bodies to spans."""

@@ -1,0 +1,1 @@
+"""OTLP in protobuf: request bodies to spans."""

@@ -1,0 +1,228 @@
+"""OTLP/protobuf: ExportTraceServiceRequest bytes to spans.
+
+The body is read by the protobuf runtime through two views of opentelemetry-proto trace v1, both
+with the official field numbers:
+
+* *Body* takes what differs from span to span (ids, name, times) and leaves each attribute and
+  event as bytes, so that no object is made for values nobody asks for.
+* *Form* takes what repeats (kind, status code, attribute keys). What it does not know is
+  discarded and the rest serialised again, so each span shrinks to a few hundred bytes that
+  recur all the time and are read once. It is the runtime that reads keys, not we: duplicate
+  fields, odd order and unknown fields mean here what they mean to every other parser.
+
+Fields are bytes where the official schema has strings: invalid UTF-8 in a name is the fault of
+that span, not of its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from collector.decode.memo import Memo
+from collector.decode.protobuf import scan
+from collector.decode.protobuf.message_classes import BYTES, FIXED64, INT32, UINT32, build
+from collector.decode.protobuf.recurring import SHAPES, ProtoCodec, resource_of, scope_name
+from collector.decode.shapes import key_of
+from collector.decode.span import (
+    ATTRIBUTES_MAX,
+    NAME_MAX,
+    PARENT_ID_SIZES,
+    ZERO_SPAN_ID,
+    ZERO_TRACE_ID,
+    Batch,
+    Malformed,
+    OverBound,
+    Rejects,
+    Resource,
+    Span,
+    id_fault,
+    is_sampled,
+    name_fault,
+)
+
+__all__ = ["ProtoCodec", "decode", "decode_any"]
+
+ONE: Final = False
+MANY: Final = True
+
+_VIEWS: Final = build(
+    "offrails.otlp",
+    {
+        "Body": [("resources", 1, "BodyResource", MANY)],
+        # `repeated bytes` joined equals protobuf's merge of a repeated singular message.
+        "BodyResource": [("resource", 1, BYTES, MANY), ("scopes", 2, "BodyScope", MANY)],
+        "BodyScope": [("scope", 1, BYTES, MANY), ("spans", 2, "BodySpan", MANY)],
+        "BodySpan": [
+            ("trace_id", 1, BYTES, ONE),
+            ("span_id", 2, BYTES, ONE),
+            ("trace_state", 3, BYTES, ONE),
+            ("parent_span_id", 4, BYTES, ONE),
+            ("name", 5, BYTES, ONE),
+            ("start_ns", 7, FIXED64, ONE),
+            ("end_ns", 8, FIXED64, ONE),
+            ("attributes", 9, BYTES, MANY),
+            ("events", 11, BYTES, MANY),
+        ],
+        "Form": [("resources", 1, "FormResource", MANY)],
+        "FormResource": [("scopes", 2, "FormScope", MANY)],
+        "FormScope": [("spans", 2, "FormSpan", MANY)],
+        "FormSpan": [
+            ("kind", 6, INT32, ONE),
+            ("attributes", 9, "FormAttribute", MANY),
+            ("dropped", 10, UINT32, ONE),
+            ("events", 11, "Nothing", MANY),
+            ("status", 15, "FormStatus", ONE),
+        ],
+        "FormAttribute": [("key", 1, BYTES, ONE)],
+        "FormStatus": [("code", 3, INT32, ONE)],
+        "Nothing": [],
+        "Cut": [("resources", 1, "CutResource", MANY)],
+        "CutResource": [("scopes", 2, "CutScope", MANY)],
+        "CutScope": [("spans", 2, BYTES, MANY)],
+    },
+)
+_parse_body: Final = _VIEWS["Body"].FromString
+_parse_form: Final = _VIEWS["Form"].FromString
+_parse_cut: Final = _VIEWS["Cut"].FromString
+_parse_form_span: Final = _VIEWS["FormSpan"].FromString
+_own_fields: Final = attrgetter(
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "name",
+    "start_ns",
+    "end_ns",
+    "attributes",
+    "trace_state",
+)
+
+
+class _Form(NamedTuple):
+    """What spans of one form have in common."""
+
+    kind: int
+    status: int
+    dropped: int
+    shape: tuple[str, ...]
+    has_events: bool
+
+
+_CODEC: Final = ProtoCodec()
+_FORMS: Final[Memo[bytes, _Form]] = Memo()
+
+
+def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
+    """Decode an ExportTraceServiceRequest.
+
+    Spans with ids of wrong length or all zero, a name that is not UTF-8, or over a bound are left
+    out and counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
+
+    Raises:
+        Malformed: not an ExportTraceServiceRequest.
+    """
+    batch = scan.decode(body, codec)
+    return batch if batch is not None else decode_any(body, codec)
+
+
+def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
+    """The same by the protobuf runtime, whatever the body looks like: the reference.
+
+    Raises:
+        Malformed: not an ExportTraceServiceRequest.
+    """
+    try:
+        groups = zip(_parse_body(body).resources, _forms(body), strict=True)
+    except (DecodeError, EncodeError) as error:
+        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
+    spans: list[Span] = []
+    rejects = Rejects()
+    for group, forms in groups:
+        resource = resource_of(b"".join(group.resource), codec.sizes)
+        for scope, scope_forms in zip(group.scopes, forms.scopes, strict=True):
+            name = scope_name(b"".join(scope.scope))
+            forms_of = scope_forms.spans[:]
+            _read_spans(scope.spans, forms_of, resource, name, spans, rejects, codec)
+    return Batch(spans, rejects)
+
+
+def _forms(body: bytes) -> Any:
+    """Return the body with each span cut down to the bytes of its form."""
+    form = _parse_form(body)
+    form.DiscardUnknownFields()
+    return _parse_cut(form.SerializeToString()).resources
+
+
+def _read_spans(
+    messages: Iterable[Any],
+    cuts: Iterable[bytes],
+    resource: Resource,
+    scope: str,
+    spans: list[Span],
+    rejects: Rejects,
+    codec: ProtoCodec,
+) -> None:
+    """Append the faultless spans of one scope. The hot path: every line here is per span."""
+    known = _FORMS.entries
+    append = spans.append
+    for message, cut in zip(messages, cuts, strict=True):
+        try:
+            kind, status, dropped, shape, has_events = known.get(cut) or _learn(cut)
+        except OverBound as fault:
+            rejects.add(_place(spans, rejects), str(fault), "over_bound")
+            continue
+        trace_id, span_id, parent, name, start_ns, end_ns, values, state = _own_fields(message)
+        if (
+            len(trace_id) != 16
+            or len(span_id) != 8
+            or trace_id == ZERO_TRACE_ID
+            or span_id == ZERO_SPAN_ID
+            or len(parent) not in PARENT_ID_SIZES
+        ):
+            fault_of_ids = id_fault(trace_id, span_id, parent)
+            rejects.add(_place(spans, rejects), fault_of_ids, "bad_id")
+            continue
+        try:
+            name = str(name, "utf-8")
+        except UnicodeDecodeError:
+            rejects.add(_place(spans, rejects), "name is not valid UTF-8", "bad_name")
+            continue
+        if len(name) > NAME_MAX:
+            rejects.add(_place(spans, rejects), name_fault(name), "over_bound")
+            continue
+        if parent == ZERO_SPAN_ID:
+            parent = b""
+        events = message.events if has_events else ()
+        # fmt: off
+        append(Span(
+            trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
+            dropped, shape, values, codec, events,
+            bool(state) and is_sampled(str(state, "utf-8", "replace")),
+        ))
+        # fmt: on
+
+
+def _place(spans: Sequence[Span], rejects: Rejects) -> str:
+    return f"span {len(spans) + rejects.count + 1} of the request"
+
+
+def _learn(cut: bytes) -> _Form:
+    """Read a form that was not seen before.
+
+    Raises:
+        OverBound: too many attributes, or a key that is too long; such forms are not remembered.
+    """
+    message = _parse_form_span(cut)
+    few = message.attributes[: ATTRIBUTES_MAX + 1]
+    keys = tuple([key_of(pair.key) for pair in few])
+    form = _Form(
+        kind=message.kind,
+        status=message.status.code,
+        dropped=message.dropped,
+        shape=SHAPES.of(keys),
+        has_events=bool(message.events),
+    )
+    return _FORMS.put(cut, form)

@@ -1,0 +1,92 @@
+"""How the C reader of OTLP/protobuf (`native.c`) is reached, where it was built.
+
+It reads requests that are written as every encoder writes them, and gives no answer for all others:
+the same as `otlp_proto.decode_any`, in a quarter of the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from collector.decode.protobuf.recurring import SHAPES, ProtoCodec, resource_of, scope_name
+from collector.decode.span import (
+    ATTRIBUTES_MAX,
+    NAME_MAX,
+    Batch,
+    Malformed,
+    OverBound,
+    Rejects,
+    Resource,
+    Span,
+    is_sampled,
+)
+
+if TYPE_CHECKING:
+    from collector.decode.native import Reader
+
+__all__ = ["decode", "reader"]
+
+
+class _Unusual(Exception):  # noqa: N818 - an outcome: the runtime reads it
+    """The body is not written in the one way that is read here."""
+
+
+def reader(made: type[Reader]) -> Reader:
+    """A reader that knows our shapes, resources and scopes."""
+    return made(
+        shape=_shape,
+        resource=_resource,
+        scope=scope_name,
+        sampled=is_sampled,
+        span=_span,
+        unusual=_Unusual,
+        name_max=NAME_MAX,
+        attributes_max=ATTRIBUTES_MAX,
+    )
+
+
+def _built() -> Reader | None:
+    try:
+        from collector.decode.native import Reader
+    except ImportError:
+        return None
+    return reader(Reader)
+
+
+_READER: Final = _built()
+
+
+def decode(body: bytes, codec: ProtoCodec, read: Reader | None = _READER) -> Batch | None:
+    """The spans of an ExportTraceServiceRequest; None where the runtime has to read it."""
+    if read is None:
+        return None
+    try:
+        return Batch(read(body, codec), Rejects())
+    except (_Unusual, Malformed):
+        return None
+
+
+# fmt: off
+def _span(
+    trace_id: bytes, span_id: bytes, parent: bytes, name: str, kind: int, start_ns: int,
+    end_ns: int, status: int, resource: Resource, scope: str, dropped: int,
+    shape: tuple[str, ...], values: Any, codec: ProtoCodec, events: Any, sampled: bool,
+) -> Span:
+    """A span: compiled, a function is called in half of the time that a class is."""
+    return Span(
+        trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
+        dropped, shape, values, codec, events, sampled,
+    )
+# fmt: on
+
+
+def _resource(raw: bytes, codec: ProtoCodec) -> Resource:
+    return resource_of(raw, codec.sizes)
+
+
+def _shape(keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The shape of a span that has these keys; None where one is at fault."""
+    try:
+        return SHAPES.of(keys)
+    except OverBound:
+        return None

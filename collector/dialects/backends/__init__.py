@@ -1,0 +1,1 @@
+"""SDKs of tracing services."""

@@ -1,0 +1,16 @@
+"""OpenAI Agents as Logfire instruments them: what a span is, is in the template of its message."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["OPENAI_AGENTS_LOGFIRE"]
+
+OPENAI_AGENTS_LOGFIRE = Dialect(
+    name="openai_agents_logfire",
+    scopes=("logfire.openai_agents",),
+    when=("name", "logfire.msg_template"),
+    values={"logfire.msg_template": frozenset({"Function: {name}"})},
+    tool=("name",),
+    arguments=(Source("input", mapping),),
+    control_prefixes=("transfer_to_",),
+)

@@ -1,0 +1,15 @@
+"""MLflow's tracing, by its own keys: each value is a JSON text."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["MLFLOW"]
+
+MLFLOW = Dialect(
+    name="mlflow",
+    when=("mlflow.spanType",),
+    unless=("gen_ai.tool.name",),
+    values={"mlflow.spanType": frozenset({'"TOOL"'})},
+    span_name="(?P<tool>.+)",
+    arguments=(Source("mlflow.spanInputs", mapping),),
+)

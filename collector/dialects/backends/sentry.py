@@ -1,0 +1,26 @@
+"""Sentry's SDK for JavaScript, where what it traces goes over OTLP, too.
+
+It follows the GenAI conventions but for the arguments: these are under a name of its own, or, of the Vercel AI SDK, under
+the one that they had there.
+"""
+
+from dataclasses import replace
+
+from collector.dialects.base import Source
+from collector.dialects.conventions.gen_ai import ARGUMENTS, GEN_AI
+from collector.dialects.values.arguments import mapping, mapping_or_bare
+
+__all__ = ["SENTRY"]
+
+SENTRY = replace(
+    GEN_AI,
+    name="sentry",
+    when=(*GEN_AI.when, "sentry.op"),
+    arguments=(
+        Source("ai.toolCall.args", mapping),
+        Source("ai.toolCall.input", mapping),
+        Source("gen_ai.tool.input", mapping_or_bare),
+        *ARGUMENTS,
+    ),
+    switch="vercelAIIntegration({recordInputs: true})",
+)

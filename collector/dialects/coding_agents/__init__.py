@@ -1,0 +1,1 @@
+"""Coding agents, by the spans of their own programs."""

@@ -1,0 +1,84 @@
+"""Claude Code and the Claude Agent SDK: the program's own spans, and three instrumentations.
+
+All name a tool as the model does: `mcp__<server>__<tool>` where a server has it. The program's own
+spans have that name beside the conventions' one, which leaves the server out, and no arguments.
+How a call went, and that a person refused it, is in spans below the call's: see `FAILED_PARTS`.
+"""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.openinference import SWITCH, TOOL
+from collector.dialects.values.arguments import mapping, wrapped_input
+
+__all__ = [
+    "CLAUDE_CODE",
+    "CLAUDE_LANGSMITH",
+    "CLAUDE_LOGFIRE",
+    "CLAUDE_OPENINFERENCE",
+]
+
+_CONTROL = frozenset(
+    {
+        "Agent",
+        "AskUserQuestion",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "StructuredOutput",
+        "Task",
+        "TodoWrite",
+        "ToolSearch",
+    }
+)
+"""What hands to a part of the agent, asks its user, plans, or answers: nothing happens by it."""
+
+CLAUDE_CODE = Dialect(
+    name="claude_code",
+    scopes=("com.anthropic.claude_code",),
+    when=("tool_name", "span.type"),
+    values={"span.type": frozenset({"tool"})},
+    tool=("tool_name",),
+    call_id=("gen_ai.tool.call.id", "tool_use_id"),
+    control=_CONTROL,
+)
+
+CLAUDE_OPENINFERENCE = Dialect(
+    name="claude_openinference",
+    scopes=(
+        "openinference.instrumentation.claude_agent_sdk",
+        "@arizeai/openinference-instrumentation-claude-agent-sdk",
+    ),
+    when=("tool.name", "openinference.span.kind"),
+    values=TOOL,
+    tool=("tool.name",),
+    arguments=(Source("input.value", mapping),),
+    call_id=("tool.id",),
+    control=_CONTROL,
+    switch=SWITCH,
+)
+
+CLAUDE_LOGFIRE = Dialect(
+    name="claude_logfire",
+    scopes=("logfire.claude_agent_sdk",),
+    when=("gen_ai.tool.name", "gen_ai.operation.name"),
+    values={"gen_ai.operation.name": frozenset({"execute_tool"})},
+    tool=("gen_ai.tool.name",),
+    arguments=(Source("gen_ai.tool.call.arguments", mapping),),
+    call_id=("gen_ai.tool.call.id",),
+    failed_without=("gen_ai.tool.call.result",),
+    control=_CONTROL,
+)
+
+CLAUDE_LANGSMITH = Dialect(
+    name="claude_langsmith",
+    when=("langsmith.span.kind", "langsmith.metadata.ls_integration"),
+    values={
+        "langsmith.span.kind": frozenset({"tool"}),
+        "langsmith.metadata.ls_integration": frozenset({"claude-agent-sdk"}),
+    },
+    tool=("gen_ai.tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(Source("gen_ai.prompt", wrapped_input),),
+    call_id=("gen_ai.tool.call.id",),
+    failed_by_exception=True,
+    control=_CONTROL,
+    switch="LANGSMITH_HIDE_INPUTS=false",
+)

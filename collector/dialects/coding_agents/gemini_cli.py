@@ -1,0 +1,35 @@
+"""Gemini CLI: the GenAI conventions' keys, with values of its own.
+
+A tool's span has the request that its scheduler was given as its input, and what became of it as its output, whose
+status comes first. Both are cut off behind ten thousand characters.
+"""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import scheduled
+
+__all__ = ["GEMINI_CLI"]
+
+GEMINI_CLI = Dialect(
+    name="gemini_cli",
+    scopes=("gemini-cli",),
+    when=("gen_ai.tool.name", "gen_ai.operation.name"),
+    values={"gen_ai.operation.name": frozenset({"tool_call"})},
+    tool=("gen_ai.tool.name",),
+    arguments=(Source("gen_ai.input.messages", scheduled),),
+    call_id=("gen_ai.tool.call_id",),
+    failed_marks={
+        "gen_ai.output.messages": ('{"status":"error"', '{"status":"cancelled"'),
+    },
+    control=frozenset(
+        {
+            "ask_user",
+            "complete_task",
+            "enter_plan_mode",
+            "exit_plan_mode",
+            "invoke_agent",
+            "update_topic",
+            "write_todos",
+        }
+    ),
+    switch="GEMINI_TELEMETRY_TRACES_ENABLED=true",
+)

@@ -1,0 +1,1 @@
+"""Conventions that many frameworks share."""

@@ -1,0 +1,79 @@
+"""The GenAI semantic conventions of OpenTelemetry: `execute_tool` spans.
+
+Arguments are opt-in there: a JSON text, or a structured attribute since SDK 1.45. Also the rests
+of the convention: spans that have only a part of it.
+"""
+
+from collector.dialects.base import NOT_A_TOOL, Dialect, Source
+from collector.dialects.values.arguments import event_parts, mapping, maybe_call_form
+
+__all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", "SWITCH"]
+
+SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"
+
+NAMELESS = ("@openlit/instrumentation-langchain",)
+"""What names a tool's class instead of the tool: what its models' spans ask for is judged, which has the name."""
+
+EVENTS = (
+    Source("content", event="gen_ai.tool.message"),
+    Source(
+        "gen_ai.input.messages", event_parts, event="gen_ai.client.inference.operation.details"
+    ),
+)
+ARGUMENTS = (
+    Source("gen_ai.tool.call.arguments", mapping),
+    *EVENTS,
+    # OpenInference's processors write a framework's spans anew, and may take the events away.
+    Source("input.value", mapping, needs="openinference.span.kind"),
+)
+
+_FAILED = {
+    "gen_ai.tool.status": frozenset({"error"}),
+    "tool.status": frozenset({"error"}),
+    "gen_ai.task.status": frozenset({"failure", "error"}),
+    "gen_ai.tool.call.outcome": frozenset({"error", "denied", "skipped"}),
+}
+
+GEN_AI = Dialect(
+    name="gen_ai",
+    when=("gen_ai.tool.name", "gen_ai.operation.name"),
+    not_scopes=NAMELESS,
+    values={"gen_ai.operation.name": frozenset({"execute_tool"})},
+    tool=("gen_ai.tool.name",),
+    arguments=ARGUMENTS,
+    call_id=("gen_ai.tool.call.id",),
+    failed=_FAILED,
+    switch=SWITCH,
+)
+
+GEN_AI_IN_PART = Dialect(
+    name="gen_ai",
+    when=("gen_ai.tool.name",),
+    not_scopes=NAMELESS,
+    not_values={"gen_ai.operation.name": NOT_A_TOOL},
+    tool=("gen_ai.tool.name",),
+    arguments=(
+        *ARGUMENTS,
+        Source("tool_arguments", mapping),
+        Source("tool_args", mapping),
+        Source("gen_ai.tool.arguments", mapping),
+        Source("traceloop.entity.input", maybe_call_form),
+        Source("input.value", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed=_FAILED,
+    switch=SWITCH,
+)
+
+GEN_AI_BY_NAME = Dialect(
+    name="gen_ai",
+    when=("gen_ai.operation.name",),
+    unless=("gen_ai.tool.name",),
+    not_scopes=NAMELESS,
+    values={"gen_ai.operation.name": frozenset({"execute_tool"})},
+    span_name="execute_tool (?P<tool>.+)",
+    arguments=ARGUMENTS,
+    call_id=("gen_ai.tool.call.id",),
+    failed=_FAILED,
+    switch=SWITCH,
+)

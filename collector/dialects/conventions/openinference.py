@@ -1,0 +1,74 @@
+"""OpenInference: spans of kind TOOL.
+
+`tool.parameters` is a schema in most instrumentations and is not read; `input.value` is what the
+tool was given. A few instrumentations write the arguments to both; they have files of their own.
+"""
+
+from collector.dialects.backends.agentops import AGENTOPS_CLIENTS
+from collector.dialects.base import Dialect, Source
+from collector.dialects.python.dapr import DAPR_SCOPE
+from collector.dialects.values.arguments import mapping, maybe_call_form
+
+__all__ = [
+    "BEEAI_JS_SCOPE",
+    "BEEAI_SCOPE",
+    "OPENAI_AGENTS_JS_SCOPE",
+    "OPENINFERENCE",
+    "OPENINFERENCE_BY_NAME",
+    "SWITCH",
+    "TOOL",
+    "TOOL_NAME_ALONE",
+]
+
+SWITCH = "OPENINFERENCE_HIDE_INPUTS=false"
+
+TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
+
+BEEAI_SCOPE = "openinference.instrumentation.beeai"
+
+BEEAI_JS_SCOPE = "@arizeai/openinference-instrumentation-beeai"
+"""It writes a span for each event of a call."""
+
+OPENAI_AGENTS_JS_SCOPE = "@arizeai/openinference-instrumentation-openai-agents"
+"""Its tools always have `tool.name`. What has none is a hand-off, or a list of a server's tools."""
+
+_ARGUMENTS = (
+    Source("tool_call.function.arguments", mapping),
+    Source("input.value", maybe_call_form),
+)
+
+OPENINFERENCE = Dialect(
+    name="openinference",
+    when=("tool.name", "openinference.span.kind"),
+    not_scopes=(BEEAI_JS_SCOPE,),
+    values=TOOL,
+    tool=("tool.name",),
+    arguments=_ARGUMENTS,
+    call_id=("tool_call.id", "tool.id", "gen_ai.tool.call.id"),
+    switch=SWITCH,
+)
+
+OPENINFERENCE_BY_NAME = Dialect(
+    name="openinference",
+    when=("openinference.span.kind",),
+    unless=("tool.name",),
+    not_scopes=(BEEAI_SCOPE, BEEAI_JS_SCOPE, DAPR_SCOPE, OPENAI_AGENTS_JS_SCOPE),
+    values=TOOL,
+    span_name="(?P<tool>.+)",
+    arguments=_ARGUMENTS,
+    call_id=("tool_call.id", "tool.id", "gen_ai.tool.call.id"),
+    control_prefixes=("handoff to ",),
+    switch=SWITCH,
+)
+
+TOOL_NAME_ALONE = Dialect(
+    name="openinference",
+    when=("tool.name",),
+    unless=("openinference.span.kind",),
+    not_scopes=(AGENTOPS_CLIENTS,),
+    some=("input.value", "tool.parameters", "tool.arguments", "tool_call.id"),
+    tool=("tool.name",),
+    arguments=(*_ARGUMENTS, Source("tool.arguments", mapping)),
+    call_id=("tool_call.id", "tool.id"),
+    switch=SWITCH,
+)

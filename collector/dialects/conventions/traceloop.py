@@ -1,0 +1,20 @@
+"""Traceloop's SDK and any instrumentation of its family: `traceloop.span.kind` is `tool`."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping, maybe_call_form
+
+__all__ = ["TRACELOOP"]
+
+TRACELOOP = Dialect(
+    name="traceloop",
+    when=("traceloop.span.kind",),
+    values={"traceloop.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name", "traceloop.entity.name"),
+    span_name="(?P<tool>.+?)(?:\\.tool)?",
+    arguments=(
+        Source("traceloop.entity.input", maybe_call_form),
+        Source("gen_ai.tool.call.arguments", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    switch="TRACELOOP_TRACE_CONTENT=true",
+)

@@ -1,0 +1,19 @@
+"""Spring AI, in Java: what Micrometer observes of its tools, with Spring Boot's tracer.
+
+Version 1 follows no convention, version 2 that of OpenTelemetry in its spans' names. What a tool raises is
+told to the model and not to the span, unless `spring.ai.tools.throw-exception-on-error` is set.
+"""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["SPRING_AI"]
+
+SPRING_AI = Dialect(
+    name="spring_ai",
+    when=("spring.ai.tool.definition.name",),
+    tool=("spring.ai.tool.definition.name",),
+    arguments=(Source("spring.ai.tool.call.arguments", mapping),),
+    call_id=("spring.ai.tool.call.id", "gen_ai.tool.call.id"),
+    switch="spring.ai.tools.observations.include-content=true",
+)

@@ -1,0 +1,16 @@
+"""TanStack AI: the GenAI conventions in part; a tool is given its arguments as a message of its own."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import message_content
+
+__all__ = ["TANSTACK_AI"]
+
+TANSTACK_AI = Dialect(
+    name="tanstack_ai",
+    when=("gen_ai.tool.name", "tanstack.ai.tool.outcome"),
+    tool=("gen_ai.tool.name",),
+    arguments=(Source("gen_ai.input.messages", message_content),),
+    call_id=("gen_ai.tool.call.id",),
+    failed={"tanstack.ai.tool.outcome": frozenset({"error"})},
+    switch="otelMiddleware({captureContent: true})",
+)

@@ -1,0 +1,60 @@
+"""The Vercel AI SDK: `ai.toolCall` spans, and since version 7 those of the GenAI conventions.
+
+OpenInference's processor for it writes the first error of a trace into the status of what ends after it, too. A call
+that failed has no result, so where there is one the status is not its own. LangSmith's wrapper of it traces what executes
+a tool: the arguments are the first of two.
+"""
+
+from dataclasses import replace
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.gen_ai import GEN_AI
+from collector.dialects.python.langchain import LANGSMITH_TRACEABLE
+from collector.dialects.values.arguments import mapping, traced_execution
+
+__all__ = [
+    "VERCEL_AI",
+    "VERCEL_AI_ANSWERED",
+    "VERCEL_AI_GENAI_ANSWERED",
+    "VERCEL_AI_LANGSMITH",
+]
+
+_PROCESSED = "openinference.span.kind"
+
+VERCEL_AI = Dialect(
+    name="vercel_ai",
+    when=("ai.toolCall.name",),
+    not_values={"ai.operationId": frozenset({"ai.generateText", "ai.streamText"})},
+    tool=("ai.toolCall.name",),
+    arguments=(
+        Source("ai.toolCall.args", mapping),
+        Source("ai.toolCall.input", mapping),
+    ),
+    call_id=("ai.toolCall.id",),
+    switch="experimental_telemetry: {recordInputs: true}",
+)
+
+VERCEL_AI_ANSWERED = replace(
+    VERCEL_AI,
+    when=(*VERCEL_AI.when, _PROCESSED),
+    some=("ai.toolCall.result", "ai.toolCall.output"),
+    status_tells=False,
+)
+
+VERCEL_AI_GENAI_ANSWERED = replace(
+    GEN_AI,
+    scopes=("gen_ai",),
+    when=(*GEN_AI.when, _PROCESSED, "gen_ai.execute_tool.duration", "gen_ai.tool.call.result"),
+    status_tells=False,
+)
+
+VERCEL_AI_LANGSMITH = replace(
+    LANGSMITH_TRACEABLE,
+    name="vercel_ai_langsmith",
+    when=(*LANGSMITH_TRACEABLE.when, "langsmith.metadata.ls_integration"),
+    values={
+        **LANGSMITH_TRACEABLE.values,
+        "langsmith.metadata.ls_integration": frozenset({"vercel-ai-sdk"}),
+    },
+    arguments=(Source("gen_ai.prompt", traced_execution),),
+)

@@ -1,0 +1,16 @@
+"""VoltAgent: `tool.parameters` is the tool's schema there, and `input` what it was given."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["VOLTAGENT"]
+
+VOLTAGENT = Dialect(
+    name="voltagent",
+    scopes=("@voltagent/",),
+    when=("tool.name", "tool.call.id"),
+    tool=("tool.name",),
+    arguments=(Source("input", mapping),),
+    call_id=("tool.call.id",),
+    control=frozenset({"delegate_task"}),
+)

@@ -1,0 +1,1 @@
+"""Frameworks for Python."""

@@ -1,0 +1,52 @@
+"""Agno under four instrumentations.
+
+Under OpenInference `tool.parameters` holds the arguments themselves. Traceloop says OK of a tool that
+failed: only its result tells, as Python would write it. OpenLIT's and OpenTelemetry's follow the GenAI conventions.
+"""
+
+from dataclasses import replace
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.gen_ai import GEN_AI
+from collector.dialects.conventions.openinference import SWITCH, TOOL
+from collector.dialects.conventions.traceloop import TRACELOOP
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["AGNO", "AGNO_GENAI", "AGNO_OPENLIT", "AGNO_TRACELOOP"]
+
+_CONTROL = frozenset(
+    {"delegate_task_to_member", "delegate_task_to_members", "transfer_task_to_member"}
+)
+
+AGNO = Dialect(
+    name="agno_openinference",
+    scopes=("openinference.instrumentation.agno",),
+    when=("openinference.span.kind",),
+    values=TOOL,
+    tool=("tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(Source("input.value", mapping), Source("tool.parameters", mapping)),
+    call_id=("tool_call.id", "tool.id"),
+    control=_CONTROL,
+    switch=SWITCH,
+)
+
+AGNO_TRACELOOP = replace(
+    TRACELOOP,
+    name="agno_traceloop",
+    scopes=("opentelemetry.instrumentation.agno",),
+    arguments=(Source("traceloop.entity.input", mapping),),
+    failed_marks={"traceloop.entity.output": ("status='failure'",)},
+    control=_CONTROL,
+)
+
+AGNO_OPENLIT = replace(
+    GEN_AI, name="agno_openlit", scopes=("openlit.instrumentation.agno",), control=_CONTROL
+)
+
+AGNO_GENAI = replace(
+    GEN_AI,
+    name="agno_genai",
+    scopes=("opentelemetry.instrumentation.genai.agno",),
+    control=_CONTROL,
+)

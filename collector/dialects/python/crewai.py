@@ -1,0 +1,54 @@
+"""CrewAI under two instrumentations.
+
+OpenInference's spans are named `T.run`; `tool.parameters` is a schema. Splunk's follow the GenAI conventions, but
+for the arguments: what CrewAI's own method was given, as Python writes it, with a context that CrewAI adds. Its
+ids are addresses in memory, which come again.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.gen_ai import GEN_AI
+from collector.dialects.conventions.openinference import SWITCH, TOOL
+from collector.dialects.values.arguments import Arguments, literal, mapping
+from monitor.partial import Partial, all_but
+
+__all__ = ["CREWAI", "CREWAI_SPLUNK"]
+
+_CONTROL = frozenset({"Delegate work to coworker", "Ask question to coworker"})
+_ADDED = "security_context"
+
+
+def _given(value: Any) -> Arguments:
+    """`{"input": {...}}`, without what CrewAI adds."""
+    found = literal(value, "input")
+    if not isinstance(found, dict) or _ADDED not in found:
+        return found
+    given = {key: each for key, each in found.items() if key != _ADDED}
+    return all_but(given, {*found.unread} - {_ADDED}) if type(found) is Partial else given
+
+
+CREWAI = Dialect(
+    name="crewai_openinference",
+    scopes=("openinference.instrumentation.crewai",),
+    when=("openinference.span.kind",),
+    values=TOOL,
+    tool=("tool.name",),
+    span_name="(?P<tool>.+?)(?:\\.run)?",
+    arguments=(Source("input.value", mapping),),
+    call_id=("tool_call.id", "tool.id"),
+    control=_CONTROL,
+    switch=SWITCH,
+)
+
+CREWAI_SPLUNK = replace(
+    GEN_AI,
+    name="crewai_splunk",
+    scopes=("opentelemetry.util.genai.",),
+    when=(*GEN_AI.when, "gen_ai.system"),
+    values={**GEN_AI.values, "gen_ai.system": frozenset({"crewai"})},
+    arguments=(Source("gen_ai.tool.call.arguments", _given),),
+    call_id=(),
+    control=_CONTROL,
+)

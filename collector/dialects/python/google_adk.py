@@ -1,0 +1,73 @@
+"""Google ADK: its own spans, old and new, and OpenInference's over them.
+
+A tool that raises leaves a span without attributes in version 1.14, and in JavaScript not even a status: the name
+is all there is. In Python that is also what is left of a long running tool that has not answered yet. A turn of
+parallel calls adds a span for the merged response, which is no call; OpenInference takes over the scope of every
+span, and says nothing of its own on that one. A tool that asks for a confirmation first is run anew once it has
+it: only its result tells.
+"""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.openinference import SWITCH, TOOL
+from collector.dialects.values.arguments import mapping
+from collector.dialects.values.results import of_adk
+
+__all__ = ["GOOGLE_ADK", "GOOGLE_ADK_BARE", "GOOGLE_ADK_OPENINFERENCE"]
+
+_CONTROL = frozenset({"transfer_to_agent", "(merged tools)", "(merged)"})
+_NAME = "execute_tool (?P<tool>.+)"
+_RESULTS = ("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response")
+_OPENINFERENCE = ("openinference.instrumentation.google_adk",)
+
+GOOGLE_ADK = Dialect(
+    name="google_adk",
+    scopes=("gcp.vertex.agent",),
+    when=("gen_ai.tool.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=(
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gcp.vertex.agent.tool_call_args", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed_result=_RESULTS,
+    says_failed=of_adk,
+    control=_CONTROL,
+    switch=(
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
+        "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
+    ),
+)
+
+GOOGLE_ADK_BARE = Dialect(
+    name="google_adk",
+    scopes=("gcp.vertex.agent", *_OPENINFERENCE),
+    unless=("gen_ai.tool.name", "tool.name"),
+    span_name=_NAME,
+    arguments=GOOGLE_ADK.arguments,
+    call_id=("gen_ai.tool.call.id",),
+    failed_result=_RESULTS,
+    says_failed=of_adk,
+    failed_without=("gen_ai.tool.name",),
+    failed_without_but_in=frozenset({"python"}),
+    control=_CONTROL,
+    switch=GOOGLE_ADK.switch,
+)
+
+GOOGLE_ADK_OPENINFERENCE = Dialect(
+    name="google_adk_openinference",
+    scopes=_OPENINFERENCE,
+    some=("tool.name", "gen_ai.tool.name"),
+    values=TOOL,
+    tool=("gen_ai.tool.name", "tool.name"),
+    arguments=(
+        Source("input.value", mapping),
+        Source("tool.parameters", mapping),
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gcp.vertex.agent.tool_call_args", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id", "tool.id"),
+    failed_result=(*_RESULTS, "output.value"),
+    says_failed=of_adk,
+    control=_CONTROL,
+    switch=SWITCH,
+)

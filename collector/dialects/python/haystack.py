@@ -1,0 +1,15 @@
+"""Haystack 3: spans of its own, which say OK of a tool that failed."""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["HAYSTACK"]
+
+HAYSTACK = Dialect(
+    name="haystack",
+    when=("haystack.tool.name",),
+    tool=("haystack.tool.name",),
+    arguments=(Source("haystack.agent.step.tool.input", mapping),),
+    failed={"haystack.tool.error": frozenset({"true"})},
+    switch="HAYSTACK_CONTENT_TRACING_ENABLED=true",
+)

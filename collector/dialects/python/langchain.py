@@ -1,0 +1,114 @@
+"""LangChain and LangGraph, under six instrumentations.
+
+OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
+nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
+It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
+Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
+raised: only the exception event tells. Functions that are traced for it in JavaScript lose the names of arguments that
+are given by position. OpenLIT writes arguments as Python would. OpenTelemetry's and Azure's
+follow the GenAI conventions.
+"""
+
+from dataclasses import replace
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.conventions.gen_ai import GEN_AI
+from collector.dialects.conventions.openinference import SWITCH, TOOL
+from collector.dialects.values.arguments import (
+    bare,
+    callback_form,
+    literal,
+    mapping,
+    mapping_or_bare,
+    run_inputs,
+    traced_inputs,
+)
+from collector.dialects.values.results import of_langchain
+
+__all__ = [
+    "CONTROL",
+    "LANGCHAIN_GENAI",
+    "LANGCHAIN_LANGSMITH",
+    "LANGCHAIN_OPENINFERENCE",
+    "LANGCHAIN_OPENLIT",
+    "LANGCHAIN_TRACELOOP",
+    "LANGSMITH_TRACEABLE",
+]
+
+CONTROL = ("transfer_to_", "transfer_back_to_", "handoff_to_")
+
+LANGCHAIN_OPENINFERENCE = Dialect(
+    name="langchain_openinference",
+    scopes=(
+        "openinference.instrumentation.langchain",
+        "@arizeai/openinference-instrumentation-langchain",
+    ),
+    when=("openinference.span.kind",),
+    values=TOOL,
+    tool=("tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(
+        Source("input.value", mapping_or_bare, needs="input.mime_type"),
+        Source("input.value", bare),
+    ),
+    call_id=("tool_call.id", "tool.id"),
+    failed_result=("output.value",),
+    says_failed=of_langchain,
+    failed_by_exception=True,
+    control_prefixes=CONTROL,
+    switch=SWITCH,
+)
+
+LANGCHAIN_TRACELOOP = Dialect(
+    name="langchain_traceloop",
+    scopes=("opentelemetry.instrumentation.langchain",),
+    when=("traceloop.span.kind",),
+    values={"traceloop.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name", "traceloop.entity.name"),
+    span_name="(?P<tool>.+?)(?:\\.tool)?",
+    arguments=(
+        Source("gen_ai.tool.call.arguments", callback_form),
+        Source("traceloop.entity.input", callback_form),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed={"gen_ai.task.status": frozenset({"failure", "error"})},
+    control_prefixes=CONTROL,
+    switch="TRACELOOP_TRACE_CONTENT=true",
+)
+
+LANGCHAIN_LANGSMITH = Dialect(
+    name="langchain_langsmith",
+    when=("langsmith.span.kind",),
+    values={"langsmith.span.kind": frozenset({"tool"})},
+    tool=("gen_ai.tool.name",),
+    span_name="(?P<tool>.+)",
+    arguments=(
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("gen_ai.prompt", run_inputs),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed_by_exception=True,
+    control_prefixes=CONTROL,
+    switch="LANGSMITH_HIDE_INPUTS=false",
+)
+
+LANGSMITH_TRACEABLE = replace(
+    LANGCHAIN_LANGSMITH,
+    when=(*LANGCHAIN_LANGSMITH.when, "langsmith.traceable"),
+    arguments=(Source("gen_ai.prompt", traced_inputs),),
+)
+
+LANGCHAIN_GENAI = replace(
+    GEN_AI,
+    name="langchain_genai",
+    scopes=("opentelemetry.instrumentation.genai.langchain", "AzureAIOpenTelemetryTracer"),
+    control_prefixes=CONTROL,
+)
+
+LANGCHAIN_OPENLIT = replace(
+    GEN_AI,
+    name="langchain_openlit",
+    scopes=("openlit.instrumentation.langchain",),
+    arguments=(Source("gen_ai.tool.call.arguments", literal),),
+    control_prefixes=CONTROL,
+)

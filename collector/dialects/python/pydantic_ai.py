@@ -1,0 +1,27 @@
+"""Pydantic AI, also under Logfire: `execute_tool T`, or `running tool` in the format of version 2.
+
+Output functions use the same operation: they are how a run ends, not a tool of the user's. A tool that
+asks for an approval first is run anew once it has it.
+"""
+
+from collector.dialects.base import Dialect, Source
+from collector.dialects.values.arguments import mapping
+
+__all__ = ["PYDANTIC_AI"]
+
+PYDANTIC_AI = Dialect(
+    name="pydantic_ai",
+    scopes=("pydantic-ai",),
+    when=("gen_ai.tool.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=(
+        Source("gen_ai.tool.call.arguments", mapping),
+        Source("tool_arguments", mapping),
+    ),
+    call_id=("gen_ai.tool.call.id",),
+    failed={"pydantic_ai.tool.deferral.name": frozenset({"ApprovalRequired"})},
+    control=frozenset({"final_result"}),
+    control_prefixes=("final_result_",),
+    control_marks={"logfire.msg": "running output function"},
+    switch="InstrumentationSettings(include_content=True)",
+)

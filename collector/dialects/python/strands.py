@@ -1,0 +1,24 @@
+"""Strands: arguments in a span event, in an attribute under the latest conventions, or in OpenInference's.
+
+What a model says in the end, where its structure is asked for, is written as a tool's call.
+Version 0.2 names its spans `Tool: T` and says OK of a failed tool: only `tool.status` tells.
+"""
+
+from collector.dialects.base import Dialect
+from collector.dialects.conventions.gen_ai import ARGUMENTS
+
+__all__ = ["STRANDS"]
+
+STRANDS = Dialect(
+    name="strands",
+    scopes=("strands",),
+    when=("gen_ai.tool.name",),
+    tool=("gen_ai.tool.name",),
+    arguments=ARGUMENTS,
+    call_id=("gen_ai.tool.call.id",),
+    failed={"gen_ai.tool.status": frozenset({"error"}), "tool.status": frozenset({"error"})},
+    control=frozenset({"handoff_to_agent", "handoff_to_user"}),
+    control_marks={
+        "gen_ai.tool.description": "IMPORTANT: This StructuredOutputTool should only be"
+    },
+)

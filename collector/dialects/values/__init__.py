@@ -1,0 +1,1 @@
+"""Values as dialects write them: arguments, results, and JSON read in part."""

@@ -1,0 +1,483 @@
+"""The shapes arguments come in, each undone by one function that never raises and never guesses.
+
+Each takes an attribute's value and gives a mapping; None (not on the wire); UNREADABLE (on the
+wire, and cannot be understood); `Bare` (a value whose argument's name is lost); or `Carried`
+(arguments with the call id that the same text holds).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from mypy_extensions import mypyc_attr
+
+from collector.dialects.values import partial_json
+from collector.dialects.values.members import NESTED_MAX, cut, is_deep, lenient, partly, shallow
+from monitor.partial import Partial, all_but
+
+__all__ = [
+    "HIDDEN",
+    "UNREADABLE",
+    "Arguments",
+    "Bare",
+    "Carried",
+    "Unwrap",
+    "action",
+    "bare",
+    "call_form",
+    "callback_form",
+    "component_input",
+    "event_parts",
+    "keyword_form",
+    "literal",
+    "mapping",
+    "mapping_or_bare",
+    "mapping_or_none",
+    "maybe_call_form",
+    "message_content",
+    "outlined",
+    "parsed",
+    "request_form",
+    "run_inputs",
+    "scheduled",
+    "traced_execution",
+    "traced_inputs",
+    "unless_scrubbed",
+    "wrapped_input",
+]
+
+
+class _Unreadable:
+    """Arguments that are on the wire but cannot be understood."""
+
+    def __repr__(self) -> str:
+        return "UNREADABLE"
+
+
+UNREADABLE: Final = _Unreadable()
+
+
+@mypyc_attr(acyclic=True)
+class Bare:
+    """A value that is an argument, without the argument's name; or several, in order."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Carried:
+    """Arguments, and the call id found beside them."""
+
+    __slots__ = ("arguments", "call_id")
+
+    def __init__(
+        self, arguments: Mapping[str, Any] | Bare | _Unreadable | None, call_id: str
+    ) -> None:
+        self.arguments = arguments
+        self.call_id = call_id
+
+
+Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
+Unwrap = Callable[[Any], Arguments]
+
+REDACTED: Final = "__REDACTED__"
+"""What OpenInference writes in place of content that is switched off."""
+
+SCRUBBED: Final = "[Scrubbed due to "
+"""How texts begin that Logfire has put in place of values that may be secret."""
+HIDDEN: Final[tuple[str, ...]] = (REDACTED, SCRUBBED)
+"""How texts begin that stand for what is hidden."""
+
+_decode: Final = msgspec.json.Decoder().decode
+_members: Final = partial_json.members
+_NO_ID: Final = (None,)
+
+_REPR: Final = re.compile(r"\{('[\w-]+': .+)?\}", re.DOTALL)
+"""A mapping of arguments as Python shows it."""
+
+LITERAL_MAX: Final = 64 * 1024
+"""Longer literals of Python are not read: its parser takes long, and much memory."""
+
+_KEYS: Final = frozenset({int, str})
+"""Types of keys that JSON has, too: each as a text."""
+
+_REQUEST: Final = frozenset({"tool_name", "arguments"})
+"""Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
+them: arguments that a model writes could have one of them."""
+
+_COMPONENT_INPUT: Final = ("ArgumentsInJSON", "text")
+"""Where it is in what a tool tells of itself, and in what one of many media is given."""
+
+_ACTION: Final = frozenset({"action", "tool_input"})
+
+_CALL_FORM: Final = frozenset({"args", "kwargs"})
+
+
+def parsed(value: Any) -> Any:
+    """A JSON text as its value; anything else as it is.
+
+    UNREADABLE where the JSON is broken, or nests too deeply.
+    """
+    if type(value) is not str and type(value) is not bytes:
+        return value
+    found = _read(value)
+    if len(value) > 2 * NESTED_MAX and is_deep(found, value):  # most are shorter
+        return UNREADABLE
+    return found
+
+
+def outlined(value: Any) -> Any:
+    """The same for a text that holds arguments: those that nest too deeply hide nothing else in it.
+
+    Which they are tells `mapping`, which is to be given them.
+    """
+    found = parsed(value)
+    if found is UNREADABLE and type(value) is str:
+        text = cut(value)
+        return UNREADABLE if text is None else _read(text)
+    return found
+
+
+def _read(text: str | bytes) -> Any:
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _parsed_leniently(text)
+
+
+def _parsed_leniently(text: str | bytes) -> Any:
+    # Python's own writer emits NaN and Infinity, which JSON proper refuses; others read yet more.
+    try:
+        return lenient.decode(
+            text if isinstance(text, str) else text.decode("utf-8", "surrogatepass")
+        )
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+def mapping(value: Any) -> Arguments:
+    """The plain form: a mapping, or a JSON text of one; absent is None.
+
+    Where only some members can be read it is a `Partial`.
+    """
+    if type(value) is dict:
+        return shallow(value)
+    found = _whole(value)
+    if found is UNREADABLE and type(value) is str:
+        known = partly(_encoded_once(value))
+        return UNREADABLE if known is None else known
+    return found
+
+
+def _encoded_once(text: str) -> str:
+    """The text of an object, which may be encoded twice."""
+    inner = parsed(text)
+    return inner if type(inner) is str else text
+
+
+def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `mapping` has made of a value, where arguments are a member of it: that is read, however deep they are."""
+    if type(found) is not Partial or type(value) is not str:
+        return found
+    told = outlined(_encoded_once(value))
+    return told if type(told) is dict else found
+
+
+def _whole(value: Any) -> Arguments:
+    """The same, where all of it can be read."""
+    if type(value) is dict:
+        return value
+    if type(value) is str:
+        if not value or value == REDACTED:
+            return None
+    elif value is None:
+        return None
+    found = parsed(value)
+    if type(found) is dict:
+        return found
+    if isinstance(found, str) and found.startswith("{"):
+        found = parsed(found)
+    if found is None:
+        return None
+    return found if isinstance(found, dict) else UNREADABLE
+
+
+def unless_scrubbed(unwrap: Unwrap) -> Unwrap:
+    """The same for a span whose exporter says that it hid values: arguments with one are unknown.
+
+    Only where it says so: the text alone may be an agent's own, which would hide its arguments.
+    """
+
+    def unwrapped(value: Any) -> Arguments:
+        return UNREADABLE if type(value) is str and SCRUBBED in value else unwrap(value)
+
+    return unwrapped
+
+
+def mapping_or_bare(value: Any) -> Arguments:
+    """The plain form, or a text that is the one argument, whose name is not on the wire."""
+    found = _whole(value)
+    if found is UNREADABLE and type(value) is str and not value.startswith("{"):
+        return Bare(value)
+    return found
+
+
+def mapping_or_none(value: Any) -> Arguments:
+    """The plain form, where Python's `None` says that the call has no arguments."""
+    return {} if type(value) is str and value == "None" else mapping(value)
+
+
+def bare(value: Any) -> Arguments:
+    """A single value as such: the argument's name is not on the wire."""
+    if value is None or value == REDACTED:
+        return None
+    return Bare(value)
+
+
+def call_form(value: Any) -> Arguments:
+    """`{"args": [], "kwargs": {...}}`; positional arguments have lost their names."""
+    found = mapping(value)
+    return _called(_opened(value, found)) if isinstance(found, dict) else found
+
+
+def _called(found: Mapping[str, Any]) -> Arguments:
+    positional, named = found.get("args"), found.get("kwargs")
+    if positional:
+        return Bare(positional[0] if isinstance(positional, list) else positional)
+    if named is None:
+        return {} if "kwargs" in found or "args" in found else UNREADABLE
+    return mapping(named) if isinstance(named, dict) else UNREADABLE
+
+
+def maybe_call_form(value: Any) -> Arguments:
+    """`call_form` where the text has exactly its keys, else the plain form."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == _CALL_FORM:
+        return _called(_opened(value, found))
+    return found
+
+
+def keyword_form(value: Any) -> Arguments:
+    """`{"kwargs": {...}}`, `call_form` where some are positional, or `{}` where there are none."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found or not found.keys() <= _CALL_FORM:
+        return found
+    return _called(_opened(value, found))
+
+
+def request_form(value: Any) -> Arguments:
+    """The request that an MCP server gets: exactly `{"tool_name": ..., "arguments": {...}}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == _REQUEST:
+        return mapping(_opened(value, found)["arguments"])
+    return found
+
+
+def callback_form(value: Any) -> Arguments:
+    """What LangChain's callback was given: it holds the arguments beside how the tool was run."""
+    if type(value) is str and '"input_str"' in value:
+        carried = _brief_callback(value)
+        if carried is not None:
+            return carried
+    found = mapping(value)
+    if isinstance(found, dict) and "input_str" in found:
+        return _callback(_opened(value, found))
+    return found
+
+
+def _callback(found: Mapping[str, Any]) -> Arguments:
+    """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` the arguments themselves."""
+    inputs, more = found.get("inputs"), found.get("kwargs")
+    arguments = shallow(inputs) if isinstance(inputs, dict) else Bare(found["input_str"])
+    call_id = more.get("tool_call_id") if isinstance(more, dict) else None
+    return Carried(arguments, call_id if isinstance(call_id, str) else "")
+
+
+def _brief_callback(text: str) -> Carried | None:
+    """The same read from the text; None where it is another form, or written otherwise."""
+    if _members is None:
+        return _decoded_callback(text)
+    told = _members(text, "input_str", "inputs", "kwargs")
+    if told is None:
+        return None
+    input_str, inputs, kwargs = told
+    more = _members(kwargs, "tool_call_id") if kwargs is not None else _NO_ID
+    if input_str is None or more is None:
+        return None
+    arguments, call_id = parsed(inputs), more[0]
+    if type(inputs) is not bytes or type(arguments) is not dict or isinstance(call_id, bytes):
+        return None  # a rare form
+    return Carried(arguments, call_id or "")
+
+
+def _decoded_callback(text: str) -> Carried | None:
+    try:
+        told = partial_json.callback(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if told.input_str is None:
+        return None
+    inputs = told.inputs
+    if is_deep(inputs, text):
+        return None  # and what can be read of it is
+    call_id = told.kwargs.tool_call_id if told.kwargs is not None else None
+    return Carried(inputs if type(inputs) is dict else Bare(told.input_str), call_id or "")
+
+
+def component_input(value: Any) -> Arguments:
+    """What a tool of Eino was given: the arguments' text, written as JSON once more, or an object that holds it."""
+    given = outlined(value)
+    if not isinstance(given, dict):
+        return mapping(given)
+    texts = [given[key] for key in _COMPONENT_INPUT if key in given]
+    return mapping(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else UNREADABLE
+
+
+def run_inputs(value: Any) -> Arguments:
+    """LangSmith's run inputs; old versions give `{"input": "<a Python repr>"}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and found.keys() == {"input"}:
+        inner = found["input"]
+        if isinstance(inner, str) and _REPR.fullmatch(inner):
+            return Bare(inner)
+    return found
+
+
+def traced_inputs(value: Any) -> Arguments:
+    """What LangSmith's `traceable` for JavaScript was given: an object as it is, all else without names.
+
+    Several are `{"args": [...]}`, one that is no object `{"input": ...}`; an object of that one key looks just so.
+    """
+    found = mapping(value)
+    if not isinstance(found, dict) or len(found) != 1:
+        return found
+    told = _opened(value, found)
+    if isinstance(told.get("args"), list):
+        return Bare(told["args"])
+    if "input" in told and not isinstance(told["input"], dict):
+        return Bare(told["input"])
+    return found
+
+
+def traced_execution(value: Any) -> Arguments:
+    """The same of a tool of the Vercel AI SDK: `{"args": [{...}, {"toolCallId": ..., "messages": [...]}]}`."""
+    found = mapping(value)
+    if isinstance(found, dict) and len(found) == 1:
+        given = _opened(value, found).get("args")
+        if isinstance(given, list) and len(given) == 2 and isinstance(given[0], dict):
+            call_id = _executed(given[1])
+            if call_id:
+                return Carried(shallow(given[0]), call_id)
+    return traced_inputs(value)
+
+
+def _executed(options: Any) -> str:
+    """The call's id in what the SDK gives to a tool beside its arguments."""
+    if not isinstance(options, dict) or not isinstance(options.get("messages"), list):
+        return ""
+    call_id = options.get("toolCallId")
+    return call_id if isinstance(call_id, str) else ""
+
+
+def scheduled(value: Any) -> Arguments:
+    """What Gemini CLI's scheduler was given: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
+    found = mapping(value)
+    return mapping(_opened(value, found).get("args")) if isinstance(found, dict) else found
+
+
+def action(value: Any) -> Arguments:
+    """What an OpenHands' tool was given, or would have been: `{"action": {..., "kind": <its class>}}`."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found.keys() <= _ACTION or len(found) != 1:
+        return found
+    (given,) = _opened(value, found).values()
+    if not isinstance(given, dict) or "kind" not in given:
+        return UNREADABLE
+    if given["kind"] == "MCPToolAction":
+        return mapping(given.get("data"))
+    return mapping({key: each for key, each in given.items() if key != "kind"})
+
+
+def literal(value: Any, within: str = "") -> Arguments:
+    """A dictionary as Python writes it, or the one that is a member of it; one of JSON is read, too."""
+    found = mapping(value)
+    if isinstance(found, dict):
+        if not within:
+            return found
+        inner = _opened(value, found).get(within)
+        return mapping(inner) if isinstance(inner, dict) else UNREADABLE
+    if found is not UNREADABLE or type(value) is not str or len(value) > LITERAL_MAX:
+        return found
+    try:
+        told = ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return UNREADABLE
+    if within and type(told) is dict:
+        told = told.get(within)
+    if type(told) is not dict or any(type(key) is not str for key in told):
+        return UNREADABLE
+    known: dict[str, Any] = {}
+    unread: set[str] = set()
+    for key, each in told.items():
+        try:
+            known[key] = _as_json(each, NESTED_MAX - 1)
+        except ValueError:
+            unread.add(key)
+    return all_but(known, unread)
+
+
+def _as_json(value: Any, most: int) -> Any:
+    """A literal as JSON has it; a ValueError where that has none, or where it nests too deeply."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if most > 0 and isinstance(value, list | tuple):
+        return [_as_json(each, most - 1) for each in value]
+    if most > 0 and isinstance(value, dict) and all(type(key) in _KEYS for key in value):
+        return {str(key): _as_json(each, most - 1) for key, each in value.items()}
+    raise ValueError("no JSON")
+
+
+def wrapped_input(value: Any) -> Arguments:
+    """`{"input": {...}}`, or `{}` where the call has no arguments."""
+    found = mapping(value)
+    if not isinstance(found, dict) or not found:
+        return found
+    if found.keys() != {"input"}:
+        return UNREADABLE
+    return mapping(_opened(value, found)["input"])
+
+
+def message_content(value: Any) -> Arguments:
+    """`[{"role": "tool", "content": "{...}"}]`: the arguments as the one message to the tool."""
+    messages = outlined(value)
+    if messages is None:
+        return None
+    if (
+        not isinstance(messages, list)
+        or len(messages) != 1
+        or not isinstance(messages[0], dict)
+    ):
+        return UNREADABLE
+    return mapping(messages[0].get("content"))
+
+
+def event_parts(value: Any) -> Arguments:
+    """Messages in an event: the arguments of their one `tool_call` part."""
+    messages = outlined(value)
+    if messages is UNREADABLE or not isinstance(messages, list):
+        return UNREADABLE
+    calls = [
+        part
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("parts"), list)
+        for part in message["parts"]
+        if isinstance(part, dict) and part.get("type") == "tool_call"
+    ]
+    return mapping(calls[0].get("arguments")) if len(calls) == 1 else None

@@ -1,0 +1,176 @@
+"""What a call's result says of the call itself: that it failed, where the span says OK.
+
+What a tool returns is often somebody else's text, which must not decide that. So each framework's form is
+looked for only in its own spans, and only in what the framework has put around that text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from collector.dialects.values import partial_json
+from collector.dialects.values.arguments import parsed
+
+__all__ = [
+    "RESULT_MAX",
+    "Says",
+    "of_adk",
+    "of_agentscope",
+    "of_langchain",
+    "of_langfuse",
+    "of_llama_index",
+    "of_mcp",
+    "of_openhands",
+    "of_upsonic",
+    "sign_of",
+]
+
+Says = Callable[[Any, str], bool]
+"""(result, the call's id) -> whether it says that the call failed; anything may be given to it."""
+
+RESULT_MAX: Final = 256 * 1024
+"""Longer results are not read."""
+
+_DEPTH: Final = 3
+"""Objects looked into: the message, and what is around it."""
+
+_ERROR: Final = 'error"'
+"""All have it, and few others: results are long."""
+_IS_ERROR: Final = '"is_error"'
+_OBSERVED: Final = frozenset({"content", "kind"})
+_ID: Final = '"tool_call_id"'
+_MCP: Final = frozenset({"result", "is_error"})
+_RETURNED: Final = "\"{'func"
+_ENDED: Final = "ToolResultState."
+_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+"""A text as Python shows it."""
+_STATE: Final = re.compile(
+    r"ToolResponse\(content=\[.*?\], state=<ToolResultState\.(\w+): >", re.DOTALL
+)
+_UNDONE: Final = frozenset({"DENIED", "ERROR", "INTERRUPTED"})
+_REFUSED: Final = frozenset(
+    {
+        "This tool call requires confirmation, please approve or reject.",
+        "This tool call is rejected.",
+    }
+)
+
+
+def of_mcp(value: Any, _call_id: str) -> bool:
+    """`{"result": ..., "is_error": true}`, as Traceloop writes what a server answers."""
+    found = _object(value, _IS_ERROR)
+    return found is not None and found.keys() == _MCP and found["is_error"] is True
+
+
+def of_llama_index(value: Any, _call_id: str) -> bool:
+    """A `ToolOutput`, or an event that has one: what the tool gave is a member of it."""
+    found = _object(value, _IS_ERROR)
+    if found is None or "tool_name" not in found:
+        return False
+    output = found.get("tool_output", found)
+    return isinstance(output, dict) and output.get("is_error") is True
+
+
+def of_adk(value: Any, _call_id: str) -> bool:
+    """`{"error": ...}` where a person has not confirmed a call yet, or has rejected it.
+
+    OpenInference has it in `response`.
+    """
+    found = _object(value, _ERROR)
+    answer = found.get("response", found) if found is not None else None
+    if not isinstance(answer, dict) or len(answer) != 1:
+        return False
+    error = answer.get("error")
+    return isinstance(error, str) and error in _REFUSED
+
+
+def of_agentscope(value: Any, _call_id: str) -> bool:
+    """`ToolResponse(content=[...], state=<ToolResultState.ERROR: 'error'>, ...)`, as Python shows it.
+
+    What the tool gave is in texts there, which are left out: none of them is the state.
+    """
+    if type(value) is not str or len(value) > RESULT_MAX or _ENDED not in value:
+        return False
+    shown = parsed(value)
+    found = _STATE.match(_LITERAL.sub("", shown)) if type(shown) is str else None
+    return found is not None and found[1] in _UNDONE
+
+
+def of_openhands(value: Any, call_id: str) -> bool:
+    """An observation, or the message that a model was given where there is none: nothing was run."""
+    found = _object(value, _ID) or _object(value, _IS_ERROR)
+    if found is None:
+        return False
+    if found.get("is_error") is True:
+        return found.keys() >= _OBSERVED
+    return found.get("role") == "tool" and found.get("tool_call_id") == call_id
+
+
+def of_upsonic(value: Any, _call_id: str) -> bool:
+    """A text as JSON: `{'func': ...}` as Python writes it around what a tool returned, or what it raised."""
+    return type(value) is str and value.startswith('"') and not value.startswith(_RETURNED)
+
+
+def of_langchain(value: Any, _call_id: str) -> bool:
+    """A message of LangChain, within what OpenInference has around it.
+
+    That is `{"type": "tool", "data": {...}}`, or in JavaScript `{"output": {"kwargs": {...}}}`.
+    """
+    found = _message(value)
+    return found is not None and found.tool_call_id is None and _is_failed(found)
+
+
+def of_langfuse(value: Any, call_id: str) -> bool:
+    """A message of LangChain as it is, which must know the call's id."""
+    found = _message(value)
+    if found is None or not call_id:
+        return False
+    return found.tool_call_id == call_id and _is_failed(found)
+
+
+_SIGNS: Final[dict[Says, str]] = {
+    of_adk: _ERROR,
+    of_agentscope: _ENDED,
+    of_langchain: _ERROR,
+    of_langfuse: _ERROR,
+    of_llama_index: _IS_ERROR,
+    of_mcp: _IS_ERROR,
+}
+"""What each looks for first."""
+
+
+def sign_of(says: Says | None) -> str:
+    """What all results have in them of which this says that the call failed; "" where nothing is known."""
+    return _SIGNS.get(says, "") if says is not None else ""
+
+
+def _object(value: Any, sign: str) -> dict[str, Any] | None:
+    if type(value) is not str or len(value) > RESULT_MAX or sign not in value:
+        return None
+    found = parsed(value)
+    return found if isinstance(found, dict) else None
+
+
+def _message(value: Any) -> partial_json.Result | None:
+    if type(value) is not str or len(value) > RESULT_MAX or _ERROR not in value:
+        return None
+    try:
+        found: partial_json.Result | None = partial_json.result(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found
+
+
+def _is_failed(message: partial_json.Result) -> bool:
+    found: partial_json.Result | None = message
+    for _ in range(_DEPTH):
+        if found is None:
+            break
+        if found.tool_call_id is not None:
+            return found.status == "error"
+        found = found.data or found.kwargs or found.output
+    return False

@@ -1,0 +1,1 @@
+"""The metrics listener: what is counted, as text for Prometheus."""

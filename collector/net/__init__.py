@@ -1,0 +1,1 @@
+"""Network code that listeners and clients share."""

@@ -1,0 +1,1 @@
+"""Verbs that work on files: recorded runs, specs and references."""

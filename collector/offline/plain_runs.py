@@ -1,0 +1,253 @@
+"""The plain form of a run: what an evaluation wrote down, without spans.
+
+    {prompt_id | spec, run, model | agent, calls: [{step, name, arguments, status}]}
+
+One JSON document (a run or a list of them) or a run a line. `run` is the session, and the spec
+that is named judges it. A call failed when its status is anything but ok, or it has an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from monitor.engine import Monitor
+from monitor.limits import SECOND, Limits
+from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
+from monitor.session.judge import Judge
+from monitor.session.judgement import Judgement
+from monitor.session.log.log import Names
+from monitor.session.report import judgement_object
+from monitor.session.session import Session
+from monitor.spec.spec import Spec
+
+__all__ = ["BadRun", "Run", "RunCall", "is_plain", "judge_run", "read_runs"]
+
+_FINE = frozenset({"ok", "success"})
+_SOURCE = "plain"
+
+
+class BadRun(Exception):  # noqa: N818 - it names the input
+    """A text is no run; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCall:
+    """One call of a run."""
+
+    tool: str
+    arguments: Mapping[str, Any] | None
+    """None where the run does not tell them."""
+    failed: bool
+    at_ns: int
+    """When it was made, Unix nanoseconds; 0 where the run does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one agent."""
+
+    session: str
+    spec: str
+    """The spec that is named; "" for none."""
+    agent: str
+    calls: tuple[RunCall, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the record tells in plain values, as a reward."""
+
+    @property
+    def task(self) -> str:
+        """What the run was asked to do, by name; "" where the record does not say."""
+        return self.spec or _first(self.facts, "task", "task_id")
+
+    @property
+    def answer(self) -> str:
+        """What the agent said in the end; "" where the record does not say."""
+        return _first(self.facts, "output", "final_response", "response", "answer").strip()
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def is_plain(line: bytes) -> bool:
+    """Whether the first line of a file begins plain runs, or a document over several lines."""
+    try:
+        first = json.loads(line)
+    except ValueError:
+        return True
+    return isinstance(first, list) or (isinstance(first, dict) and "calls" in first)
+
+
+def read_runs(text: bytes, name: str) -> list[Run]:
+    """The runs of a file.
+
+    Args:
+        text: a JSON document, or a JSON document a line.
+        name: of the file, for runs without an id of their own.
+
+    Raises:
+        BadRun: the text is no JSON, or not of this form.
+    """
+    found = _records(text)
+    return [
+        _run(record, f"{name}#{place}" if len(found) > 1 else name, place)
+        for place, record in enumerate(found, start=1)
+    ]
+
+
+def _records(text: bytes) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        lines = [line for line in text.split(b"\n") if line.strip()]
+        if len(lines) < 2:
+            raise BadRun(f"no JSON: {problem}") from None
+        return [_line(line, number) for number, line in enumerate(lines, start=1)]
+    return found if isinstance(found, list) else [found]
+
+
+def _line(line: bytes, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise BadRun(f"run {number}: no JSON: {problem}") from None
+
+
+def _run(record: Any, name: str, place: int) -> Run:
+    if not isinstance(record, dict) or not isinstance(record.get("calls"), list):
+        raise BadRun(f"run {place}: expected an object with a list of calls")
+    calls = record["calls"]
+    if all(isinstance(call, dict) and isinstance(call.get("step"), int) for call in calls):
+        calls = sorted(calls, key=lambda call: call["step"])
+    return Run(
+        session=_first(record, "run", "session") or _trial(record) or name,
+        spec=_first(record, "spec", "prompt_id"),
+        agent=_first(record, "agent", "gen_ai.agent.name", "model"),
+        calls=tuple(
+            _call(call, f"run {place}, call {number}") for number, call in enumerate(calls, 1)
+        ),
+        facts={
+            key: value
+            for key, value in record.items()
+            if isinstance(value, str | int | float | bool)
+        },
+    )
+
+
+def _first(record: Mapping[str, Any], *keys: str) -> str:
+    """The first of some keys that has a text or a number."""
+    found = (record.get(key) for key in keys)
+    known = (str(value) for value in found if isinstance(value, str | int | float))
+    return next((text for text in known if text), "")
+
+
+def _trial(record: Mapping[str, Any]) -> str:
+    """Repeated trials of a numbered task."""
+    task, trial = record.get("task_id"), record.get("trial")
+    return "" if task is None or trial is None else f"task {task} trial {trial}"
+
+
+def _call(raw: Any, where: str) -> RunCall:
+    if not isinstance(raw, dict):
+        raise BadRun(f"{where}: expected an object")
+    tool = raw.get("name", raw.get("tool"))
+    if not isinstance(tool, str) or not tool:
+        raise BadRun(f"{where}: expected the tool's name under 'name'")
+    return RunCall(
+        tool=tool,
+        arguments=_arguments(raw.get("arguments"), where),
+        failed=not _is_fine(raw.get("status")) or bool(raw.get("error")),
+        at_ns=_time(raw.get("time_unix")),
+    )
+
+
+def _time(seconds: Any) -> int:
+    """Nanoseconds; 0 where there is no sensible time."""
+    if not isinstance(seconds, int | float) or not 0 < seconds < 2**33:
+        return 0
+    return int(seconds * SECOND)
+
+
+def _arguments(raw: Any, where: str) -> Mapping[str, Any] | None:
+    """A mapping, or the JSON text of one."""
+    if isinstance(raw, str):
+        try:
+            raw = json.loads(raw or "{}")
+        except ValueError:
+            raw = raw or None
+    if raw is None or isinstance(raw, dict):
+        return raw
+    raise BadRun(f"{where}: expected arguments by name")
+
+
+def _is_fine(status: Any) -> bool:
+    return status is None or status is True or str(status).lower() in _FINE
+
+
+# --- judging ----------------------------------------------------------------------------------
+
+
+def judge_run(run: Run, specs: Sequence[Spec], limits: Limits) -> Iterator[dict[str, Any]]:
+    """Judgement objects of one run: under the spec it names, and every policy that matches.
+
+    A run without calls is judged too: its path is empty.
+    """
+    named = [spec for spec in specs if spec.kind == "policy" or spec.id == run.spec]
+    monitor = Monitor(named if run.spec else specs, limits)
+    calls = list(_tool_calls(run))
+    if not calls:
+        yield from _empty(run, monitor)
+        return
+    end = max(call.end_ns for call in calls)
+    for call in calls:
+        monitor.observe(call, end)
+    monitor.close(end)
+    yield from monitor.find(run.session)
+
+
+def _tool_calls(run: Run) -> Iterator[ToolCall]:
+    """The calls one after the other, in their order whatever their clock says."""
+    attributes = {SPEC_ATTRIBUTE: run.spec} if run.spec else {}
+    session, trace = SessionKey("", run.session), _id(run.session, run.spec)
+    at = 0
+    for number, call in enumerate(run.calls, start=1):
+        at = max(at + 1, call.at_ns)
+        yield ToolCall(
+            session=session,
+            agent=run.agent,
+            tool=call.tool,
+            arguments=call.arguments,
+            error=call.failed,
+            start_ns=at,
+            end_ns=at,
+            trace_id=trace,
+            span_id=number.to_bytes(8, "big"),
+            parent_span_id=b"",
+            call_id="",
+            evidence=Evidence.EXECUTED,
+            attributes=attributes,
+            source=_SOURCE,
+            session_from="run",
+        )
+
+
+def _id(*texts: str) -> bytes:
+    """A trace id that is the same each time."""
+    return hashlib.blake2b("\0".join(texts).encode(errors="replace"), digest_size=16).digest()
+
+
+def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
+    """Judgements of a run that made no call: a monitor never hears of such a session."""
+    [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
+    session = Session(nothing.session, nothing, 0)
+    if nothing.agent:
+        session.name(Named(0, nothing.span_id, nothing.agent))
+    session.ended, session.started_ns, session.last_ns = "input_end", 0, 0
+    for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
+        Judge(Spec.observer()),
+    ):
+        judgement = Judgement(judge, "", joined=False, doubtful=False)
+        yield judgement_object(session, judgement, Names(), arguments=True)

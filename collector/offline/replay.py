@@ -1,0 +1,265 @@
+"""`offrails replay`: stored OTLP/JSON lines, or plain runs, judged as if they arrived now."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from collector.calls.pipeline import Pipeline
+from collector.config.settings import Settings
+from collector.decode.json import otlp_json
+from collector.decode.span import Malformed, Span
+from collector.offline.plain_runs import BadRun, Run, is_plain, judge_run, read_runs
+from collector.offline.progress_bar import Progress
+from collector.offline.starter_spec import Agent, agents, agents_of_runs
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.spec.spec import Spec
+
+__all__ = [
+    "BadInput",
+    "Recorded",
+    "files_of",
+    "judge",
+    "observe",
+    "recorded",
+    "replay",
+    "sessions",
+]
+
+_GZIP = b"\x1f\x8b"
+
+_RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
+"""What is read of a folder; the last is being recorded, or was when its process was killed."""
+
+
+class BadInput(Exception):  # noqa: N818 - it names the input
+    """A file cannot be replayed; the message names it, and the line."""
+
+
+def replay(
+    files: Sequence[Path],
+    specs: Sequence[Spec],
+    settings: Settings,
+    *,
+    together: bool,
+    progress: Progress,
+    unnamed: str = "",
+) -> Iterator[dict[str, Any]]:
+    """Judgement objects of all sessions, file by file, or of all files as one stream.
+
+    A file holds OTLP/JSON lines or plain runs (`collector.offline.plain_runs`); a plain run is whole, and
+    judged by itself. Every session is seen from its first call (`history: complete`), nothing
+    is folded, and arguments are shown. `unnamed` is the id of the spec that judges plain runs
+    which name none.
+
+    Raises:
+        BadInput: a file is missing, or a line is neither an ExportTraceServiceRequest nor a run.
+    """
+    groups = [list(files)] if together else [[file] for file in files]
+    for group in groups:
+        yield from judge([_read(file, progress) for file in group], specs, settings, unnamed)
+
+
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """The paths, with folders replaced by the recordings in them, oldest first.
+
+    Raises:
+        BadInput: a folder holds none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(
+            file for pattern in _RECORDINGS for file in path.glob(pattern) if path.is_dir()
+        )
+        if path.is_dir() and not inside:
+            raise BadInput(f"{path}: no {' or '.join(_RECORDINGS[:2])} in this folder")
+        found += inside or [path]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a file holds: one of the two."""
+
+    file: Path
+    requests: Sequence[Sequence[Span]] = ()
+    runs: Sequence[Run] = ()
+
+
+def judge(
+    found: Sequence[Recorded], specs: Sequence[Spec], settings: Settings, unnamed: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Judgement objects of recordings, their spans as one stream."""
+    requests = [spans for each in found for spans in each.requests]
+    if requests:
+        yield from _judge(requests, specs, settings)
+    for each in found:
+        yield from _judge_runs(each, specs, unnamed)
+
+
+def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
+    """What recorded spans and plain runs tell of the agents that made them, with no spec at all.
+
+    Raises:
+        BadInput: a file is missing, or holds neither.
+    """
+    found = [_read(file, progress) for file in files]
+    requests = [spans for each in found for spans in each.requests]
+    monitor = Monitor((), _limits())
+    pipeline = Pipeline(monitor, Stats(), lambda _: None)
+    end = max((span.end_ns for spans in requests for span in spans), default=0)
+    for spans in requests:
+        pipeline.consume(spans, end, "replay")
+    seen = [agent.as_json() for agent in pipeline.seen]
+    runs = [run for each in found for run in each.runs]
+    return agents(seen, monitor.judgements()) + agents_of_runs(runs)
+
+
+def recorded(file: Path, progress: Progress) -> Recorded:
+    """The spans, or the plain runs, of a file.
+
+    Raises:
+        BadInput: it is missing, or holds neither.
+    """
+    return _read(file, progress)
+
+
+def sessions(
+    requests: Sequence[Sequence[Span]], progress: Progress | None = None
+) -> Iterator[dict[str, Any]]:
+    """The sessions of recorded spans, as judgement objects under no spec at all."""
+    return _judge(requests, (), Settings(), progress)
+
+
+def _judge(
+    requests: Sequence[Sequence[Span]],
+    specs: Sequence[Spec],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Iterator[dict[str, Any]]:
+    monitor = Monitor(specs, _limits())
+    pipeline = Pipeline(
+        monitor,
+        Stats(),
+        lambda _: None,
+        session_keys=settings.sessions.id_attributes,
+        namespace_keys=settings.sessions.namespace_attributes,
+        agent_keys=settings.sessions.agent_attributes,
+        requested=settings.sessions.requested,
+        span_keys=settings.sessions.span_attributes_bind,
+    )
+    # There is no clock: what was recorded is over, so its end is the time of every receipt.
+    end = max((span.end_ns for spans in requests for span in spans), default=0)
+    for spans in requests if progress is None else progress.stage("sessions", requests):
+        pipeline.consume(spans, end, "replay")
+    pipeline.finish()
+    monitor.close(end)
+    objects = list(monitor.judgements())
+    yield from sorted(objects, key=_first_come)
+
+
+def _judge_runs(
+    found: Recorded, specs: Sequence[Spec], unnamed: str
+) -> Iterator[dict[str, Any]]:
+    known = {"", *(spec.id for spec in specs)}
+    missing = dict.fromkeys(run.spec for run in found.runs if run.spec not in known)
+    for spec in missing:
+        print(f"{found.file}: no spec {spec!r} is loaded", file=sys.stderr)
+    for run in found.runs:
+        named = run if run.spec else replace(run, spec=unnamed)
+        yield from judge_run(named, specs, _limits())
+
+
+def _limits() -> Limits:
+    return replace(
+        Limits(),
+        history_complete=True,
+        keep_arguments=True,
+        fold=False,
+        sessions_max=10_000_000,
+    )
+
+
+def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        judgement["started"],
+        judgement["namespace"],
+        judgement["session"],
+        judgement["spec"] or "",
+        judgement["agent"],
+    )
+
+
+def _read(file: Path, progress: Progress) -> Recorded:
+    """Spans line by line, or plain runs: the first line tells which."""
+    try:
+        with file.open("rb") as stream:
+            progress.start(file)
+            lines = _until_torn(file, enumerate(_lines(stream, progress), start=1))
+            first = next(((number, line) for number, line in lines if line.strip()), None)
+            if first is None:
+                return Recorded(file)
+            if is_plain(first[1]):
+                return _plain(file, first[1] + b"".join(line for _, line in lines))
+            every = chain([first], lines)
+            requests = [_spans(line, file, number) for number, line in every if line.strip()]
+            return Recorded(file, requests=requests)
+    except OSError as problem:
+        raise BadInput(f"{file}: {problem.strerror or problem}") from None
+
+
+def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file, as far as it goes: who recorded it may have been killed."""
+    number = 0
+    try:
+        for number, line in lines:
+            yield number, line
+    except (EOFError, zlib.error):
+        print(
+            f"{file}:{number + 1}: the recording is cut off here, as if its process had been"
+            " killed; what comes before is read",
+            file=sys.stderr,
+        )
+
+
+def _plain(file: Path, text: bytes) -> Recorded:
+    """Plain runs; or a request of spans that was written over several lines."""
+    if b'"resourceSpans"' in text:
+        return Recorded(file, requests=[_spans(text, file, 1)])
+    try:
+        return Recorded(file, runs=read_runs(text, file.stem))
+    except BadRun as problem:
+        raise BadInput(f"{file}: {problem}") from None
+
+
+def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:
+    packed = stream.read(2) == _GZIP
+    stream.seek(0)
+    lines = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+    mark = codecs.BOM_UTF8
+    for line in lines:
+        progress.at(stream.tell())
+        yield line.removeprefix(mark)
+        mark = b""
+
+
+def _spans(line: bytes, file: Path, number: int) -> Sequence[Span]:
+    try:
+        batch = otlp_json.decode(line)
+    except Malformed as problem:
+        raise BadInput(f"{file}:{number}: {problem}") from None
+    if batch.rejected:
+        print(
+            f"{file}:{number}: {batch.rejected} spans left out: {batch.message}",
+            file=sys.stderr,
+        )
+    return batch.spans

@@ -1,0 +1,1 @@
+"""OTLP over gRPC and HTTP; both end in `export.Export`."""

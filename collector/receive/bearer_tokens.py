@@ -1,0 +1,107 @@
+"""Bearer tokens: who may send, by a file that is read again when it changes.
+
+A line is `token` or `name: token`; empty lines and those that begin with `#` say nothing. The name
+of the token that came keeps its sender's sessions apart from those of others. No token is ever
+part of a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.receive.status import Outcome, Refusal
+from collector.telemetry.logs import log
+
+__all__ = ["UNNAMED", "Tokens"]
+
+SETTING: Final = "receiver.auth.bearer.tokens_file"
+UNNAMED: Final = "unnamed"
+"""Who sends with a token without a name, where others have one: one who could do without a name
+in the namespace could claim another's by an attribute."""
+_LINE: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9_.@-]{1,64})\s*:\s*)?(?P<token>[^\s:]\S*)")
+TOKEN_BYTES_MAX: Final = 8 << 10
+
+
+class _Known(NamedTuple):
+    name: str
+    digest: bytes
+
+
+class Tokens:
+    """Who may send.
+
+    Args:
+        file: one token or `name: token` a line.
+
+    Raises:
+        OSError: a sentence; the file cannot be read, has a bad line, or no token.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._watched = Watched(file)
+        self._known = self._read()
+        self._log = log
+
+    def sender(self, authorization: str) -> str:
+        """Return the name of who sends this Authorization header; "" where no token has a name.
+
+        Raises:
+            Refusal: UNAUTHENTICATED; the message does not repeat what was sent.
+        """
+        if self._watched.changed():
+            self._reload()
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Refusal(Outcome.UNAUTHENTICATED, "expected Authorization: Bearer TOKEN")
+        digest = _digest(token.strip()[:TOKEN_BYTES_MAX])
+        found: str | None = None
+        for known in self._known:  # all of them, so that the time says nothing
+            if hmac.compare_digest(known.digest, digest):
+                found = known.name
+        if found is None:
+            raise Refusal(Outcome.UNAUTHENTICATED, "the bearer token is not known here")
+        return found
+
+    def _reload(self) -> None:
+        try:
+            self._known = self._read()
+        except OSError as error:
+            self._log.warning("tokens_not_reloaded", reason=error.strerror)
+        else:
+            self._log.info("tokens_reloaded", tokens=len(self._known))
+
+    def _read(self) -> list[_Known]:
+        try:
+            lines = read_file(self._file, SETTING).decode().splitlines()
+        except UnicodeDecodeError:
+            raise self._wrong("expected UTF-8 text") from None
+        found = [
+            self._line(number, line.strip())
+            for number, line in enumerate(lines, 1)
+            if line.strip() and not line.strip().startswith("#")
+        ]
+        if not found:
+            raise self._wrong("there is no token in it")
+        if any(known.name for known in found):
+            found = [known._replace(name=known.name or UNNAMED) for known in found]
+        return found
+
+    def _line(self, number: int, line: str) -> _Known:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise self._wrong(f"line {number}: expected TOKEN or NAME: TOKEN")
+        return _Known(match["name"] or "", _digest(match["token"]))
+
+    def _wrong(self, reason: str) -> UnusableError:
+        return UnusableError(SETTING, self._file, reason)
+
+
+def _digest(token: str) -> bytes:
+    """Equal lengths for the comparison, and no token in memory."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,456 @@
+"""The one Export that both transports call: decode, hand on, answer.
+
+Nothing here knows sockets. A request is taken as a whole or refused as a whole, but for spans
+that are faulty one by one: those are left out, counted, and reported as partial success.
+
+A large request is decoded whole before any of it is judged, and both in slices, between which
+others are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from collector.decode.json import otlp_json
+from collector.decode.json.slices import json_slices
+from collector.decode.protobuf import otlp_proto
+from collector.decode.protobuf.messages import PartialSuccess, TraceResponse
+from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
+from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
+from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
+from collector.receive.rate_limits import Reservation
+from collector.receive.status import Outcome, Refusal
+from collector.receive.tenant_stamp import Stamps
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import log
+
+__all__ = [
+    "TAKEN",
+    "Answer",
+    "Consume",
+    "Encoding",
+    "Export",
+    "Limits",
+    "Record",
+    "Signal",
+    "proto_answer",
+]
+
+Encoding = Literal["proto", "json"]
+Signal = Literal["traces", "metrics", "logs"]
+
+Consume = Callable[[list[Span], int, str], Rejects | None]
+"""Takes (spans, receipt in Unix nanoseconds, transport), at least one span; gives those that it did
+not take. It may raise `Refusal` before it has judged any, and `Unjudged` when it has judged all that
+it can."""
+
+Record = Callable[[bytes, Encoding], None]
+
+SECOND_NS: Final = 1_000_000_000
+TURN_SECONDS: Final = 0.001
+"""Of work on a large request, before others get their turn."""
+TURN_SPANS: Final = 32
+"""Of a large request, judged before looking at the clock: a part of a turn."""
+KEPT_SPANS: Final = 20_000
+"""Of a large request, kept from the first reading to the second; the rest is decoded again, so
+that memory stays within a few times the request."""
+SPAN_BYTES: Final = 1_024
+"""Of a span that is kept decoded, beside its bytes."""
+ERROR_LOG_NS: Final = 60_000_000_000
+"""One line a minute for each type of error of ours: a fault in a hot path must not fill disks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one request."""
+
+    body_bytes: int = 64 << 20
+    """After decompression. 64 MiB is what the OTLP specification recommends."""
+    value_bytes: int = VALUE_BYTES_MAX
+    """Of one attribute's value; larger ones are not read."""
+
+
+class Answer(NamedTuple):
+    """A request was taken; both empty on full success."""
+
+    rejected: int = 0
+    message: str = ""
+
+
+class _Turn:
+    """Says when it is the others' turn; the loop goes round once for each, which costs more."""
+
+    def __init__(self) -> None:
+        self._ends = time.perf_counter() + TURN_SECONDS
+
+    def is_over(self) -> bool:
+        """True once a turn."""
+        now = time.perf_counter()
+        if now < self._ends:
+            return False
+        self._ends = now + TURN_SECONDS
+        return True
+
+
+class Export:
+    """Takes request bodies, hands their spans on, says what came of it.
+
+    Args:
+        consume: the pipeline.
+        stats: requests are counted by the transports, bytes and spans here.
+        clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
+        limits: bounds on one request.
+        record: takes the bodies of accepted trace requests; it must return at once.
+    """
+
+    def __init__(
+        self,
+        consume: Consume,
+        stats: Stats,
+        clock: Callable[[], int],
+        limits: Limits | None = None,
+        record: Record | None = None,
+    ) -> None:
+        self.stats = stats
+        self.limits = limits or Limits()
+        self._consume = consume
+        self._record = record
+        self._clock = clock
+        self._log = log
+        self._logged_ns: dict[str, int] = {}
+        sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
+        self._proto = otlp_proto.ProtoCodec(sizes)
+        self._json = otlp_json.JsonCodec(sizes)
+        self._stamps = Stamps()
+        self._judging: set[asyncio.Task[Rejects]] = set()
+
+    async def take(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None = None,
+        room: Reservation | None = None,
+    ) -> Answer:
+        """Take a body of any signal; see `traces`, `metrics` and `logs`.
+
+        What a large one becomes while it is taken is held in `room`, where that is given.
+
+        Raises:
+            Refusal: as they do, and UNAVAILABLE where there is no room.
+        """
+        if len(body) > LARGE_BYTES:
+            return await self._take_slices(signal, body, encoding, transport, sender, room)
+        return self.take_now(signal, body, encoding, transport, sender)
+
+    def take_now(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None = None,
+    ) -> Answer:
+        """Take a body that is not large; see `traces`, `metrics` and `logs`.
+
+        Raises:
+            Refusal: as they do.
+        """
+        if signal == "traces":
+            return self.traces(body, encoding, transport, sender)
+        return self._accept(signal, body, encoding, transport)
+
+    def traces(
+        self, body: bytes, encoding: Encoding, transport: str, sender: str | None = None
+    ) -> Answer:
+        """Decode the spans of a body and hand them on.
+
+        Args:
+            body: after decompression.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the token they came with; None where no token is asked for.
+
+        Raises:
+            Refusal: malformed, too large, refused by the pipeline, or an error in it (INTERNAL).
+        """
+        now_ns = self._clock()
+        self._admit(body, transport)
+        batch = self._decoded(body, encoding)
+        rejects = batch.rejects
+        if batch.spans:
+            rejects = self._judge(batch, now_ns, transport, sender)
+            self._observe(transport, now_ns)
+            if self._record is not None:
+                self._record(body, encoding)
+        return self._answer(rejects, transport)
+
+    # --- large requests -----------------------------------------------------------------------
+
+    async def _take_slices(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+        room: Reservation | None,
+    ) -> Answer:
+        now_ns = self._clock()
+        self._admit(body, transport)
+        if signal != "traces":
+            return await self._accept_slices(signal, body, encoding)
+        kept: list[Batch] = []
+        held = count = 0
+        turn = _Turn()
+        hold = None if room is None else room.hold
+        keeps = True
+        for place, piece in _slices(body, encoding, hold):
+            if piece is not None:
+                count += 1
+                batch = self._decoded(piece, encoding, place)
+                size = len(piece) + SPAN_BYTES * len(batch.spans)
+                keeps = keeps and held <= KEPT_SPANS and (room is None or room.takes(size))
+                if keeps:
+                    kept.append(batch)
+                    held += len(batch.spans)
+            if turn.is_over():
+                await asyncio.sleep(0)
+        again = _slices(body, encoding)  # the first has held room for both
+        if len(kept) == count and self._record is None:
+            again = iter([("", b"")] * count)
+        await asyncio.sleep(0)  # others, before the work begins that must come to its end
+        # A sender that goes away in the middle does not leave half of its request judged.
+        task = asyncio.create_task(
+            self._judge_slices(again, kept, now_ns, encoding, transport, sender)
+        )
+        self._judging.add(task)
+        task.add_done_callback(self._judging.discard)
+        rejects = await asyncio.shield(task)
+        self._observe(transport, now_ns)
+        return self._answer(rejects, transport)
+
+    async def _judge_slices(
+        self,
+        slices: Iterator[tuple[str, bytes | None]],
+        kept: list[Batch],
+        now_ns: int,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Rejects:
+        """The second reading: nothing of the request is faulty, and all of it is judged.
+
+        Args:
+            slices: of the body; empty ones where all of them are kept.
+            kept: the first of them, decoded.
+            now_ns: receipt.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the token.
+        """
+        rejects = Rejects()
+        failed: Refusal | None = None
+        kept.reverse()
+        turn = _Turn()
+        for place, piece in slices:
+            if piece is not None:
+                batch = kept.pop() if kept else self._decoded(piece, encoding, place)
+                rejects.join(batch.rejects)
+                for at in range(0, len(batch.spans), TURN_SPANS):
+                    part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                    try:
+                        rejects.join(self._judge(part, now_ns, transport, sender))
+                    except Refusal as refusal:
+                        if refusal.outcome is not Outcome.INTERNAL:
+                            raise
+                        failed = failed or refusal  # the other parts are judged all the same
+                    if turn.is_over():
+                        await asyncio.sleep(0)
+                if self._record is not None and batch.spans:
+                    self._record(piece, encoding)
+            if turn.is_over():
+                await asyncio.sleep(0)
+        if failed is not None:
+            raise failed
+        return rejects
+
+    async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
+        if encoding == "json":
+            _check_json(signal, body, otlp_json.check_object)
+            return TAKEN
+        turn = _Turn()
+        for _, piece in _slices(body, encoding):
+            if piece is not None:
+                _check_proto(signal, piece)
+            if turn.is_over():
+                await asyncio.sleep(0)
+        return TAKEN
+
+    # --- what both have in common ---------------------------------------------------------------
+
+    def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> Batch:
+        try:
+            if encoding == "proto":
+                return otlp_proto.decode(body, self._proto)
+            return otlp_json.decode(body, self._json)
+        except Malformed as error:
+            raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
+
+    def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
+        """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
+        spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
+        refused = self._hand_on(spans, now_ns, transport)
+        accepted = len(spans)
+        if refused is not None:
+            accepted -= refused.count
+            batch.rejects.join(refused)
+        self.stats.span(transport, "accepted", accepted)
+        return batch.rejects
+
+    def _observe(self, transport: str, now_ns: int) -> None:
+        latency = self.stats.verdict_latency.get(transport)
+        if latency is not None:
+            latency.observe((self._clock() - now_ns) / SECOND_NS)
+
+    def _answer(self, rejects: Rejects, transport: str) -> Answer:
+        if not rejects.reasons:
+            return TAKEN
+        for reason, count in rejects.reasons.items():
+            self.stats.count("spans_rejected", reason, by=count)
+        self.stats.span(transport, "rejected", rejects.count)
+        return Answer(rejects.count, rejects.message)
+
+    def metrics(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
+        """Check that a body is well-formed; its metrics are not looked at.
+
+        Accepted, so that a sender whose one endpoint setting covers all signals does not fail.
+
+        Raises:
+            Refusal: malformed or too large.
+        """
+        return self._accept("metrics", body, encoding, transport)
+
+    def logs(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
+        """Check that a body is well-formed; its log records are not looked at.
+
+        Raises:
+            Refusal: malformed or too large.
+        """
+        return self._accept("logs", body, encoding, transport)
+
+    def _accept(
+        self, signal: Signal, body: bytes, encoding: Encoding, transport: str
+    ) -> Answer:
+        self._admit(body, transport)
+        if encoding == "json":
+            _check_json(signal, body, otlp_json.json_object)
+        else:
+            _check_proto(signal, body)
+        return TAKEN
+
+    def _admit(self, body: bytes, transport: str) -> None:
+        self.stats.received(transport, len(body))
+        if len(body) > self.limits.body_bytes:
+            message = f"the body has {len(body)} bytes, the limit is {self.limits.body_bytes}"
+            raise Refusal(Outcome.TOO_LARGE, message)
+
+    def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> Rejects | None:
+        try:
+            return self._consume(spans, now_ns, transport)
+        except Refusal:
+            raise
+        except Unjudged as found:
+            refusal = self._told(found.__cause__ or found, found.errors)
+            if not found.spans:
+                return None
+            self.stats.drop("internal_error", found.spans)
+            self.stats.span(transport, "accepted", max(0, len(spans) - found.spans))
+            raise refusal from found
+        except Exception as error:
+            self.stats.drop("internal_error", len(spans))
+            raise self.fault(error) from error
+
+    def fault(self, error: Exception) -> Refusal:
+        """An error of ours: counted, logged, and what the sender is told."""
+        return self._told(error, {type(error).__name__: 1})
+
+    def _told(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
+        """The same, with how often each type of error came."""
+        for each, count in errors.items():
+            self.stats.count("internal_errors", each, by=count)
+        name = type(error).__name__
+        now_ns = self._clock()
+        logged_ns = self._logged_ns.get(name)
+        if logged_ns is None or now_ns - logged_ns >= ERROR_LOG_NS:
+            self._logged_ns[name] = now_ns
+            self._log.error("spans could not be processed", error=name, exc_info=error)
+        return Refusal(Outcome.INTERNAL, "internal error; see the receiver's log")
+
+
+TAKEN: Final = Answer()
+"""In full."""
+
+
+def _slices(
+    body: bytes, encoding: Encoding, hold: Callable[[int], None] | None = None
+) -> Iterator[tuple[str, bytes | None]]:
+    """The slices of a large body, each with where it begins, as far as that is known.
+
+    `hold` is told of the bytes that cutting it takes.
+    """
+    try:
+        if encoding == "proto":
+            for piece in proto_slices(body):
+                yield "", piece
+        else:
+            for place, piece in json_slices(body, hold=hold):
+                yield f"{place}: ", piece
+    except Malformed as error:
+        raise Refusal(Outcome.MALFORMED, str(error)) from error
+
+
+def proto_answer(answer: Answer) -> bytes:
+    """Return the response message; empty on full success, whose partial_success is unset.
+
+    The responses of all three signals have the same fields.
+    """
+    if not answer.rejected and not answer.message:
+        return b""
+    partial = PartialSuccess(rejected_spans=answer.rejected, error_message=answer.message)
+    found: bytes = TraceResponse(partial_success=partial).SerializeToString()
+    return found
+
+
+def _check_json(signal: Signal, body: bytes, check: Callable[[bytes], object]) -> None:
+    try:
+        check(body)
+    except Malformed as error:
+        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+
+
+def _check_proto(signal: Signal, body: bytes) -> None:
+    try:
+        _parse_other(signal, body)
+    except DecodeError as error:
+        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+
+
+def _parse_other(signal: Signal, body: bytes) -> None:
+    """Parse metrics or logs by the official schema, loaded with the first such request."""
+    if signal == "metrics":
+        from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+        MetricsData.FromString(body)
+    else:
+        from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+
+        LogsData.FromString(body)

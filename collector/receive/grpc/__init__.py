@@ -1,0 +1,1 @@
+"""OTLP over gRPC, on HTTP/2 connections of our own."""

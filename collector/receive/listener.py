@@ -1,0 +1,210 @@
+"""A server on one address, in the running event loop.
+
+Connections are accepted here and not by the loop's own server, which would hold any number of them
+in their TLS handshake, and none of whose failures we would hear of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from collector.receive.address import Address, bind, parse_address
+from collector.receive.connections import LINGER_SECONDS, Bounds, Crowd, Member, failure_of
+from collector.receive.tls import Certificates
+from collector.telemetry.counters import Stats
+
+__all__ = ["Listener"]
+
+BACKLOG: Final = 1024
+"""Connections waiting to be accepted; a burst of senders that start together must fit."""
+SEND_BUFFER_BYTES: Final = 128 << 10
+"""Of a connection, in the kernel, which would take megabytes that nobody reads."""
+ACCEPTED_MAX: Final = 64
+"""Accepted in one turn of the loop."""
+NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+NO_ROOM_SECONDS: Final = 0.5
+"""After these, and with no descriptor to spare, nothing is accepted for so long."""
+
+
+class Listener:
+    """Serves on one address.
+
+    Args:
+        connect: makes the protocol of a new connection.
+        address: as `parse_address` reads it.
+        certificates: with them TLS is spoken, and nothing else.
+        bounds: on connections.
+        stats: where what is not served is counted.
+        name: what the log calls it, where it is more than what it speaks.
+    """
+
+    protocols: Sequence[str] = ("http/1.1",)
+    """What TLS agrees on."""
+
+    def __init__(
+        self,
+        connect: Callable[[Crowd], Member],
+        address: str,
+        *,
+        certificates: Certificates | None = None,
+        bounds: Bounds | None = None,
+        stats: Stats | None = None,
+        name: str = "",
+    ) -> None:
+        self._connect_one = connect
+        self._address = parse_address(address)
+        self._certificates = certificates
+        self.name = name
+        self._crowd = Crowd(bounds or Bounds(), stats or Stats(), name)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._stats = stats or Stats()
+        self._socket: socket.socket | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._is_open = False
+        self._spare = -1
+        """A descriptor that is given up where there is no other, to accept and close with it."""
+
+    @property
+    def connections(self) -> int:
+        """How many are open, those in their handshake included."""
+        return self._crowd.size
+
+    @property
+    def capacity(self) -> int:
+        """How many may be open."""
+        return self._crowd.bounds.connections
+
+    async def start(self) -> str:
+        """Bind, accept connections, and return the bound address.
+
+        Raises:
+            AddressInUse: another process listens there.
+            OSError: the address cannot be bound, or the certificates cannot be used.
+        """
+        self._tls = self._certificates.context(self.protocols) if self._certificates else None
+        self._socket = bind(self._address)
+        if not self._address.path:
+            host, port = self._socket.getsockname()[:2]
+            self._address = Address(host=host, port=port)
+        self._socket.setblocking(False)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            self._socket.listen(BACKLOG)
+        except OSError:
+            self._release()
+            raise
+        self._take_spare()
+        self._is_open = True
+        self._listen()
+        self._sweeper = asyncio.create_task(self._crowd.sweep())
+        return str(self._address)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Stop accepting, let requests in flight end, and return.
+
+        Requests that take longer than `grace_seconds` are cancelled.
+        """
+        if not self._is_open or self._socket is None:
+            return
+        self._is_open = False
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        await self._crowd.disperse(grace_seconds)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        self._release()
+
+    # --- accepting ------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        if self._is_open and self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        """Accepts those who wait; called by the loop while there are any."""
+        assert self._socket is not None
+        # Those that are closed to make room hold their descriptors until the next turn.
+        for _ in range(min(ACCEPTED_MAX, 1 + self.capacity // 8)):
+            try:
+                accepted, _ = self._socket.accept()
+            except OSError as error:
+                # Others tell that nobody waits, or who waited has gone.
+                if error.errno in NO_ROOM:
+                    self._stats.count("connections_closed", "no_descriptor")
+                    self._turn_away()
+                return
+            if self._crowd.has_room():
+                self._begin(accepted)
+            else:
+                accepted.close()
+
+    def _turn_away(self) -> None:
+        """No descriptor is left: closes whoever waits first, or waits a little."""
+        assert self._socket is not None
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+            with contextlib.suppress(OSError):
+                self._socket.accept()[0].close()
+            self._take_spare()
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket)
+        loop.call_later(NO_ROOM_SECONDS, self._retry)
+
+    def _retry(self) -> None:
+        self._take_spare()
+        self._listen()
+
+    def _take_spare(self) -> None:
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _begin(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        if not self._address.path:
+            with contextlib.suppress(OSError):
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = self._connect_one(self._crowd)
+        task = asyncio.get_running_loop().create_task(self._greet(connection, accepted))
+        self._crowd.arrive(connection, task)
+
+    async def _greet(self, connection: Member, accepted: socket.socket) -> None:
+        """Has the connection begin, after its handshake where TLS is spoken."""
+        loop, tls = asyncio.get_running_loop(), self._tls
+        factory = cast(Callable[[], asyncio.Protocol], lambda: connection)
+        try:
+            if tls is None:
+                await loop.connect_accepted_socket(factory, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    factory,
+                    accepted,
+                    ssl=tls,
+                    ssl_handshake_timeout=self._crowd.bounds.head,
+                    ssl_shutdown_timeout=LINGER_SECONDS,
+                )
+        except asyncio.CancelledError:
+            if connection in self._crowd.connections:  # it had begun, and no loop tells its end
+                connection.connection_lost(None)
+        except OSError as error:  # the loop has closed it, as it does where this is cancelled
+            self._crowd.give_up(connection, failure_of(error))
+
+    def _release(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+        if self._socket is not None:
+            self._socket.close()
+        if self._address.path:
+            Path(self._address.path).unlink(missing_ok=True)

@@ -1,0 +1,135 @@
+"""Certificates of a listener, read again when their files are replaced.
+
+Connections that are open keep what they began with; each new one gets what the files hold, at most
+a second late. Files that do not fit together (half of a renewal) change nothing until they do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.telemetry.logs import log
+
+__all__ = ["Certificates", "Material"]
+
+SETTING: Final = "receiver.tls"
+"""The section that names the files, unless told otherwise."""
+
+
+class Material(NamedTuple):
+    """The contents of the files, in PEM."""
+
+    cert: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
+class Certificates:
+    """A server's certificate and key, and the authority whose clients are let in.
+
+    Args:
+        cert: PEM, the server's certificate first, then those between it and its root.
+        key: PEM, not encrypted.
+        client_ca: PEM; with it, only clients with a certificate of these authorities (mTLS).
+        setting: the section of the settings that names the files.
+    """
+
+    def __init__(
+        self, cert: Path, key: Path, client_ca: Path | None = None, setting: str = SETTING
+    ) -> None:
+        self._setting = setting
+        self._cert = cert
+        self._key = key
+        self._client_ca = client_ca
+        self._watched = Watched(*(file for file in (cert, key, client_ca) if file))
+        self._current: ssl.SSLContext | None = None
+        self._protocols: list[str] = []
+        self._log = log
+
+    @property
+    def mutual(self) -> bool:
+        """Whether clients must show a certificate."""
+        return self._client_ca is not None
+
+    def read(self) -> Material:
+        """Return what the files hold.
+
+        Raises:
+            OSError: they cannot be read, or do not fit together.
+        """
+        self._context()
+        authority = read_file(self._client_ca, self._setting) if self._client_ca else None
+        return Material(
+            read_file(self._cert, self._setting), read_file(self._key, self._setting), authority
+        )
+
+    def renewed(self) -> Material | None:
+        """Return what the files hold if they have changed and fit together."""
+        if not self._watched.changed():
+            return None
+        try:
+            material = self.read()
+        except OSError as error:
+            self._refused(error)
+            return None
+        self._log.info("certificate_reloaded", cert=str(self._cert))
+        return material
+
+    def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
+        """Return a context for asyncio that hands each new connection over to the newest files.
+
+        Args:
+            protocols: what is agreed on (ALPN).
+
+        Raises:
+            OSError: as `read`.
+        """
+        self._protocols = list(protocols)
+        first = self._current = self._context()
+        first.sni_callback = self._hand_over  # OpenSSL calls it without a name, too
+        return first
+
+    def _hand_over(self, connection: Any, _name: str | None, _first: ssl.SSLContext) -> None:
+        if self._watched.changed():
+            try:
+                self._current = self._context()
+            except OSError as error:
+                self._refused(error)
+            else:
+                self._log.info("certificate_reloaded", cert=str(self._cert))
+        connection.context = self._current
+
+    def _refused(self, error: OSError) -> None:
+        self._log.warning("certificate_not_reloaded", reason=error.strerror)
+
+    def _context(self) -> ssl.SSLContext:
+        files = {"cert": self._cert, "key": self._key, "client_ca": self._client_ca}
+        for name, file in files.items():
+            if file is not None:  # our errors name the file; those of ssl do not
+                read_file(file, f"{self._setting}.{name}")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(self._protocols)
+        # A session resumed by a ticket would skip the check of a client's certificate, whose
+        # authority may have been replaced meanwhile.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        try:
+            context.load_cert_chain(self._cert, self._key, password=_no_password)
+            if self._client_ca is not None:
+                context.load_verify_locations(self._client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except (ssl.SSLError, ValueError) as error:
+            reason = getattr(error, "reason", None) or str(error)
+            given = ", ".join(str(file) for file in files.values() if file is not None)
+            raise UnusableError(self._setting, given, reason) from error
+        return context
+
+
+def _no_password() -> str:
+    """Instead of OpenSSL's prompt on the terminal."""
+    raise ValueError("the key is encrypted; expected one without a password")

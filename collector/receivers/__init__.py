@@ -1,3 +1,0 @@
-"""OTLP over gRPC and HTTP; both end in `export.Export`."""
-
-from __future__ import annotations

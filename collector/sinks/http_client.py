@@ -1,0 +1,215 @@
+"""Posts of the sinks: one HTTP client for each receiver, bounded in time and size.
+
+A client is made once, in a thread, since certificates take tens of milliseconds to read. Its connection
+is kept. When a file that its settings name has changed, a new client is made; files that do not
+fit together (half of a renewal) change nothing until they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from collector.config.settings import HttpClient
+from collector.net.http_client import (
+    basic,
+    options,
+    proxy_of,
+    reason,
+    tls_context,
+    without_user,
+)
+from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.telemetry.logs import log
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["DeliveryError", "HttpSender", "authorization_of", "files_of"]
+
+ANSWER_BYTES_MAX: Final = 64 * 1024
+REST_SECONDS: Final = 0.5
+KEPT_SECONDS: Final = 90.0
+"""A connection is kept for so long without a request: longer than pages take to be repeated."""
+
+RETRY_CODES: Final = frozenset({408, 425, 429})
+
+
+class DeliveryError(Exception):
+    """It did not arrive. `again` False: the receiver has refused it for good."""
+
+    def __init__(self, message: str, *, again: bool = True) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+def files_of(client: HttpClient) -> list[Path]:
+    """The files that the settings of a client name."""
+    named = (
+        client.password_file,
+        client.bearer_token_file,
+        client.ca_file,
+        client.client_cert_file,
+        client.client_key_file,
+    )
+    return [file for file in named if file is not None]
+
+
+def authorization_of(client: HttpClient, setting: str) -> str:
+    """The value of `Authorization` that the settings ask for; "" for none.
+
+    Raises:
+        UnusableError: a file cannot be read, or holds no password or token.
+    """
+    if client.password_file is not None:
+        return basic(client.username, _secret(client.password_file, f"{setting}.password_file"))
+    if client.bearer_token_file is None:
+        return ""
+    key = f"{setting}.bearer_token_file"
+    token = _secret(client.bearer_token_file, key).strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UnusableError(key, client.bearer_token_file, "expected one token in ASCII")
+    return f"Bearer {token}"
+
+
+def _secret(file: Path, setting: str) -> str:
+    try:
+        text = read_file(file, setting).decode("utf-8-sig").strip("\r\n")
+    except UnicodeDecodeError:
+        raise UnusableError(setting, file, "expected text in UTF-8") from None
+    if not text.strip():
+        raise UnusableError(setting, file, "the file is empty")
+    return text
+
+
+class HttpSender:
+    """Posts to one receiver.
+
+    Args:
+        url: where; a user and a password in it are sent as basic authentication.
+        timeout_seconds: for a whole request.
+        client: credentials, certificates, proxy, headers.
+        setting: the section they are from, for errors.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout_seconds: float,
+        client: HttpClient | None = None,
+        setting: str = "",
+    ) -> None:
+        self._url, self._authorization = without_user(url)
+        self._timeout_seconds = timeout_seconds
+        self._settings = client or HttpClient()
+        self._setting = setting
+        self._watched = Watched(*files_of(self._settings))
+        self._client: httpx.AsyncClient | None = None
+        self._log = log
+
+    async def prepare(self) -> None:
+        """Makes the client, so that files that cannot be used are noticed before the first post.
+
+        Raises:
+            UnusableError: a file that the settings name.
+        """
+        # What the environment says of proxies is no setting: the first post says that it is wrong.
+        with contextlib.suppress(ValueError):
+            self._client = await asyncio.to_thread(self._make)
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Posts a body and waits for the answer's status.
+
+        Raises:
+            DeliveryError: no connection, no answer in time, or an answer that is not 2xx.
+        """
+        try:
+            await self._renew()
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await self._status(body, headers)
+        except TimeoutError:
+            raise DeliveryError("no answer in time") from None
+        except UnusableError as problem:
+            raise DeliveryError(str(problem.strerror)) from None
+        except Exception as problem:
+            if not _is_of_the_network(problem):
+                raise
+            raise DeliveryError(reason(problem)) from None
+        if not 200 <= status < 300:
+            again = status >= 500 or status in RETRY_CODES
+            raise DeliveryError(f"status {status}", again=again)
+
+    async def close(self) -> None:
+        """Closes its connection."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    async def _renew(self) -> None:
+        """A new client where there is none, or where files have changed."""
+        if self._client is None:
+            self._client = await asyncio.to_thread(self._make)
+        elif self._watched.changed():
+            try:
+                made = await asyncio.to_thread(self._make)
+            except UnusableError as problem:
+                self._log.warning("sink_files_not_reloaded", reason=problem.strerror)
+            else:
+                await self.close()
+                self._client = made
+
+    def _make(self) -> httpx.AsyncClient:
+        """The client; in a thread, since files are read and modules are loaded."""
+        import anyio
+        import httpx
+
+        given = self._settings
+        secure = self._url.startswith("https:")
+        proxy = proxy_of(self._url, given.proxy)
+        context = None
+        if secure or given.ca_file or given.client_cert_file:
+            context = tls_context(
+                given.ca_file, given.client_cert_file, given.client_key_file, self._setting
+            )
+        authorization = authorization_of(given, self._setting) or self._authorization
+        headers = {"authorization": authorization} if authorization else {}
+        made = options(
+            self._url,
+            timeout_seconds=self._timeout_seconds,
+            proxy=proxy,
+            context=context,
+            headers={**headers, **given.headers},
+        )
+        anyio.run(anyio.sleep, 0)  # loads what the first request would load on the event loop
+        limits = httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS)
+        return httpx.AsyncClient(**made, limits=limits)
+
+    async def _status(self, body: bytes, headers: Mapping[str, str]) -> int:
+        client = self._client
+        assert client is not None
+        async with client.stream(
+            "POST", self._url, content=body, headers=dict(headers)
+        ) as answer:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(REST_SECONDS):
+                    await _rest(answer)
+            return answer.status_code
+
+
+async def _rest(answer: httpx.Response) -> None:
+    """Reads on, so that the connection can be kept; what the receiver says is not used."""
+    length = 0
+    async for part in answer.aiter_raw():
+        length += len(part)
+        if length > ANSWER_BYTES_MAX:
+            return
+
+
+def _is_of_the_network(problem: Exception) -> bool:
+    """False for a fault of ours."""
+    import httpx
+
+    return isinstance(problem, httpx.HTTPError | httpx.InvalidURL | OSError | ValueError)

@@ -1,0 +1,1 @@
+"""Sums and samples over sessions: per agent and spec, without walking sessions."""

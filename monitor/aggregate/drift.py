@@ -1,0 +1,113 @@
+"""Sums of one agent under one learnt reference: how its sessions depart, and lately how often."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Any, Final, NamedTuple
+
+from monitor.aggregate.histogram import Exemplar, Spread
+from monitor.aggregate.top_k import Worst
+from monitor.reference.watch import PHASES, Departure
+
+__all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way"]
+
+WINDOW: Final = 100
+"""So many of the last finished sessions are behind the drift gauges."""
+
+_STEPS: Final[tuple[float, ...]] = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
+_RISKS: Final[tuple[float, ...]] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+_KINDS: Final = tuple(kind.name.lower() for kind in Departure)
+
+_ONE: Final = 1 << 60
+
+Way = tuple[str, str]
+"""Phase and kind of a first divergence."""
+
+WAYS: Final[tuple[Way, ...]] = tuple((phase, kind) for phase in PHASES for kind in _KINDS)
+"""All there are: as many series for each pair, from zero on."""
+
+
+class Seen(NamedTuple):
+    """One finished session, as the drift gauges take it."""
+
+    way: Way | None
+    """How it first diverged; None where it did not."""
+    similarity: float | None
+    """Definition 3 of its tools and the medoid's; None where it was too long to tell."""
+    new_tools: bool
+    new_arguments: bool
+
+
+def _risk(share: Any) -> tuple[float]:
+    return (share.risk,)
+
+
+class Drift:
+    """Counters of final divergences, and the last finished sessions."""
+
+    __slots__ = (
+        "_last",
+        "_similar",
+        "divergences",
+        "exemplars",
+        "first_two",
+        "missing_writes",
+        "new_arguments",
+        "new_tools",
+        "riskiest",
+        "risks",
+        "similar",
+        "steps",
+        "unexpected_writes",
+        "ways",
+    )
+
+    def __init__(self) -> None:
+        self.divergences: Counter[Way] = Counter()
+        self.unexpected_writes = 0
+        self.first_two = 0
+        self.missing_writes = 0
+        self.exemplars: dict[Way | str, Exemplar] = {}
+        """The latest call of each way, and of each other counter by its name."""
+        self.steps = Spread(_STEPS)
+        """Numbers of the calls that first diverged."""
+        self.risks = Spread(_RISKS)
+        """Of finished sessions."""
+        self.riskiest: Worst[Any] = Worst(_risk)
+        """Live judgements by their risk."""
+        self._last: deque[Seen] = deque()
+        self.ways: Counter[Way] = Counter()
+        """Of the last sessions, how many first diverged this way."""
+        self.new_tools = 0
+        self.new_arguments = 0
+        self._similar = 0
+        self.similar = 0
+        """How many of the last sessions have a similarity."""
+
+    @property
+    def sessions(self) -> int:
+        """The last finished sessions, `WINDOW` at most."""
+        return len(self._last)
+
+    @property
+    def similarity(self) -> float:
+        """Their mean similarity to the medoid, where there is one."""
+        return self._similar / (self.similar * _ONE)
+
+    def add(self, seen: Seen) -> None:
+        """Takes a finished session; the oldest goes where there are too many."""
+        self._last.append(seen)
+        self._count(seen, 1)
+        if len(self._last) > WINDOW:
+            self._count(self._last.popleft(), -1)
+
+    def _count(self, seen: Seen, sign: int) -> None:
+        if seen.way is not None:
+            self.ways[seen.way] += sign
+        self.new_tools += sign * seen.new_tools
+        self.new_arguments += sign * seen.new_arguments
+        if seen.similarity is not None:
+            # Integers, so that what leaves the window leaves no trace.
+            self._similar += sign * int(seen.similarity * _ONE)
+            self.similar += sign

@@ -1,0 +1,1 @@
+"""Pictures of automata and references: layout, SVG, Mermaid, Graphviz."""

@@ -1,0 +1,54 @@
+"""A reference's prefix tree as text for other programs: Mermaid and Graphviz."""
+
+from __future__ import annotations
+
+from monitor.drawing.diagram import dot_text, mermaid_text
+from monitor.drawing.reference_layout import NODES_DRAWN, medoid_nodes
+from monitor.spec.learnt import Learnt
+
+__all__ = ["dot", "mermaid"]
+
+
+def mermaid(learnt: Learnt, title: str) -> str:
+    """A Mermaid flowchart of the nodes of most runs; the medoid and writing tools are marked."""
+    shown = _shown(learnt)
+    lines = ["---", f'title: "{mermaid_text(title)}"', "---", "flowchart LR"]
+    for node in shown:
+        text = f"{mermaid_text(_tool(learnt, node))}: {learnt.nodes[node].runs}"
+        lines.append(f'    n{node}(["{text}"])' if not node else f'    n{node}["{text}"]')
+    lines += [f"    n{learnt.nodes[node].parent} --> n{node}" for node in shown[1:]]
+    lines.append("    classDef medoid stroke:#2f7d3b,stroke-width:3px")
+    lines.append("    classDef writes fill:#fff3dc")
+    for kind, nodes in (("medoid", medoid_nodes(learnt)), ("writes", _writing(learnt, shown))):
+        if nodes:
+            lines.append(f"    class {','.join(f'n{node}' for node in nodes)} {kind}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(learnt: Learnt, title: str) -> str:
+    """The same as a Graphviz digraph."""
+    shown, medoid = _shown(learnt), frozenset(medoid_nodes(learnt))
+    writing = frozenset(_writing(learnt, shown))
+    lines = ["digraph reference {", "    rankdir=LR;", "    node [shape=box style=filled];"]
+    lines.append(f"    label={dot_text(title)};")
+    for node in shown:
+        text = dot_text(f"{_tool(learnt, node)}: {learnt.nodes[node].runs}")
+        fill = "#fff3dc" if node in writing else "#f3f6f9"
+        thick = ' color="#2f7d3b" penwidth=3' if node in medoid else ""
+        lines.append(f'    n{node} [label={text} fillcolor="{fill}"{thick}];')
+    lines += [f"    n{learnt.nodes[node].parent} -> n{node};" for node in shown[1:]]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _shown(learnt: Learnt) -> list[int]:
+    """The nodes of most runs, with the medoid's; parents before children."""
+    most = min(NODES_DRAWN, len(learnt.nodes))
+    return sorted({*range(most), *medoid_nodes(learnt)})
+
+
+def _writing(learnt: Learnt, shown: list[int]) -> list[int]:
+    return [node for node in shown if node and _tool(learnt, node) in learnt.writes]
+
+
+def _tool(learnt: Learnt, node: int) -> str:
+    return learnt.tools[learnt.nodes[node].tool] if node else "start"

@@ -1,0 +1,433 @@
+"""Brings the sums per (agent, spec) up to date, judgement by judgement, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from monitor.aggregate.consistency_sample import LIVE_MAX, SAMPLED_MAX
+from monitor.aggregate.totals import (
+    NO_SHARE,
+    UNKNOWN_TOOL,
+    UNMATCHED,
+    Exemplar,
+    Finished,
+    Pair,
+    SessionFinished,
+    Totals,
+)
+from monitor.judging.reference_alarms import Alarms
+from monitor.records import Kind, Verdict, built
+from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
+from monitor.session.judgement import Change, Judgement, Step
+from monitor.session.log.log import Names, Row
+from monitor.session.outlook import News, cannot_finish, missed_of
+from monitor.session.report import compensated, scores
+from monitor.session.session import Ended, Session
+from monitor.session.timing import Missed
+
+__all__ = ["Ledger"]
+
+EXEMPLAR_EACH: Final = 64
+"""Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
+
+
+class Ledger:
+    """Counts what judgements say, and words it.
+
+    Args:
+        totals: the sums.
+        names: tool names by number.
+    """
+
+    def __init__(self, totals: Totals, names: Names) -> None:
+        self.on_final: Callable[[Verdict], None] | None = None
+        """Told of each harmful verdict when it becomes final."""
+        self.alarms = Alarms(names)
+        """What learnt references say."""
+        self._totals = totals
+        self._names = names
+
+    # --- a judgement's place in the sums -----------------------------------------------------
+
+    def enter(self, session: Session, judgement: Judgement) -> None:
+        """The judgement is counted under its agent and spec."""
+        judge, spec = judgement.judge, judgement.judge.spec
+        agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
+        name = spec.id or UNMATCHED
+        beta = spec.conventions.beta
+        # A reference judges no harm, and so has no counters of it.
+        severities = judge.severities if spec.kind != "reference" else ()
+        judgement.pair = self._totals.pair(
+            agent,
+            name,
+            beta,
+            severities,
+            scored=judge.scored,
+            namespace=session.key.namespace,
+        )
+        judgement.pair.active += 1
+        judgement.pair.bounded = judgement.pair.bounded or judge.bounds is not None
+        if judge.watch is not None:
+            self.alarms.enter(judgement)
+        if judgement.sampled:
+            self._sample_still(judgement, judgement.pair)
+
+    def _sample_still(self, judgement: Judgement, pair: Pair) -> None:
+        """A judgement of the sample is another pair's now, which may have enough of them."""
+        if pair.repeats.live < LIVE_MAX:
+            self._count_sampled(judgement, 1)
+        else:
+            judgement.sampled = False
+            judgement.log.release()
+
+    def leave(self, judgement: Judgement) -> None:
+        """Takes a judgement out of the live sums."""
+        pair = judgement.pair
+        if pair is not None:
+            pair.move(judgement.share, NO_SHARE)
+            self._stand_behind(judgement, 0)
+            pair.active -= 1
+            if judgement.sampled:
+                self._count_sampled(judgement, -1)
+            judgement.share, judgement.pair, judgement.is_behind = NO_SHARE, None, False
+
+    def _count_sampled(self, judgement: Judgement, sign: int) -> None:
+        if judgement.pair is not None:
+            judgement.pair.repeats.live += sign
+            self._totals.sampled += sign
+
+    def sample(self, judgement: Judgement, now: int) -> None:
+        """A judgement that begins is compared with others at its end, where there is room."""
+        pair = judgement.pair
+        repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
+        if pair is None or not repeated or judgement.joined:
+            return
+        if self._totals.sampled < SAMPLED_MAX and pair.repeats.wants(now):
+            judgement.sampled = True
+            self._count_sampled(judgement, 1)
+
+    def _compare(self, session: Session, judgement: Judgement, ended: Ended) -> None:
+        """The judgement leaves the sample; where all of it was seen, it is compared."""
+        log, pair = judgement.log, judgement.pair
+        if not judgement.sampled or pair is None:
+            return
+        whole = not (judgement.joined or judgement.folded or ended == "evicted")
+        if whole and len(log):
+            calls = [self._repeated(log.row(place)) for place in range(len(log))]
+            answer = session.answer[-1] if session.answer is not None else None
+            pair.repeats.add(calls, answer)
+        self.drop_sample(judgement)
+
+    def absorbed(self, moved: Judgement, into: Judgement) -> None:
+        """Calls of one are the other's now: it is compared where both were in the sample."""
+        if into.sampled and not moved.sampled:
+            self.drop_sample(into)
+        elif moved.sampled and not into.sampled:
+            into.log.release()
+
+    def drop_sample(self, judgement: Judgement) -> None:
+        """The judgement leaves the sample, with what was kept of it."""
+        self._count_sampled(judgement, -1)
+        judgement.sampled = False
+        judgement.log.release()
+
+    def _repeated(self, row: Row) -> tuple[str, frozenset[int] | None]:
+        return self._names.text(row.tool), row.texts.hashed if row.texts else None
+
+    def relabel(self, session: Session) -> None:
+        """The session's agent is another than the metrics were told."""
+        for judgement in session.judgements:
+            self.leave(judgement)
+            self.enter(session, judgement)
+            self.share(judgement)
+
+    # --- verdicts ----------------------------------------------------------------------------
+
+    def count(
+        self, judgement: Judgement, changes: Sequence[Change], origin: Exemplar | None = None
+    ) -> None:
+        """Counts first verdicts and revisions, and what they make of the live means.
+
+        Args:
+            judgement: which has changed.
+            changes: what has changed.
+            origin: of the call that gets its first verdict, where it is at hand.
+        """
+        pair = judgement.pair
+        if pair is None or not judgement.judge.spec.id:
+            return
+        for change in changes:
+            kind, reason = CODES[change.new]
+            if change.old is None:
+                _count_call(pair, change.new)
+                pair.exemplars[kind] = origin or judgement.exemplar(change.place)
+            else:
+                pair.revisions[CODES[change.old][0], kind] += 1
+            if change.raised and reason is not None:
+                state = judgement.judge.state(change.before)
+                tool = self._names.text(judgement.log.tool(change.place))
+                severity = judgement.judge.spec.severity.of(tool, state, reason)
+                pair.provisional[reason, severity] += 1
+        if judgement.judge.watch is None:
+            self._weigh(judgement, pair)
+
+    def count_plain(self, judgement: Judgement, code: int) -> None:
+        """The same for the first verdict of a call that came in order and did no harm."""
+        pair, judge = judgement.pair, judgement.judge
+        if pair is not None and judge.spec.id:
+            if _count_call(pair, code) % EXEMPLAR_EACH == 1:
+                place = len(judgement.log) - 1
+                pair.exemplars[CODES[code][0]] = judgement.exemplar(place)
+            if judge.watch is None:
+                self._weigh(judgement, pair)
+
+    def _weigh(self, judgement: Judgement, pair: Pair) -> None:
+        """A call may have changed the judgement's share, which may wait where it has one."""
+        run, share = judgement.head, judgement.share
+        if not (share.sessions and run.exact):
+            self.share(judgement)
+            return
+        tally = run.tally
+        pair.scored_calls += tally.calls - judgement.behind
+        judgement.behind = tally.calls
+        if tally.harmful_steps or share.harmful:
+            pair.put_off(judgement)
+
+    def share(self, judgement: Judgement) -> None:
+        """What the judgement adds to the live means, as of now."""
+        pair = judgement.pair
+        if pair is None:
+            return
+        if judgement.judge.watch is not None:
+            self.alarms.rank(judgement)
+            return
+        new = judgement.weigh()
+        self._stand_behind(judgement, judgement.head.tally.calls if new.sessions else 0)
+        pair.take(judgement, new)
+
+    def _stand_behind(self, judgement: Judgement, calls: int) -> None:
+        """So many calls of the judgement are behind the live means by now."""
+        assert judgement.pair is not None
+        judgement.pair.scored_calls += calls - judgement.behind
+        judgement.behind = calls
+
+    def finalise(self, session: Session, judgement: Judgement, final: Iterable[Step]) -> None:
+        """Counts and tells harmful verdicts that have become final, and the session with its first ones.
+
+        Not earlier: a trace that turns out to be part of a session is no session of its own.
+        """
+        if not judgement.counted and judgement.pair is not None:
+            judgement.counted = True
+            judgement.pair.started += 1
+            judgement.pair.joined += judgement.joined
+        if judgement.judge.watch is not None:
+            self.alarms.settle(judgement, final)
+            return
+        for step in final:
+            _, reason = CODES[step.code]
+            if judgement.pair is not None and reason is not None:
+                state = judgement.judge.state(step.before)
+                tool = self._names.text(judgement.log.tool(step.place))
+                severity = judgement.judge.spec.severity.of(tool, state, reason)
+                judgement.pair.final[reason, severity] += 1
+                if self.on_final is not None:
+                    change = Change(
+                        step.place, None, step.code, False, True, step.before, step.after
+                    )
+                    self.on_final(self.verdict(session, judgement, change))
+                exemplar = judgement.exemplar(step.place)
+                judgement.pair.exemplars[reason, severity] = exemplar
+                known = tool in judgement.judge.spec.alphabet.tools
+                self._totals.by_tool[judgement.pair.spec, tool if known else UNKNOWN_TOOL] += 1
+
+    def finish(
+        self, session: Session, judgement: Judgement, ended: Ended, now: int
+    ) -> SessionFinished:
+        """The judgement's session is over: its verdicts are final, its scores go to the sums."""
+        self.finalise(session, judgement, judgement.finalise(now).told)
+        pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
+        uncertain = not isinstance(judgement.head.position, int)
+        if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
+            self._totals.read_in_parts += 1
+        finished = Finished(
+            outcome=_outcome(judgement, ended),
+            calls=tally.calls,
+            harmful=tally.harmful_steps,
+            **scores(judgement)._asdict(),
+        )
+        agent = session.agent
+        if judgement.judge.watch is not None:
+            self.alarms.finish(session, judgement, ended)
+        if pair is not None:
+            agent = pair.agent
+            pair.active -= 1
+            self._compare(session, judgement, ended)
+            if judgement.is_behind:
+                self.share(judgement)
+            if not judgement.ending:
+                self._finish(judgement, finished)
+            judgement.ending = self._totals.hold(
+                pair, judgement.share, judgement.behind, finished, now
+            )
+            judgement.behind = 0
+            judgement.share, judgement.pair = NO_SHARE, None
+        return SessionFinished(
+            session.key,
+            agent,
+            spec.id,
+            spec.version,
+            ended,
+            finished,
+            judgement.judge.unsatisfied(judgement.head.position),
+            tuple(_said(each.missed) for each in missed_of(judgement)),
+        )
+
+    def _finish(self, judgement: Judgement, finished: Finished) -> None:
+        """Its final scores are counted, once: what comes after the end changes no counter."""
+        pair, last = judgement.pair, len(judgement.log) - 1
+        assert pair is not None
+        undone = compensated(judgement)
+        pair.compensations += undone.count if undone else 0
+        exemplar = judgement.exemplar(last) if last >= 0 else None
+        self._totals.finish(pair, finished, exemplar)
+
+    def reopen(self, session: Session) -> None:
+        """An ended session goes on: it counts as live again, and as ended no more."""
+        for judgement in session.judgements:
+            self._totals.let_go(judgement.ending)
+            self.enter(session, judgement)
+            self.share(judgement)
+            self.alarms.compare(session, judgement)
+
+    def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
+        """A step that is about to be taken out: who was told that it is harmful hears of it.
+
+        It is told as a step without effect, which is what it is from now on.
+        """
+        for step in judgement.walk():
+            if step.place == place and step.code >= HARMFUL:
+                final = judgement.is_final(place)
+                change = Change(
+                    place, step.code, SELF_LOOP, False, final, step.before, step.before
+                )
+                if judgement.pair is not None:
+                    judgement.pair.revisions[Kind.HARMFUL, Kind.SELF_LOOP] += 1
+                return [self.verdict(session, judgement, change)]
+        return []
+
+    def count_session(
+        self, judgement: Judgement, news: Iterable[News], final: Iterable[Missed]
+    ) -> None:
+        """Counts verdicts on a session that are final, and those that were taken back."""
+        pair = judgement.pair
+        if pair is None:
+            return
+        for missed in final:
+            pair.session_verdicts[missed.kind, missed.obstacle] += 1
+        for each in news:
+            if each.withdrawn:
+                pair.revisions[each.missed.kind, Kind.SELF_LOOP] += 1
+
+    def session_verdict(self, session: Session, judgement: Judgement, news: News) -> Verdict:
+        """A verdict on a session in words, or that it is taken back.
+
+        What is taken back is told as a step without effect, as withdrawn calls are.
+        """
+        judge, missed, position = judgement.judge, news.missed, judgement.head.position
+        spec, mark, state = judge.spec, missed.mark, judge.state(judgement.head.position)
+        tool, given = self._names.text(mark.tool), not news.withdrawn
+        return Verdict(
+            session=session.key,
+            agent=(judgement.part if spec.scope == "agent" else "") or session.agent,
+            spec=spec.id,
+            spec_version=spec.version,
+            mode=spec.mode,
+            kind=missed.kind if given else Kind.SELF_LOOP,
+            reason=missed.obstacle if given else None,
+            severity=spec.severity.of(tool, state, missed.obstacle) if given else "info",
+            step=mark.step,
+            tool=tool,
+            symbol=judge.symbol(mark.token),
+            skipped=(),
+            allowed=judge.allowed(position),
+            state_before=state,
+            state=state,
+            final=news.final,
+            revised_from=None if given else missed.kind,
+            trace_id=mark.trace_id,
+            span_id=mark.span_id,
+            constraint=missed.rule or None,
+        )
+
+    def verdict(
+        self,
+        session: Session,
+        judgement: Judgement,
+        change: Change,
+        origin: Exemplar | None = None,
+    ) -> Verdict:
+        """A change in words; `origin` as in `count`."""
+        judge, log = judgement.judge, judgement.log
+        kind, reason = CODES[change.new]
+        own = origin if change.old is None else None
+        trace_id, span_id, _ = own or judgement.exemplar(change.place)
+        tool, token = self._names.text(log.tool(change.place)), log.token(change.place)
+        before = judge.state(change.before)
+        harmful = kind is Kind.HARMFUL
+        fields = (
+            session.key,
+            # In full, where the label of its counters may be folded into __overflow__.
+            (judgement.part if judge.spec.scope == "agent" else "") or session.agent,
+            judge.spec.id,
+            judge.spec.version,
+            judge.spec.mode,
+            kind,
+            reason,
+            judge.spec.severity.of(tool, before, reason) if harmful else "info",
+            judgement.folded + change.place + 1,
+            tool,
+            judge.symbol(token),
+            judge.skipped(change.before, token) if harmful else (),
+            judge.allowed(change.before),
+            before,
+            judge.state(change.after),
+            change.final,
+            None if change.old is None else CODES[change.old][0],
+            trace_id,
+            span_id,
+            judge.constraint(change.before, token) if harmful else None,
+            not harmful or judge.is_certain_call(change.before, token),
+        )
+        verdict: Verdict = built(Verdict, fields)
+        return verdict
+
+
+def _count_call(pair: Pair, code: int) -> int:
+    """Counts the first verdict of a call; how many of its kind there are by now."""
+    if code == PROGRESS:
+        pair.progress += 1
+        return pair.progress
+    if code >= HARMFUL:
+        pair.harms += 1
+        return pair.harms
+    if code == CONTROL:
+        pair.controls += 1
+        return pair.controls
+    pair.loops += 1
+    return pair.loops
+
+
+def _said(missed: Missed) -> str:
+    return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
+
+
+def _outcome(judgement: Judgement, ended: Ended) -> str:
+    """How a session ended, as a label: evicted, empty, accepted or not_accepted."""
+    if ended == "evicted":
+        return "evicted"
+    if not judgement.calls:
+        return "empty"
+    accepts = judgement.judge.accepts(judgement.head.position)
+    accepted = accepts and not cannot_finish(judgement)
+    return "accepted" if accepted else "not_accepted"

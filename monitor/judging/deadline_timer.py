@@ -1,0 +1,132 @@
+"""What time brings to sessions under specs with deadlines, idle limits or traps.
+
+A limit fires when its time is over and is confirmed on the calls' own times: a call that comes
+late, and by its own time was early enough, takes the verdict back. Sessions under other specs are
+not looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+from monitor.judging.accounting import Ledger
+from monitor.records import SessionKey, ToolCall, Verdict
+from monitor.session.judge import Judge
+from monitor.session.judgement import Judgement
+from monitor.session.outlook import Outlook
+from monitor.session.session import Ended, Session
+
+__all__ = ["Timekeeper"]
+
+
+class Timekeeper:
+    """Looks at sessions when something may be due.
+
+    Args:
+        ledger: words and counts the verdicts.
+        window_ns: a verdict is final so long after it was given.
+    """
+
+    def __init__(self, ledger: Ledger, window_ns: int) -> None:
+        self.busy = False
+        """False while no spec in use has any limit: then nothing here need be called."""
+        self._ledger = ledger
+        self._window_ns = window_ns
+        self._due: list[tuple[int, SessionKey]] = []
+        self._next: dict[SessionKey, int] = {}
+
+    def use(self, judges: Iterable[Judge]) -> None:
+        """Specs that are in use from now on; sessions under older ones go on."""
+        self.busy = self.busy or any(judge.bounds is not None for judge in judges)
+
+    def heard(self, session: Session, call: ToolCall | None, now: int) -> list[Verdict]:
+        """A call of the session was judged, or its calls have changed (`call` is None)."""
+        verdicts: list[Verdict] = []
+        for judgement in _bounded(session):
+            bounds = judgement.judge.bounds
+            assert bounds is not None
+            if self._may_differ(judgement, call):
+                verdicts += self._review(session, judgement, now)
+            if bounds.shortest_ns:
+                start_ns = call.start_ns if call is not None else 0
+                wait_ns = min(bounds.shortest_ns, self._window_ns)
+                self._watch(session.key, max(start_ns + bounds.shortest_ns, now + wait_ns))
+        return verdicts
+
+    def _may_differ(self, judgement: Judgement, call: ToolCall | None) -> bool:
+        """True where what was told may be wrong now, or there is something to tell at once."""
+        bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
+        assert bounds is not None
+        hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
+        if outlook is None:
+            return hopeless
+        if hopeless is not outlook.trapped or outlook.open:
+            return True
+        if not outlook.told:
+            return False
+        in_order = call is not None and log.find(call.span_id) == len(log) - 1
+        return call is None or not in_order or outlook.may_be_answered(call.start_ns)
+
+    def absorb(self, judgement: Judgement, into: Judgement) -> None:
+        """What was told of a session that turned out to be part of another."""
+        if judgement.outlook is not None and into is not judgement:
+            into.outlook = into.outlook or Outlook()
+            into.outlook.told |= judgement.outlook.told
+
+    def tick(self, find: Callable[[SessionKey], Session | None], now: int) -> list[Verdict]:
+        """Reviews the sessions whose time has come.
+
+        Args:
+            find: a live session by its key.
+            now: Unix nanoseconds.
+        """
+        verdicts: list[Verdict] = []
+        while self._due and self._due[0][0] <= now:
+            due_ns, key = heapq.heappop(self._due)
+            if self._next.get(key) != due_ns:
+                continue
+            del self._next[key]
+            session = find(key)
+            for judgement in _bounded(session) if session is not None else ():
+                assert session is not None
+                verdicts += self._review(session, judgement, now)
+        return verdicts
+
+    def finish(self, session: Session, ended: Ended, now: int) -> list[Verdict]:
+        """The session is over: its verdicts are final."""
+        self._next.pop(session.key, None)
+        return [
+            verdict
+            for judgement in _bounded(session)
+            for verdict in self._review(session, judgement, now, ended)
+        ]
+
+    def _review(
+        self, session: Session, judgement: Judgement, now: int, ended: Ended | None = None
+    ) -> list[Verdict]:
+        if judgement.outlook is None:
+            judgement.outlook = Outlook()
+        outlook = judgement.outlook
+        news, final = outlook.review(
+            judgement,
+            now,
+            self._window_ns,
+            over=ended is not None,
+            explicit=ended == "explicit",
+        )
+        if outlook.next_ns is not None and ended is None:
+            self._watch(session.key, outlook.next_ns)
+        self._ledger.count_session(judgement, news, final)
+        return [self._ledger.session_verdict(session, judgement, each) for each in news]
+
+    def _watch(self, key: SessionKey, due_ns: int) -> None:
+        known = self._next.get(key)
+        if known is None or due_ns < known:
+            self._next[key] = due_ns
+            heapq.heappush(self._due, (due_ns, key))
+
+
+def _bounded(session: Session) -> Iterator[Judgement]:
+    """The judgements of a session under specs with limits."""
+    return (each for each in session.judgements if each.judge.bounds is not None)

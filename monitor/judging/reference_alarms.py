@@ -1,0 +1,407 @@
+"""Tells what sessions raise against learnt references, and counts it when it is final.
+
+An unexpected write is one call's, whatever the order: it is told at once, and taken back only
+where the call turns out to be another one. How a session diverged, its first two calls and its
+risk are told of the session as it is known by then: a call that arrives late can revise them, and
+then what was told is taken back. Counters take what is final, so that they are the same whatever
+the order of arrival within the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from monitor.aggregate.drift import Drift, Seen, Way
+from monitor.aggregate.histogram import Exemplar
+from monitor.aggregate.totals import NO_SHARE, Share
+from monitor.records import Raised
+from monitor.reference.settings import RISK_ALARM
+from monitor.reference.watch import Divergence, Watch, Watched, packed, unpacked
+from monitor.session.comparison import PAGE, explained, level_of
+from monitor.session.judgement import Judgement, Step
+from monitor.session.log.log import Names
+from monitor.session.session import Ended, Session
+
+__all__ = ["Alarms"]
+
+_FIRST_TWO: Final = 2
+_RISK: Final = 4
+_MISSING: Final = 8
+"""What of a session has been told, and holds; the first is the bit of `Watched.flags`."""
+
+_COUNTED_DIVERGENCE: Final = 16
+_COUNTED_FIRST_TWO: Final = 32
+_COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
+_FIRST_SHIFT: Final = 8
+"""Above the flags of `Judgement.told`: the first divergence that was told, packed, plus 1."""
+
+_FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
+_SHARES_MAX: Final = 4_096
+_COMPARED_MAX: Final = 512
+"""Calls of a finished session whose tools are compared with the medoid's."""
+
+
+class _Call(NamedTuple):
+    """One call of a judgement, as an alarm names it."""
+
+    step: int
+    tool: str
+    trace_id: bytes
+    span_id: bytes
+
+
+class Alarms:
+    """What references have to say of sessions.
+
+    Args:
+        names: tool names by number.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.on_alarm: Callable[[Raised], None] | None = None
+        """Told of each alarm that is raised or taken back."""
+        self._names = names
+        self._shares: dict[float, Share] = {}
+
+    # --- a judgement's place in the sums ---------------------------------------------------------
+
+    def enter(self, judgement: Judgement) -> None:
+        """The judgement is counted under its agent and reference."""
+        if judgement.pair is not None and judgement.pair.drift is None:
+            judgement.pair.drift = Drift()
+
+    def absorb(self, session: Session, judgement: Judgement, into: Judgement) -> None:
+        """The judgement's calls are another one's now, which tells of them anew."""
+        self._tell(session, judgement, 0, told=judgement.told)
+        into.told |= judgement.told & _COUNTED
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def take(
+        self, session: Session, judgement: Judgement, token: int, place: int | None
+    ) -> None:
+        """A call has come, and stands at `place`; None: behind all others."""
+        watch, at = judgement.judge.watch, judgement.head.watched
+        if watch is None or at is None:
+            return
+        if watch.is_unexpected(token):
+            place = len(judgement.log) - 1 if place is None else place
+            self._write(session, judgement, self._call(judgement, place), withdrawn=False)
+        if judgement.joined:
+            self.compare(session, judgement)
+            return
+        risk, told = watch.risk_of(at), judgement.told & ~_COUNTED
+        # Most calls change nothing that is told.
+        if risk != judgement.share.risk or told != _live(at, risk):
+            self._hold(session, judgement, risk, _live(at, risk))
+
+    def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
+        """The call at `place` is about to be read anew as `token`."""
+        watch, log = judgement.judge.watch, judgement.log
+        if watch is None:
+            return
+        before, after = watch.is_unexpected(log.token(place)), watch.is_unexpected(token)
+        if before != after:
+            self._write(session, judgement, self._call(judgement, place), withdrawn=before)
+
+    def removed(self, session: Session, judgement: Judgement, place: int) -> None:
+        """The call at `place` is about to be taken out."""
+        watch = judgement.judge.watch
+        if watch is not None and watch.is_unexpected(judgement.log.token(place)):
+            self._write(session, judgement, self._call(judgement, place), withdrawn=True)
+
+    def compare(self, session: Session, judgement: Judgement, *, ended: bool = False) -> None:
+        """Tells what is new of the session as a whole, and what does not hold any more."""
+        watch, at = judgement.judge.watch, judgement.head.watched
+        if watch is None or at is None:
+            return
+        if judgement.joined:
+            # Where the session stands is not known, and so neither are its first calls.
+            self._hold(session, judgement, 0.0, 0)
+            return
+        risk = watch.risk_of(at)
+        wanted = _at_end(watch, at, risk) if ended else _live(at, risk)
+        self._hold(session, judgement, risk, wanted)
+
+    def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
+        """This holds of the session now; what is new is told."""
+        told = judgement.told
+        if wanted != told & ~_COUNTED:
+            judgement.told = wanted | told & _COUNTED
+            self._tell(session, judgement, wanted, told=told)
+        if risk != judgement.share.risk:
+            self._rank(judgement, risk)
+
+    def rank(self, judgement: Judgement) -> None:
+        """A live judgement has another agent: its risk is among that one's."""
+        watch, at = judgement.judge.watch, judgement.head.watched
+        if watch is not None and at is not None and not judgement.joined:
+            self._rank(judgement, watch.risk_of(at))
+
+    def _rank(self, judgement: Judgement, risk: float) -> None:
+        pair = judgement.pair
+        if pair is not None and pair.drift is not None:
+            judgement.share = self._share(risk) if risk else NO_SHARE
+            if risk:
+                pair.drift.riskiest.push(judgement)
+
+    def _share(self, risk: float) -> Share:
+        """One object for each risk: there are few, and what stands for it is still true."""
+        found = self._shares.get(risk)
+        if found is None:
+            if len(self._shares) >= _SHARES_MAX:
+                self._shares.clear()
+            found = self._shares[risk] = Share(0, 0, 0, 0, risk)
+        return found
+
+    # --- what is final -----------------------------------------------------------------------
+
+    def settle(self, judgement: Judgement, final: Iterable[Step]) -> None:
+        """Counts unexpected writes that have become final, and what is final of the session."""
+        pair, at = judgement.pair, judgement.head.watched
+        drift = pair.drift if pair is not None else None
+        if drift is None or at is None:
+            return
+        for step in final:
+            drift.unexpected_writes += 1
+            drift.exemplars["unexpected_writes"] = judgement.exemplar(step.place)
+        if judgement.joined or judgement.told & _COUNTED == _COUNTED:
+            return
+        if at.divergence is not None and _is_final(judgement, at.divergence.step):
+            self._count_divergence(judgement, drift, at.divergence)
+        if at.first_two_diverged and _is_final(judgement, min(2, at.calls)):
+            self._count_first_two(judgement, drift)
+
+    def _count_divergence(self, judgement: Judgement, drift: Drift, found: Divergence) -> None:
+        watch = judgement.judge.watch
+        if watch is None or judgement.told & _COUNTED_DIVERGENCE:
+            return
+        judgement.told |= _COUNTED_DIVERGENCE
+        way = _way(watch, found)
+        drift.divergences[way] += 1
+        exemplar = _near(judgement, found.step)
+        drift.steps.observe(found.step, exemplar)
+        if exemplar is not None:
+            drift.exemplars[way] = exemplar
+
+    def _count_first_two(self, judgement: Judgement, drift: Drift) -> None:
+        if not judgement.told & _COUNTED_FIRST_TWO:
+            judgement.told |= _COUNTED_FIRST_TWO
+            drift.first_two += 1
+
+    def finish(self, session: Session, judgement: Judgement, ended: Ended) -> None:
+        """The session is over: what did not come will not come.
+
+        An evicted session may go on unseen, so that nothing is missing from it.
+        """
+        watch, at, pair = judgement.judge.watch, judgement.head.watched, judgement.pair
+        drift = pair.drift if pair is not None else None
+        if watch is None or at is None or drift is None or judgement.joined:
+            return
+        over = ended != "evicted"
+        self.compare(session, judgement, ended=over)
+        if judgement.ending:
+            return
+        first = _first(watch, at, ended=over)
+        if first is not None:
+            self._count_divergence(judgement, drift, first)
+        if watch.first_two_at_end(at) if over else at.first_two_diverged:
+            self._count_first_two(judgement, drift)
+        if over and watch.missing_writes(at):
+            drift.missing_writes += 1
+        drift.risks.observe(watch.risk_of(at), _near(judgement, at.calls))
+        if over:
+            drift.add(_seen(judgement, watch, at, first))
+
+    # --- words ---------------------------------------------------------------------------------
+
+    def _tell(self, session: Session, judgement: Judgement, wanted: int, *, told: int) -> None:
+        """Takes back what was told and does not hold, then tells what is new."""
+        if self.on_alarm is None:
+            return
+        for raised in self._differences(session, judgement, wanted, told):
+            self.on_alarm(raised)
+
+    def _differences(
+        self, session: Session, judgement: Judgement, wanted: int, told: int
+    ) -> Iterator[Raised]:
+        old, new = told >> _FIRST_SHIFT, wanted >> _FIRST_SHIFT
+        for first, withdrawn in ((old, True), (new, False)):
+            if old != new and first:
+                found = unpacked(first - 1)
+                yield self._of_divergence(session, judgement, found, withdrawn=withdrawn)
+        for flag, alarm in _FLAGS.items():
+            if (told ^ wanted) & flag:
+                withdrawn = not wanted & flag
+                yield self._of_session(session, judgement, alarm, withdrawn=withdrawn)
+
+    def _of_divergence(
+        self, session: Session, judgement: Judgement, found: Divergence, *, withdrawn: bool
+    ) -> Raised:
+        watch = judgement.judge.watch
+        assert watch is not None
+        said = explained(watch, judgement.judge.spec.id, found)
+        place = found.step - 1 - judgement.folded
+        call = None
+        if not withdrawn and 0 <= place < len(judgement.log):
+            call = self._call(judgement, place)
+        return self._raised(
+            session,
+            judgement,
+            "divergence",
+            withdrawn=withdrawn,
+            call=call,
+            step=found.step,
+            kind=said["kind"],
+            phase=said["phase"],
+            write=found.write,
+            expected=tuple(said["expected"]),
+            said=said,
+        )
+
+    def _of_session(
+        self, session: Session, judgement: Judgement, alarm: str, *, withdrawn: bool
+    ) -> Raised:
+        watch, at = judgement.judge.watch, judgement.head.watched
+        assert watch is not None
+        assert at is not None
+        calls, two = judgement.head.tally.calls, alarm == "first_two"
+        missing = watch.missing_writes(at) if alarm == "missing_write" else ()
+        call = None
+        if not withdrawn and not judgement.folded and len(judgement.log):
+            call = self._call(judgement, (min(2, calls) if two else len(judgement.log)) - 1)
+        return self._raised(
+            session,
+            judgement,
+            alarm,
+            withdrawn=withdrawn,
+            call=call,
+            step=min(2, calls) if two else calls,
+            kind="missing" if missing else None,
+            phase="first_two" if two else None,
+            write=alarm == "missing_write",
+            expected=watch.learnt.medoid[:2] if two else missing,
+        )
+
+    def _write(
+        self, session: Session, judgement: Judgement, call: _Call, *, withdrawn: bool
+    ) -> None:
+        """One call that wrote, or did not write, what no seen run has written."""
+        watch = judgement.judge.watch
+        if self.on_alarm is None or watch is None:
+            return
+        known = call.tool in watch.learnt.write_calls
+        raised = self._raised(
+            session,
+            judgement,
+            "unexpected_write",
+            withdrawn=withdrawn,
+            call=call,
+            step=call.step,
+            kind="wrong_arguments" if known else "wrong_tool",
+            phase=watch.phase(call.step),
+            write=True,
+        )
+        self.on_alarm(raised)
+
+    def _raised(
+        self,
+        session: Session,
+        judgement: Judgement,
+        alarm: str,
+        *,
+        withdrawn: bool,
+        call: _Call | None,
+        step: int,
+        write: bool,
+        kind: str | None = None,
+        phase: str | None = None,
+        expected: tuple[str, ...] = (),
+        said: Mapping[str, Any] | None = None,
+    ) -> Raised:
+        spec, watch, at = judgement.judge.spec, judgement.judge.watch, judgement.head.watched
+        assert watch is not None
+        assert at is not None
+        worth, runs = watch.alarm(alarm), watch.learnt.runs
+        level = level_of(judgement, alarm, runs)
+        return Raised(
+            session=session.key,
+            agent=(judgement.part if spec.scope == "agent" else "") or session.agent,
+            spec=spec.id,
+            spec_version=spec.version,
+            mode=spec.mode,
+            alarm=alarm,
+            level=level,
+            severity="critical" if level == PAGE else "info",
+            withdrawn=withdrawn,
+            step=step,
+            tool=call.tool if call is not None else "",
+            kind=kind,
+            phase=phase,
+            write=write,
+            expected=expected,
+            support=runs if said is None else said["support"],
+            precision=said["precision"] if said else worth.precision if worth else None,
+            false_per_1000=worth.false_per_1000 if worth is not None else None,
+            risk=None if judgement.joined else watch.risk_of(at),
+            trace_id=call.trace_id if call is not None else b"",
+            span_id=call.span_id if call is not None else b"",
+        )
+
+    def _call(self, judgement: Judgement, place: int) -> _Call:
+        row = judgement.log.row(place)
+        step = judgement.folded + place + 1
+        return _Call(step, self._names.text(row.tool), row.trace_id, row.span_id)
+
+
+def _first(watch: Watch, at: Watched, *, ended: bool) -> Divergence | None:
+    """The first divergence; of a session that is over also the call that did not come."""
+    return at.divergence or (watch.at_end(at) if ended else None)
+
+
+def _live(at: Watched, risk: float) -> int:
+    """What holds of a session that goes on, as `Judgement.told` has it."""
+    return (
+        at.first + 1 << _FIRST_SHIFT
+        | at.flags & _FIRST_TWO
+        | (_RISK if risk >= RISK_ALARM else 0)
+    )
+
+
+def _at_end(watch: Watch, at: Watched, risk: float) -> int:
+    """The same of one that is over: what did not come is missing."""
+    return (
+        packed(_first(watch, at, ended=True)) + 1 << _FIRST_SHIFT
+        | (_FIRST_TWO if watch.first_two_at_end(at) else 0)
+        | (_RISK if risk >= RISK_ALARM else 0)
+        | (_MISSING if watch.missing_writes(at) else 0)
+    )
+
+
+def _way(watch: Watch, found: Divergence) -> Way:
+    return watch.phase(found.step), found.kind.name.lower()
+
+
+def _is_final(judgement: Judgement, step: int) -> bool:
+    """Whether a call, by its number from 1, has its final place; folded ones have."""
+    place = step - 1 - judgement.folded
+    return place < 0 or (place < len(judgement.log) and judgement.is_final(place))
+
+
+def _near(judgement: Judgement, step: int) -> Exemplar | None:
+    """The call of that number, or the last one; None where it is folded."""
+    place = min(step - 1 - judgement.folded, len(judgement.log) - 1)
+    return judgement.exemplar(place) if place >= 0 else None
+
+
+def _seen(judgement: Judgement, watch: Watch, at: Watched, first: Divergence | None) -> Seen:
+    log = judgement.log
+    whole = not judgement.folded and len(log) <= _COMPARED_MAX
+    tokens = (log.token(place) for place in range(len(log)))
+    return Seen(
+        way=_way(watch, first) if first is not None else None,
+        similarity=watch.similarity(tokens) if whole else None,
+        new_tools=at.new_tools,
+        new_arguments=at.new_arguments,
+    )

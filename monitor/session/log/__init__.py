@@ -1,0 +1,1 @@
+"""The recent steps of a judgement, packed into bytes."""

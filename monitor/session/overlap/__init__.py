@@ -1,0 +1,1 @@
+"""Overlapping calls: the orders they may have had, and the order that is taken."""

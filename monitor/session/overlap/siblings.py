@@ -1,0 +1,294 @@
+"""Calls that overlap: which orders they may have had, and which of them is taken.
+
+Siblings whose times overlap have no order of their own. Any order that keeps "ended before it
+started" may have been the true one. A task takes the order with the fewest harms and goes on from
+every state such an order can end in; a strict policy takes the order with the most.
+
+Most orders need not be tried. Calls that are the same everywhere may stand anywhere, so may those
+that are alike among themselves, and calls that no constraint sees both of are ordered apart: orders
+of the parts can always be merged, since of two pairs of calls in which one ended before the other
+started, one's first had ended before the other's second started (Fishburn 1970, interval orders).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.session.overlap.chains import Spans, chained
+from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, merge
+from monitor.spec.constraints import SideBySide
+
+__all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
+
+CONSTRAINTS_MAX: Final = 32
+"""So many constraints are looked at one by one, at most."""
+
+JOINED_MAX: Final = 256
+"""So many ends of a group's parts are put together; beyond, it may have led anywhere."""
+
+
+class Reached(NamedTuple):
+    """Where a group may end, and the best order that ends there, nearest to the starts."""
+
+    position: Position
+    harms: int
+    places: tuple[int, ...]
+
+
+class Order(NamedTuple):
+    """The order taken, as places in the group, and where it may lead."""
+
+    places: tuple[int, ...]
+    end: Position
+    whole: bool
+    """False where there were too many orders to try them all."""
+    every: tuple[Reached, ...] = ()
+    """Wherever the group may end, by whatever order; those with the best harms, where there are too
+    many to tell."""
+
+
+def order(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+    *,
+    strict: bool,
+) -> Order:
+    """The order a group is judged in.
+
+    Args:
+        stepper: of the spec.
+        position: before the group.
+        tokens: of the calls, in start order.
+        spans: what their times say.
+        strict: the most harms instead of the fewest.
+
+    Returns:
+        The best order, of equals the one nearest to the start order; and its end. For the fewest
+        harms the end is the union over all best orders.
+    """
+    if not tokens:
+        return Order((), position, True, (Reached(position, 0, ()),))
+    found = _searched(stepper, position, tokens, spans, strict=strict)
+    if found.whole or not strict:
+        return found
+    # What refuses nothing has no say in the worst order of the group; it has in what comes behind.
+    kinds = [stepper.kinds[token] for token in tokens]
+    heeded = _refusing(stepper, position, kinds)
+    fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
+    if _walk(stepper, position, tokens, fewer.places).harms:
+        return fewer
+    return _broken(stepper, position, tokens, spans) or fewer
+
+
+def _broken(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+) -> Order | None:
+    """An order with a harm, where not all could be tried and those that were have none.
+
+    The first harm of any order is refused by one constraint, which has seen the calls before it
+    as if it were the only one. One constraint has few kinds of calls, so few orders.
+    """
+    machine = stepper.machine
+    if not isinstance(machine, SideBySide) or not isinstance(position, int):
+        return None
+    refusing, tried = _refusing(stepper, position, tokens), 0
+    for constraint, digit in enumerate(machine.digits(position)):
+        if not refusing >> constraint & 1 or tried == CONSTRAINTS_MAX:
+            continue
+        tried += 1
+        lone = stepper.under(machine.alone(constraint))
+        places = _searched(lone, digit, tokens, spans, strict=True).places
+        walked = _walk(stepper, position, tokens, places)
+        if walked.harms:
+            return Order(
+                places, walked.end, False, (Reached(walked.end, walked.harms, places),)
+            )
+    return None
+
+
+def _refusing(stepper: Stepper, position: Position, tokens: Sequence[int]) -> int:
+    """Bit mask of the parts of the machine that may refuse a call; all where it is not certain."""
+    machine = stepper.machine
+    if not isinstance(machine, SideBySide) or not isinstance(position, int):
+        return -1
+    if any(stepper.heeds[token] < 0 for token in tokens):
+        return -1
+    symbols = {symbol for token in set(tokens) for symbol in stepper.readings(token)}
+    return machine.refusing(position, symbols, len(tokens))
+
+
+class _Walk(NamedTuple):
+    harms: int
+    end: Position
+
+
+def _walk(
+    stepper: Stepper, position: Position, tokens: Sequence[int], places: Iterable[int]
+) -> _Walk:
+    """Where calls lead in an order, and how many of them are harmful."""
+    harms = 0
+    for place in places:
+        position, outcome = stepper.step(position, tokens[place])
+        harms += outcome is Outcome.HARMFUL
+    return _Walk(harms, position)
+
+
+def _searched(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+    *,
+    strict: bool,
+    heeded: int = -1,
+) -> Order:
+    kinds = [stepper.kinds[token] for token in tokens]
+    free: list[int] = []
+    ends: list[list[Position]] = []
+    found: list[Merges] = []
+    for places in _parts(stepper, position, kinds, heeded, free):
+        if _alike(places, kinds):
+            free += places
+            if not strict:
+                ends.append([_walk(stepper, position, tokens, places).end])
+        else:
+            found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
+    taken = _taken(spans, sorted(free), [each.first for each in found])
+    if strict:
+        end = _walk(stepper, position, tokens, taken).end
+    else:
+        end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
+    every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
+    return Order(taken, end, all(each.whole for each in found), every)
+
+
+def _reached(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+    free: Sequence[int],
+    found: Sequence[Merges],
+    *,
+    strict: bool,
+) -> tuple[Reached, ...]:
+    """Wherever the parts may end together."""
+    sign = -1 if strict else 1
+    together: list[tuple[int, list[Node]]] = [(0, [])]
+    for part in found:
+        more = [
+            (harms + sign * end.harms, [*nodes, end.first])
+            for harms, nodes in together
+            for end in part.every
+        ]
+        more.sort(key=_first_of)
+        together = more[:ENDS_MAX]
+    best: dict[Position, tuple[int, tuple[int, ...]]] = {}
+    for _, nodes in together:
+        places = _taken(spans, free, list(nodes))
+        harms, end = _walk(stepper, position, tokens, places)
+        known = best.get(end)
+        if known is None or (sign * harms, places) < (sign * known[0], known[1]):
+            best[end] = harms, places
+    return tuple(Reached(end, harms, places) for end, (harms, places) in best.items())
+
+
+def _first_of(each: tuple[int, list[Node]]) -> int:
+    return each[0]
+
+
+def _parts(
+    stepper: Stepper,
+    position: Position,
+    kinds: Sequence[int],
+    heeded: int,
+    free: list[int],
+) -> list[list[int]]:
+    """Places of calls that no heeded part of the machine sees together; `free` takes the others.
+
+    Where it is not certain what one does, one hangs on the other.
+    """
+    single = isinstance(position, int)
+    found: list[tuple[int, list[int]]] = []
+    for place, kind in enumerate(kinds):
+        heeds = stepper.heeds[kind] & heeded
+        if not heeds:
+            free.append(place)
+            continue
+        if not single:
+            heeds = -1
+        places = [place]
+        apart: list[tuple[int, list[int]]] = []
+        for other in found:
+            if other[0] & heeds:
+                heeds |= other[0]
+                places += other[1]
+            else:
+                apart.append(other)
+        found = [*apart, (heeds, places)]
+    return [sorted(places) for _, places in found]
+
+
+def _alike(places: Sequence[int], kinds: Sequence[int]) -> bool:
+    return all(kinds[place] == kinds[places[0]] for place in places)
+
+
+def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, ...]:
+    """The merged order nearest to the start order.
+
+    Args:
+        spans: of all calls.
+        free: places of calls that may stand anywhere, in start order.
+        nodes: of the merges, where they begin.
+    """
+    count = len(spans.rank)
+    places: list[int] = []
+    taken = [False] * count
+    # So many have been taken of those that ended first, and so many that are free.
+    over = freed = 0
+    while len(places) < count:
+        best, at = count, -1
+        if freed < len(free) and spans.ended[free[freed]] <= over:
+            best = free[freed]
+        for number, node in enumerate(nodes):
+            for place, _ in node.ahead:
+                if place < best and spans.ended[place] <= over:
+                    best, at = place, number
+        if at < 0:
+            freed += 1
+        else:
+            nodes[at] = next(node for place, node in nodes[at].ahead if place == best)
+        places.append(best)
+        taken[best] = True
+        while over < count and taken[spans.by_end[over]]:
+            over += 1
+    return tuple(places)
+
+
+def _joined(
+    stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
+) -> Position:
+    """Everywhere the session may be behind parts that know nothing of each other."""
+    if len(ends) == 1:
+        return stepper.union(ends[0])
+    # Parts are of one certain state, and each moves its own share of it.
+    found = [position]
+    for each in ends:
+        found = [_moved(before, position, end) for before in found for end in each]
+        if len(found) > JOINED_MAX:
+            return stepper.anywhere()
+    return stepper.union(found)
+
+
+def _moved(before: Position, start: Position, end: Position) -> Position:
+    assert isinstance(before, int)
+    assert isinstance(start, int)
+    assert isinstance(end, int)
+    return before + end - start

@@ -1,0 +1,1 @@
+"""A document's meaning: automaton, alphabet, limits, and findings."""

@@ -1,0 +1,361 @@
+"""A spec document's meaning: document -> automaton, alphabet and rules, with findings.
+
+A bad document never raises: every fault that can be told is a finding with its place. Shape comes
+first (schema.py); where the shape is wrong the meaning is not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from monitor.alphabet import match
+from monitor.automaton import paths
+from monitor.automaton.dfa import Automaton, Machine
+from monitor.findings import Finding
+from monitor.records import PROFILES, Conventions
+from monitor.spec.acceptance import accepting
+from monitor.spec.compiler.accept import read_accept
+from monitor.spec.compiler.machine import form_of, is_declared, no_state, read_machine
+from monitor.spec.compiler.reachability import (
+    can_finish,
+    check_areas,
+    check_graph,
+    check_traps,
+    states_max,
+)
+from monitor.spec.compiler.review import review
+from monitor.spec.compiler.symbols import (
+    check_overlaps,
+    check_tools,
+    read_pattern,
+    read_symbols,
+)
+from monitor.spec.compiler.timing import NO_TIMING, Timing, read_timing
+from monitor.spec.document import yaml_text
+from monitor.spec.document.faults import Notes
+from monitor.spec.document.parts import RegexDocument
+from monitor.spec.document.reference import ReferenceDocument, is_learnt, learnt_of
+from monitor.spec.document.schema import (
+    AcceptDocument,
+    ConventionsDocument,
+    DeadlineDocument,
+    SeverityDocument,
+    SpecDocument,
+    SymbolDocument,
+)
+from monitor.spec.document.typed import Fault, shaped
+from monitor.spec.document.yaml_text import Document, Path
+from monitor.spec.spec import (
+    GOLDEN_LISTED_MAX,
+    GOLDEN_MAX,
+    Acceptance,
+    MatchRules,
+    SeverityRules,
+    Spec,
+)
+from monitor.spec.suggestions import closest
+from monitor.spec.traps import Trap
+
+__all__ = ["compile_text"]
+
+_Model = TypeVar("_Model", bound=msgspec.Struct)
+
+
+def compile_text(
+    text: str, file: str, day: date | None = None
+) -> tuple[Spec | None, tuple[Finding, ...]]:
+    """The spec in a YAML (or JSON) text, and what was found; None where an error refuses it.
+
+    Args:
+        text: the whole document.
+        file: its name, for the findings.
+        day: accepted calls that have expired by then are harmful again; None: none has.
+    """
+    read, found = yaml_text.parse(text, file)
+    if read is None:
+        return None, tuple(found)
+    notes = Notes(file, read, found)
+    sha256_8 = hashlib.sha256(text.encode()).hexdigest()[:8]
+    if is_learnt(read.data):
+        return _reference(read, notes, sha256_8), notes.sorted()
+    model = _validate(read, notes)
+    if model is None:
+        return None, notes.sorted()
+    parts = _compile(model, notes, day)
+    found_all = notes.sorted()
+    if parts is None or notes.refuse:
+        return None, found_all
+    return _spec(model, parts, file, sha256_8, found_all), found_all
+
+
+# --- shape ------------------------------------------------------------------------------------
+
+_NAMES: Final = ("id", "version", "initial", "accepting", "states", "transitions", "reads",
+                 "golden", "undo", "accept")  # fmt: skip
+"""Keys whose plain values are names: `1.10` is a version, `0` a state, as they are written."""
+
+
+def _validate(read: Document, notes: Notes) -> SpecDocument | None:
+    if not isinstance(read.data, dict):
+        notes.add("invalid_document", "a spec is a mapping of keys: id, alphabet, ...")
+        return None
+    data = {
+        key: _as_written(value, (key,), read) if key in _NAMES else value
+        for key, value in read.data.items()
+    }
+    return _shaped(SpecDocument, data, read, notes)
+
+
+def _shaped(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
+    found, faults = shaped(model, data)
+    for fault in faults[: yaml_text.FINDINGS_MAX]:
+        notes.add("invalid_document", _say(fault), *_known_path(fault.path, read))
+    return found
+
+
+def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
+    """A learnt reference: it compares runs, and has no automaton that judges them."""
+    data = {
+        key: _as_written(value, (key,), read) if key in _NAMES else value
+        for key, value in read.data.items()
+    }
+    model = _shaped(ReferenceDocument, data, read, notes)
+    if model is None:
+        return None
+    rules = _rules(model, notes)
+    try:
+        learnt = learnt_of(model)
+    except ValueError as problem:
+        notes.add("broken_tree", str(problem), "tree")
+        return None
+    review(learnt, notes)
+    if notes.refuse:
+        return None
+    return replace(
+        Spec.observer(),
+        id=model.id,
+        version=model.version,
+        description=model.description,
+        mode=model.mode,
+        match=rules,
+        file=notes.file,
+        sha256_8=sha256_8,
+        learnt=learnt,
+        findings=notes.sorted(),
+    )
+
+
+def _as_written(value: Any, path: Path, read: Document) -> Any:
+    if isinstance(value, list):
+        return [_as_written(item, (*path, place), read) for place, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {key: _as_written(item, (*path, key), read) for key, item in value.items()}
+    if value is None or isinstance(value, str):
+        return value
+    return read.texts.get(path, str(value))
+
+
+def _known_path(path: Path, read: Document) -> Path:
+    """The path without a key that is missing: it stands nowhere."""
+    return path if path in read.places else path[:-1]
+
+
+def _say(fault: Fault) -> str:
+    if fault.kind == "missing":
+        return f"the key {fault.path[-1]!r} is missing"
+    if fault.kind == "unknown":
+        key = fault.path[-1]
+        if key in _KEYS:
+            return f"unknown key {key!r} here; it belongs into {_KEYS[str(key)]}"
+        close = closest(str(key), sorted(_KEYS))
+        return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
+    return fault.said[:1].lower() + fault.said[1:]
+
+
+_KEYS: Final = {
+    field.encode_name: where
+    for model, where in (
+        (ReferenceDocument, "`reference`"),
+        (DeadlineDocument, "a deadline"),
+        (AcceptDocument, "an entry of `accept`"),
+        (SymbolDocument, "a symbol of the `alphabet`"),
+        (SeverityDocument, "`severity`"),
+        (ConventionsDocument, "`conventions`"),
+        (SpecDocument, "the spec itself"),
+    )
+    for field in msgspec.structs.fields(model)
+}
+"""Key -> where it stands."""
+
+
+# --- meaning ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the document means, before it is put together."""
+
+    alphabet: match.Alphabet
+    machine: Machine
+    rules: MatchRules
+    golden: tuple[tuple[int, ...], ...] | None
+    golden_count: int
+    golden_lengths: tuple[int, ...]
+    accepted: tuple[Acceptance, ...] = ()
+    timing: Timing = NO_TIMING
+    traps: tuple[Trap, ...] = ()
+
+
+def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
+    symbols = read_symbols(model, notes)
+    check_overlaps(symbols, notes)
+    rules = _rules(model, notes)
+    for step, back in model.undo.items():
+        for name in (step, back):
+            is_declared(name, model, notes, "undo", step)
+    check_tools(model, notes)
+    machine = read_machine(model, notes)
+    if machine is None:
+        return None
+    _check_severity(model, machine, notes)
+    if not can_finish(machine, notes):
+        return None
+    check_graph(model, machine, notes)
+    accepted = read_accept(model, machine, notes, day)
+    lenient = accepting(machine, accepted)
+    traps = check_traps(model, lenient, notes)
+    timing = read_timing(model, machine, notes)
+    conventions = _conventions(model)
+    _check_conventions(model, notes)
+    alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
+    check_areas(lenient, (token.symbols for token in alphabet.tokens), notes)
+    parts = _with_golden(model, alphabet, machine, rules, notes)
+    return parts and replace(parts, accepted=accepted, timing=timing, traps=traps)
+
+
+def _with_golden(
+    model: SpecDocument,
+    alphabet: match.Alphabet,
+    machine: Machine,
+    rules: MatchRules,
+    notes: Notes,
+) -> _Parts | None:
+    """Golden paths are of tasks and references: a policy has no end to reach."""
+    if model.kind == "policy":
+        return _Parts(alphabet, machine, rules, (), 0, ())
+    listed = paths.reachable(machine, (machine.initial,), states_max(machine))
+    count = GOLDEN_MAX + 1 if listed is None else paths.count_golden(machine, GOLDEN_MAX)
+    if count > GOLDEN_MAX:
+        notes.add("too_many_golden_paths", _too_many(count), form_of(model))
+        return None
+    few = count <= GOLDEN_LISTED_MAX
+    golden = paths.golden_paths(machine, GOLDEN_LISTED_MAX) if few else None
+    lengths = paths.golden_lengths(machine, GOLDEN_MAX)
+    return _Parts(alphabet, machine, rules, golden, count, lengths)
+
+
+def _too_many(count: int) -> str:
+    known = "at least " if count in {GOLDEN_MAX + 1, paths.COUNT_MAX} else ""
+    return f"{known}{count:,} golden paths; at most {GOLDEN_MAX:,} can be scored"
+
+
+def _spec(
+    model: SpecDocument, parts: _Parts, file: str, sha256_8: str, warnings: tuple[Finding, ...]
+) -> Spec:
+    conventions = _conventions(model)
+    number = {name: index for index, name in enumerate(model.alphabet)}
+    severity = model.severity
+    concurrent: Literal["any_order", "strict"] = (
+        "strict" if model.kind == "policy" else "any_order"
+    )
+    return Spec(
+        id=model.id,
+        version=model.version,
+        description=model.description,
+        kind=model.kind,
+        mode=model.mode,
+        severity=SeverityRules(
+            severity.default,
+            severity.tools,
+            severity.states,
+            {str(reason): level for reason, level in severity.reasons.items()},
+        ),
+        match=parts.rules,
+        scope=model.scope,
+        again=model.again,
+        alphabet=parts.alphabet,
+        machine=accepting(parts.machine, parts.accepted),
+        traps=parts.traps,
+        deadlines=parts.timing.deadlines,
+        idle_ns=parts.timing.idle_ns,
+        idle_by_state=dict(parts.timing.idle_by_state),
+        accepted=parts.accepted,
+        bare=parts.machine if parts.accepted else None,
+        golden=parts.golden,
+        golden_count=parts.golden_count,
+        golden_lengths=parts.golden_lengths,
+        conventions=conventions,
+        concurrent=model.concurrent or concurrent,
+        order=model.order,
+        undo={number[step]: number[back] for step, back in model.undo.items()},
+        file=file,
+        sha256_8=sha256_8,
+        findings=warnings,
+    )
+
+
+def _conventions(model: SpecDocument) -> Conventions:
+    chosen = model.conventions
+    if isinstance(chosen, str):
+        chosen = ConventionsDocument(profile=chosen)
+    return Conventions(
+        profile=chosen.profile,
+        failed_calls=chosen.failed_calls or PROFILES[chosen.profile].failed_calls,
+        tau_below_two=chosen.tau_below_two,
+        undefined_efficiency=chosen.undefined_efficiency,
+        beta=chosen.beta,
+        lambda_=chosen.lambda_,
+    )
+
+
+_OF_SCORES: Final = ("tau_below_two", "undefined_efficiency", "beta", "lambda")
+
+
+def _check_conventions(model: SpecDocument, notes: Notes) -> None:
+    """Finds keys that say how something counts which the kind of spec does not have."""
+    if model.kind == "task" or isinstance(model.conventions, str):
+        return
+    of_scores = [key for key in _OF_SCORES if ("conventions", key) in notes.read.places]
+    for key in of_scores:
+        said = f"a {model.kind} has no scores, so {key!r} is not used"
+        notes.add("unused_convention", said, "conventions", key)
+    if model.kind == "reference" and model.conventions.failed_calls == "harmful":
+        said = "a reference judges no harm: a failed call changes nothing"
+        notes.add("unused_convention", said, "conventions", "failed_calls")
+
+
+def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:
+    rules: list[tuple[str, Callable[[Any], bool]]] = []
+    for name, wanted in model.match.items():
+        raw: Any = wanted
+        if isinstance(wanted, list):
+            raw = {"one_of": wanted}
+        elif isinstance(wanted, RegexDocument):
+            raw = {"regex": wanted.regex}
+        parsed = read_pattern(raw, notes, "match", name)
+        if parsed is not None:
+            rules.append((name, parsed.matches))
+    return MatchRules(tuple(rules), without_rules=model.kind == "policy")
+
+
+def _check_severity(model: SpecDocument, machine: Machine, notes: Notes) -> None:
+    names = machine.states if isinstance(machine, Automaton) else ()
+    for state in model.severity.states:
+        if state not in names:
+            notes.add("undeclared_state", no_state(state), "severity", "states", state)

@@ -1,0 +1,95 @@
+"""What is broken or doubtful in a learnt reference: found when it is loaded, told by `check`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from monitor.spec.document.faults import Notes
+from monitor.spec.learnt import Alarm, Learnt
+
+__all__ = ["FALSE_PER_1000_MAX", "review"]
+
+PAGING: Final = ("unexpected_write", "missing_write")
+"""Alarms that are worth a page."""
+
+FALSE_PER_1000_MAX: Final = 100.0
+"""Of a paging alarm: beyond one false page in ten runs people switch it off."""
+
+
+def review(learnt: Learnt, notes: Notes) -> None:
+    """Notes what is wrong with a reference whose document has the right shape."""
+    _tools(learnt, notes)
+    _tree(learnt, notes)
+    _counts(learnt, notes)
+    _worth(learnt, notes)
+
+
+def _tools(learnt: Learnt, notes: Notes) -> None:
+    for tool, count in Counter(learnt.tools).items():
+        if count > 1:
+            notes.add("duplicate_tool", f"{tool!r} is listed {count} times", "tools")
+    known = set(learnt.tools)
+    named: Mapping[str, Iterable[str]] = {
+        "writes": sorted(learnt.writes),
+        "expected_writes": learnt.expected_writes,
+        "medoid": dict.fromkeys(learnt.medoid),
+        "write_calls": learnt.write_calls,
+    }
+    for key, tools in named.items():
+        for tool in tools:
+            if tool not in known:
+                notes.add("unseen_tool", f"no run called {tool!r}", key)
+    for tool in learnt.expected_writes:
+        if tool not in learnt.writes:
+            notes.add("expected_read", f"{tool!r} is not among the writes", "expected_writes")
+
+
+def _tree(learnt: Learnt, notes: Notes) -> None:
+    """No two nodes for one way, and no node with more runs than the way to it."""
+    seen: set[tuple[int, int]] = set()
+    below: Counter[int] = Counter()
+    for number, node in enumerate(learnt.nodes):
+        if (node.parent, node.tool) in seen:
+            tool = learnt.tools[node.tool]
+            notes.add("broken_tree", f"node {number}: {tool!r} is there twice", "tree", number)
+        seen.add((node.parent, node.tool))
+        if number:
+            below[node.parent] += node.runs
+    for number, node in enumerate(learnt.nodes):
+        # A tree that was cut to its most frequent nodes lacks some runs below, but never has more.
+        if below[number] + node.ends > node.runs:
+            said = (
+                f"node {number}: {below[number]} runs go on and {node.ends} end, of {node.runs}"
+            )
+            notes.add("contradicting_counts", said, "tree", number)
+
+
+def _counts(learnt: Learnt, notes: Notes) -> None:
+    if learnt.nodes[0].runs != learnt.runs:
+        said = f"the tree is of {learnt.nodes[0].runs} runs, but {learnt.runs} were learnt from"
+        notes.add("contradicting_counts", said, "learnt", "runs")
+    for tool, (good, bad) in learnt.called_by.items():
+        if good > learnt.successes or bad > learnt.failures:
+            notes.add(
+                "contradicting_counts", f"more runs called {tool!r} than there were", "risk"
+            )
+
+
+def _worth(learnt: Learnt, notes: Notes) -> None:
+    if learnt.runs < 2:
+        notes.add("few_runs", f"learnt from {learnt.runs} usual runs", "learnt", "runs")
+    if not learnt.writes:
+        notes.add("no_writes", "no tool is said to write", "writes")
+    for name in PAGING:
+        alarm = learnt.alarms.get(name)
+        if alarm is not None and alarm.false_per_1000 > FALSE_PER_1000_MAX:
+            notes.add("noisy_alarm", _noise(name, alarm), "alarms", name)
+
+
+def _noise(name: str, alarm: Alarm) -> str:
+    return (
+        f"{name} was raised in {alarm.raised} of {alarm.runs} learning runs, "
+        f"{alarm.false_per_1000:.0f} false alarms per 1,000 runs"
+    )

@@ -1,0 +1,1 @@
+"""The published data set of CORE's authors as spec documents."""

@@ -1,0 +1,180 @@
+"""The shape of a learnt reference's document (`kind: reference` with `learnt`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from monitor.spec.document.parts import MatchDocument, Name, Part
+from monitor.spec.learnt import Alarm, Learnt, Node
+
+__all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
+
+DIGEST = r"[0-9a-f]{12}"
+_NODE: Final = re.compile(
+    rf"(-1|\d{{1,6}}) (-1|\d{{1,6}}) (\d{{1,9}}) (\d{{1,9}})(?: (\*|{DIGEST}(?:,{DIGEST})*))?"
+)
+
+Digest = Annotated[str, Meta(pattern=rf"^{DIGEST}$")]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class FileDocument(Part, frozen=True):
+    """A file of runs."""
+
+    name: str
+    sha256: str
+    runs: Count
+
+
+class SourceDocument(Part, frozen=True):
+    """What a reference was learnt from, and with what."""
+
+    files: list[FileDocument]
+    runs: Annotated[
+        Count, Meta(description="seen runs: the successes, where outcomes were told")
+    ]
+    failures: Annotated[Count, Meta(description="runs that failed: they serve the risk")] = 0
+    labelled: bool = False
+    agents: list[str] = []
+    version: Annotated[str, Meta(description="of offrails")] = ""
+    settings: Annotated[str, Meta(description="version of the learning settings")] = "1"
+
+
+class AlarmDocument(Part, frozen=True, kw_only=True):
+    """How an alarm did on the runs it was learnt from, each judged by the others."""
+
+    precision: Share | None = None
+    recall: Share | None = None
+    false_per_1000: Annotated[float, Meta(ge=0, le=1000)]
+    raised: Count
+    runs: Count
+
+
+class RiskDocument(Part, frozen=True):
+    """What the risk is computed from: runs by outcome, and by tool how many called it."""
+
+    successes: Count
+    failures: Count
+    tools: Annotated[
+        dict[str, Annotated[list[Count], Meta(min_length=2, max_length=2)]],
+        Meta(description="tool: [successes, failures] that called it"),
+    ] = {}
+
+
+class ConsistencyDocument(Part, frozen=True, kw_only=True):
+    """papers/002 section 3.2, of the seen runs."""
+
+    runs: Count
+    tss: Share
+    ac_paper: Share
+    ac_repository: Share
+    unique_sequences: Count
+    divergence_point: float | None = None
+    first_two_agreement: Share
+
+
+class ReferenceDocument(Part, frozen=True, kw_only=True):
+    """A learnt reference: which sessions it watches, and what it was learnt from."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
+    description: str = ""
+    kind: Literal["reference"]
+    mode: Literal["shadow", "page"] = "shadow"
+    match: Annotated[
+        dict[Name, MatchDocument],
+        Meta(description="resource and span attributes a session must have, all of them"),
+    ] = {}
+    learnt: SourceDocument
+    writes: Annotated[list[str], Meta(description="tools that change something")] = []
+    writes_from: Literal["given", "inferred"] = "inferred"
+    consistency: ConsistencyDocument | None = None
+    tools: Annotated[list[str], Meta(max_length=10_000)]
+    medoid: Annotated[list[str], Meta(description="the run that is nearest to all others")] = []
+    expected_writes: Annotated[
+        list[str], Meta(description="tools every seen run wrote by")
+    ] = []
+    alarms: dict[str, AlarmDocument] = {}
+    risk: RiskDocument | None = None
+    write_calls: Annotated[
+        dict[str, list[Digest]],
+        Meta(description="tool: digests of the arguments it was called with"),
+    ] = {}
+    tree: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
+        ),
+    ]
+
+
+def is_learnt(data: Any) -> bool:
+    """Whether a document is a learnt reference, and not one written by hand."""
+    return isinstance(data, dict) and data.get("kind") == "reference" and "learnt" in data
+
+
+def node_text(node: Node) -> str:
+    """A node as it is written in a document."""
+    text = f"{node.parent} {node.tool} {node.runs} {node.ends}"
+    if node.tool < 0:
+        return text
+    if node.digests is None:
+        return f"{text} *"
+    return f"{text} {','.join(sorted(node.digests))}" if node.digests else text
+
+
+def learnt_of(model: ReferenceDocument) -> Learnt:
+    """The record of a document.
+
+    Raises:
+        ValueError: the tree is none, or names tools that are not listed.
+    """
+    risk = model.risk
+    return Learnt(
+        tools=tuple(model.tools),
+        writes=frozenset(model.writes),
+        medoid=tuple(model.medoid),
+        expected_writes=tuple(model.expected_writes),
+        nodes=_nodes(model),
+        write_calls={tool: frozenset(found) for tool, found in model.write_calls.items()},
+        alarms={
+            name: Alarm(**msgspec.structs.asdict(alarm)) for name, alarm in model.alarms.items()
+        },
+        successes=risk.successes if risk else model.learnt.runs,
+        failures=risk.failures if risk else 0,
+        called_by={
+            tool: (each[0], each[1]) for tool, each in (risk.tools if risk else {}).items()
+        },
+        runs=model.learnt.runs,
+        source=msgspec.to_builtins(model.learnt),
+        consistency=msgspec.structs.asdict(model.consistency) if model.consistency else None,
+        writes_from=model.writes_from,
+    )
+
+
+def _nodes(model: ReferenceDocument) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for number, text in enumerate(model.tree):
+        node = _node(text, number)
+        if node.tool >= len(model.tools) or (node.tool < 0) != (number == 0):
+            raise ValueError(f"node {number} names no tool of the list")
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def _node(text: str, number: int) -> Node:
+    found = _NODE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"node {number} is not: parent, tool, runs, ends, digests")
+    parent, tool, runs, ends = (int(found[group]) for group in range(1, 5))
+    if (parent < 0) != (number == 0) or parent >= number:
+        raise ValueError(f"node {number} does not come after its parent")
+    digests = found[5] or ""
+    known = None if digests == "*" else frozenset(filter(None, digests.split(",")))
+    return Node(parent, tool, runs, ends, known)

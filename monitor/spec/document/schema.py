@@ -1,0 +1,312 @@
+"""The shape of a spec document. Its meaning is compile.py's business.
+
+`python -m monitor.spec.document.schema` prints the JSON Schema that editors use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+from msgspec import Meta, field
+
+from monitor.alphabet.pattern import TYPES
+from monitor.spec.constraints import TEMPLATES
+from monitor.spec.document.parts import MatchDocument, Name, Part
+from monitor.spec.document.reference import ReferenceDocument
+from monitor.spec.document.typed import BEFORE
+
+__all__ = [
+    "AcceptDocument",
+    "ConventionsDocument",
+    "DeadlineDocument",
+    "SpecDocument",
+    "SymbolDocument",
+    "json_schema",
+]
+
+Level = Literal["info", "warning", "critical"]
+
+ReasonName = Literal[
+    "forbidden",
+    "failed_call",
+    "unknown_tool",
+    "argument_mismatch",
+    "after_final",
+    "out_of_order",
+    "repeated",
+    "unreachable",
+    "trap",
+    "deadline",
+    "idle",
+]
+
+
+def _given(value: Any) -> Any:
+    """Refuses an empty value where leaving the key out and `{}` mean different things."""
+    if value is None:
+        raise ValueError("leave the key out for any arguments, or write {} for none")
+    return value
+
+
+_PATTERN_FORMS: list[dict[str, Any]] = [
+    {"type": ["string", "number", "boolean", "null", "array"], "description": "this very value"},
+    *(
+        {"type": "object", "properties": {form: schema}, "required": [form],
+         "additionalProperties": False}
+        for form, schema in {
+            "exact": {},
+            "any": {"const": True},
+            "one_of": {"type": "array", "minItems": 1},
+            "not_in": {"type": "array"},
+            "regex": {"type": "string", "description": "RE2, searched unless anchored"},
+            "type": {"enum": list(TYPES)},
+        }.items()
+    ),
+    {"type": "object", "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
+     "minProperties": 1, "additionalProperties": False},
+]  # fmt: skip
+
+PatternDocument = Annotated[Any, Meta(extra_json_schema={"anyOf": _PATTERN_FORMS})]
+"""Parsed by `monitor.alphabet.pattern`, which says more about what is wrong than a schema can."""
+
+ConstraintDocument = Annotated[
+    Any,
+    Meta(
+        extra_json_schema={
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": {
+                **{template: {} for template in TEMPLATES},
+                "at-most": {"description": "the same as at_most"},
+            },
+            "additionalProperties": False,
+        }
+    ),
+]
+"""Parsed by `monitor.spec.constraints`."""
+
+
+class SeverityDocument(Part, frozen=True):
+    """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
+
+    default: Level = "warning"
+    tools: Annotated[dict[Name, Level], Meta(description="by tool")] = {}
+    states: Annotated[dict[Name, Level], Meta(description="by state the call was made in")] = {}
+    reasons: Annotated[
+        dict[ReasonName, Level],
+        Meta(
+            description="by reason of the verdict",
+            extra_json_schema={"propertyNames": {"enum": list(get_args(ReasonName))}},
+        ),
+    ] = {}
+
+
+class SymbolDocument(Part, frozen=True):
+    """A symbol of the alphabet: calls of one tool, with these arguments."""
+
+    tool: Name
+    arguments: Annotated[
+        dict[str, PatternDocument] | None,
+        Meta(
+            extra={BEFORE: _given},
+            description="left out: any arguments; {}: no arguments at all",
+        ),
+    ] = None
+
+
+class ConventionsDocument(Part, frozen=True):
+    """A profile and what differs from it."""
+
+    profile: Literal["live", "core"] = "live"
+    failed_calls: Annotated[
+        Literal["no_effect", "harmful", "ordinary"] | None,
+        Meta(description="live: no_effect; core: harmful"),
+    ] = None
+    tau_below_two: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    undefined_efficiency: Annotated[float, Meta(ge=0, le=1)] | None = None
+    beta: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    lambda_: Annotated[float, Meta(ge=0, le=1)] = field(name="lambda", default=0.5)
+
+
+Target = Name | list[Name]
+"""A state; a list is read so that it can be called nondeterministic."""
+
+Reads = list[Name] | dict[Name, list[Name]]
+ConventionsChoice = Literal["live", "core"] | ConventionsDocument
+
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+def _seconds(value: Any) -> Any:
+    """A time in seconds, from a number or a text like 90s, 10m, 1.5h."""
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found:
+        value = float(found[1]) * _UNITS[found[2]]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= DURATION_SECONDS_MAX:
+        raise ValueError(
+            "write a time in seconds, or as 500ms, 90s, 10m, 2h or 1d, up to a year"
+        )
+    return float(value)
+
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+DURATION_SECONDS_MAX: Final = 366 * 86_400
+
+Duration = Annotated[
+    Any,
+    Meta(
+        extra={BEFORE: _seconds},
+        extra_json_schema={
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
+                {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
+            ],
+        },
+    ),
+]
+"""Seconds, a float. (Said to be a number here, the schema would refuse the texts.)"""
+
+Symbols = Name | list[Name]
+"""A symbol, or any of several."""
+
+
+class DeadlineDocument(Part, frozen=True):
+    """After a call of one kind, a call of another must begin in time."""
+
+    from_: Annotated[
+        Symbols, Meta(description="the clock runs from the start of this call")
+    ] = field(name="from")
+    to: Annotated[Symbols, Meta(description="and stops at the start of this one")]
+    within: Duration
+
+
+Idle = Duration | dict[Name, Duration]
+
+
+class AcceptDocument(Part, frozen=True, kw_only=True):
+    """A call that is not harmful for a time, because somebody says so and why."""
+
+    symbol: Name
+    state: Annotated[
+        Name,
+        Meta(
+            description="where the call is made; beside `constraint`, that constraint's own state"
+        ),
+    ]
+    constraint: Annotated[
+        str | None, Meta(description="which constraint, as verdicts name it")
+    ] = None
+    who: Annotated[Annotated[str, Meta(min_length=1)], Meta(description="who says so")]
+    why: Annotated[str, Meta(min_length=1)]
+    until: Annotated[Day, Meta(description="the last day, as 2026-12-31, in UTC")]
+
+
+class SpecDocument(Part, frozen=True, kw_only=True):
+    """One spec: which sessions it judges, what their calls are called, and what is allowed."""
+
+    id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
+        Meta(description="names the spec in verdicts and metrics"),
+    ]
+    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
+    description: str = ""
+    kind: Annotated[
+        Literal["task", "policy", "reference"],
+        Meta(
+            description="task: whatever is not allowed is harmful; policy: only what it names is "
+            "judged; reference: nothing is harmful, runs are compared"
+        ),
+    ] = "task"
+    mode: Annotated[
+        Literal["shadow", "page"],
+        Meta(description="shadow: verdicts and metrics; page: alerts too"),
+    ] = "shadow"
+    severity: SeverityDocument = SeverityDocument()
+    match: Annotated[
+        dict[Name, MatchDocument],
+        Meta(description="resource and span attributes a session must have, all of them"),
+    ] = {}
+    scope: Literal["session", "turn", "agent"] = "session"
+    again: Annotated[
+        bool, Meta(description="whether an accepting state may start a new episode")
+    ] = False
+    alphabet: Annotated[dict[Name, SymbolDocument], Meta(min_length=1)]
+    initial: Name | None = None
+    accepting: list[Name] | None = None
+    states: Annotated[
+        list[Name] | None, Meta(description="in order; left out: the order they appear in")
+    ] = None
+    transitions: dict[Name, dict[Name, Target]] | None = None
+    reads: Annotated[
+        Reads,
+        Meta(
+            description="symbols that change nothing: in every state without an edge for them, or "
+            "by state"
+        ),
+    ] = []
+    golden: Annotated[
+        list[list[Name]] | None,
+        Meta(description="the short form: the right sequences of symbols"),
+    ] = None
+    constraints: list[ConstraintDocument] | None = None
+    conventions: ConventionsChoice = "live"
+    concurrent: Annotated[
+        Literal["any_order", "strict"] | None,
+        Meta(
+            description="overlapping calls count in their best order (tasks) or worst (policies)"
+        ),
+    ] = None
+    order: Annotated[
+        dict[Name, Literal["start", "end"]],
+        Meta(description="by tool: whether its calls are placed by start or by end"),
+    ] = {}
+    undo: Annotated[
+        dict[Name, Name], Meta(description="symbol -> the symbol that undoes it")
+    ] = {}
+    deadlines: Annotated[
+        list[DeadlineDocument],
+        Meta(max_length=64, description="calls that must follow others in time"),
+    ] = []
+    idle: Annotated[
+        Idle | None,
+        Meta(
+            description="how long a session may make no call: in every state that is not accepting, "
+            "or by state"
+        ),
+    ] = None
+    accept: Annotated[
+        list[AcceptDocument],
+        Meta(max_length=256, description="calls that are not harmful for a time"),
+    ] = []
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a document: of a learnt reference where it is one, else of a spec."""
+    _, parts = msgspec.json.schema_components(
+        (SpecDocument, ReferenceDocument), ref_template="#/$defs/{name}"
+    )
+    learnt = {"properties": {"kind": {"const": "reference"}}, "required": ["kind", "learnt"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A spec or a learnt reference of offrails",
+        "if": learnt,
+        "then": {"$ref": "#/$defs/ReferenceDocument"},
+        "else": {"$ref": "#/$defs/SpecDocument"},
+        "$defs": {name: parts[name] for name in sorted(parts)},
+    }
+
+
+def main() -> None:
+    """Prints the schema, as it is kept in dfa_specs/spec.schema.json."""
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

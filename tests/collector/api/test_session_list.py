@@ -1,0 +1,211 @@
+"""Lists of sessions: sorted, filtered, bounded; and what the page asks for beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.api import session_list
+from collector.api.page_app import Viewing
+from collector.api.session_list import LISTED_MAX, REST, Lists, Wanted, ranked
+from collector.net.health import Health
+from collector.net.host_guard import Guard
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.judgement import FOLD_AFTER
+from monitor.spec.read import load_specs
+
+SPECS = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
+GOOD = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
+
+
+@pytest.fixture
+def monitor() -> Monitor:
+    """Three sessions: none, one, and two harmful calls."""
+    monitor = Monitor(load_specs([SPECS]).specs, Limits(history_complete=True))
+    play(monitor, "good", GOOD, 1)
+    play(monitor, "one", ("unlock_safety", "move", "water"), 2)
+    play(monitor, "two", ("water", "water", *GOOD), 3)
+    return monitor
+
+
+def play(monitor: Monitor, session: str, tools: tuple[str, ...], number: int) -> None:
+    for place, tool in enumerate(tools):
+        start = number * 1_000_000 + place * 10
+        monitor.observe(
+            ToolCall(
+                session=SessionKey("", session),
+                agent="rover",
+                tool=tool,
+                arguments=None,
+                error=False,
+                start_ns=start,
+                end_ns=start + 5,
+                trace_id=number.to_bytes(16, "big"),
+                span_id=start.to_bytes(8, "big"),
+                parent_span_id=b"",
+                call_id="",
+                evidence=Evidence.EXECUTED,
+                attributes={"service.name": "farm-rover"},
+            ),
+            start + 6,
+        )
+
+
+def names(monitor: Monitor, **query: str) -> list[str]:
+    found = asyncio.run(ranked(monitor, Wanted.read(query)))
+    return [row["session"] for row in found["sessions"]]
+
+
+def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tuple[int, Any]:
+    sent: list[Any] = []
+
+    async def api(*_: Any) -> None:
+        sent.append({"status": 0})
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    health = Health()
+    health.ready = True
+    app = Viewing(api, monitor, health, Guard("127.0.0.1:1"), "https://t/{trace_id}")
+    scope = {
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"localhost")],
+    }
+    asyncio.run(app(scope, receive, send))
+    body = b"".join(message.get("body", b"") for message in sent)
+    return sent[0]["status"], json.loads(body) if body[:1] in (b"{", b"[") else body
+
+
+def test_worst_come_first(monitor: Monitor) -> None:
+    """By harm, by HarmRate, by PrefixCrit, by time."""
+    assert names(monitor, sort="harm") == ["two", "one", "good"]
+    assert names(monitor, sort="harm_rate") == ["one", "two", "good"]
+    assert names(monitor, sort="prefix_crit") == ["two", "one", "good"]
+    assert names(monitor) == ["two", "one", "good"]
+
+
+def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
+    """The limit holds, and what matches beyond it is counted."""
+    assert names(monitor, only="harmful") == ["two", "one"]
+    assert names(monitor, q="GOO") == ["good"]
+    assert names(monitor, agent="nobody") == []
+    found = asyncio.run(ranked(monitor, Wanted.read({"sort": "harm", "limit": "1"})))
+    assert ([row["session"] for row in found["sessions"]], found["matching"]) == (["two"], 3)
+    assert names(monitor, limit="0") == []
+    assert Wanted.read({"limit": "9" * 30}).limit == LISTED_MAX
+
+
+@pytest.mark.parametrize("query", ["sort=size", "limit=-1", "limit=x", "limit=²", "only=nah"])
+def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
+    """400, with what was expected."""
+    status, found = ask(monitor, "/api/v1/sessions", f"steps=0&{query}")
+    assert status == 400
+    assert "must be" in found["error"]
+
+
+def test_summaries_say_what_judgements_say(monitor: Monitor) -> None:
+    """A summary's fields are the judgement's own, to the last bit."""
+    _, found = ask(monitor, "/api/v1/sessions", "steps=0&sort=harm")
+    for row in found["sessions"]:
+        (whole,) = monitor.find(row["session"])
+        shared = {key: whole[key] for key in row if key in whole}
+        assert {key: row[key] for key in shared} == shared
+        assert "steps" not in row
+
+
+def test_trails_end_in_the_scores(monitor: Monitor) -> None:
+    """The last point of a trail is the judgement's score, also where steps are folded."""
+    play(monitor, "long", (*GOOD, "water", *("scan", "move") * 60), 4)
+    monitor.tick(10**11)
+    for session in ("two", "long"):
+        status, found = ask(monitor, f"/api/v1/trails/{session}")
+        (whole,) = monitor.find(session)
+        assert status == 200
+        index, harm_rate, prefix_crit = found["trails"][0]["trail"][-1]
+        assert (harm_rate, prefix_crit) == (whole["harm_rate"], whole["prefix_crit"])
+        assert index == whole["calls"]
+    assert whole["calls"] > FOLD_AFTER
+
+
+def test_specs_are_told_as_they_are_drawn(monitor: Monitor) -> None:
+    """States and edges of the automaton; 404 for a spec that there is not."""
+    status, found = ask(monitor, "/api/v1/specs/farm_rover")
+    assert status == 200
+    (machine,) = found["machines"]
+    assert [each["name"] for each in machine["states"] if each["initial"]] == ["locked"]
+    assert [each["name"] for each in machine["states"] if each["accepting"]] == ["done"]
+    assert {"source": 0, "target": 1, "symbols": ["unlock_safety"]} in machine["edges"]
+    assert ask(monitor, "/api/v1/specs/other")[0] == 404
+    assert [each["id"] for each in ask(monitor, "/api/v1/specs")[1]["specs"]] == ["farm_rover"]
+
+
+def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
+    """Other paths go on; the page's own take GET alone."""
+    assert ask(monitor, "/api/v1/sessions")[0] == 0
+    assert ask(monitor, "/-/reload", method="POST")[0] == 0
+    assert ask(monitor, "/page/other.js")[0] == 0
+    assert ask(monitor, "/", method="POST")[0] == 405
+    assert ask(monitor, "/api/v1/events", method="HEAD")[0] == 405
+    assert ask(monitor, "/api/v1/about")[1]["trace_url"] == "https://t/{trace_id}"
+    assert ask(monitor, "/api/v1/trails/nobody")[0] == 404
+
+
+def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred who ask at once share one list; the next waits, and holds what came meanwhile."""
+    begun: list[float] = []
+    took: list[float] = []
+
+    async def slow(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+        begun.append(asyncio.get_running_loop().time())
+        started = time.thread_time()
+        while time.thread_time() - started < 0.02:
+            pass
+        took.append(asyncio.get_running_loop().time())
+        return await ranked(monitor, wanted)
+
+    async def ask_often() -> tuple[list[Any], Any]:
+        lists, wanted = Lists(monitor), Wanted.read({"sort": "harm"})
+        first = await asyncio.gather(*(lists.get(wanted) for _ in range(100)))
+        play(monitor, "three", ("water",) * 3, 9)
+        return first, await lists.get(wanted)
+
+    monkeypatch.setattr(session_list, "ranked", slow)
+    first, then = asyncio.run(ask_often())
+    assert len(begun) == 2
+    assert all(each is first[0] for each in first)
+    assert begun[1] - took[0] >= REST * 0.02
+    assert then["sessions"][0]["session"] == "three"
+    assert then["live"] == first[0]["live"] + 1
+
+
+def test_a_list_that_fails_fails_alone(
+    monitor: Monitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for it is told; the next list is made."""
+
+    async def broken(*_: Any) -> dict[str, Any]:
+        raise RuntimeError
+
+    async def ask_twice() -> Any:
+        lists, wanted = Lists(monitor), Wanted.read({})
+        with monkeypatch.context() as patch:
+            patch.setattr(session_list, "ranked", broken)
+            with pytest.raises(RuntimeError):
+                await lists.get(wanted)
+        return await lists.get(wanted)
+
+    assert len(asyncio.run(ask_twice())["sessions"]) == 3

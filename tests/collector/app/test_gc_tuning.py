@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import gc
+import json
+import re
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from collector.app import gc_tuning
+from collector.calls.model_requests import Mode
+from collector.calls.pipeline import Pipeline
+from collector.receive.export import Export
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, load_spec
+from tests.bench.traffic import ROVER, SECOND, generate
+
+SOURCES = [
+    file
+    for top in ("collector", "monitor")
+    for file in Path(__file__).parents[3].glob(f"{top}/**/*.py")
+]
+ACYCLIC = {
+    name
+    for file in SOURCES
+    for name in re.findall(r"@mypyc_attr\(acyclic=True[^)]*\)\nclass (\w+)", file.read_text())
+}
+"""Classes whose objects are not searched for garbage in the compiled build."""
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+def test_spans_leave_no_garbage_behind(restored: None) -> None:
+    """Neither while sessions live nor once they are over is anything left that refers to itself."""
+    traffic = generate(50, 30)
+    now = 1_800_000_000 * SECOND
+    monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
+    export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: now)
+    first, *rest = traffic.requests
+    export.traces(first, "proto", "grpc")
+    gc.collect()
+    gc.disable()
+
+    for body in rest:
+        export.traces(body, "proto", "grpc")
+    assert gc.collect() == 0
+
+    for hours in range(1, 100):
+        monitor.tick(now + hours * 3_600 * SECOND)
+    assert monitor.sessions == 0
+    assert gc.collect() == 0
+
+
+def _any_span(wire: Any, chance: Random) -> Any:
+    """Of few traces, sessions, parents and call ids, so that nearly everything happens to each."""
+    trace = chance.choice("tuvw")
+    attributes = {"session.id": chance.choice("abcd")} if chance.random() < 0.4 else {}
+    names = [f"{trace}{number}" for number in range(12)]
+    place: dict[str, Any] = {
+        "id": chance.choice(names),
+        "parent": chance.choice([*names, "", "", ""]),
+        "trace": trace,
+        "start": chance.randint(0, 30),
+        "resource": {"service.name": chance.choice(["farm-rover", "other"])},
+    }
+    if chance.random() < 0.6:
+        tool, call_id = (
+            chance.choice(["move", "scan", "dance"]),
+            chance.choice(["", "c1", "c2"]),
+        )
+        end = chance.choice([0, None])
+        return wire.tool(tool, call_id=call_id, end=end, attributes=attributes, **place)
+    asked = {"type": "tool_call", "id": f"c{chance.randint(1, 99)}", "name": "move"}
+    told = {"type": "tool_call_response", "id": "c3"}
+    attributes |= {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps([{"parts": [told]}]),
+        "gen_ai.output.messages": json.dumps([{"parts": [asked]}]),
+    }
+    return wire.span("chat", attributes, **place)
+
+
+def _played(spans: list[Any], requested: Mode) -> tuple[Monitor, Pipeline]:
+    """Two live sessions at most, and a span each half second."""
+    now = 1_800_000_000 * SECOND
+    monitor = Monitor([load_spec(ROVER)], Limits(history_complete=True, sessions_max=2))
+    pipeline = Pipeline(monitor, Stats(), lambda _: None, requested=requested)
+    for number, span in enumerate(spans):
+        pipeline.consume([span], now + number * SECOND // 2, "test")
+        if number % 50 == 0:
+            monitor.tick(now + number * SECOND // 2)
+    return monitor, pipeline
+
+
+def _refers_to_itself(record: object, among: set[int]) -> bool:
+    seen, found = set[int](), [record]
+    while found:
+        for each in gc.get_referents(found.pop()):
+            if each is record:
+                return True
+            if id(each) in among and id(each) not in seen:
+                seen.add(id(each))
+                found.append(each)
+    return False
+
+
+def _in_a_cycle() -> tuple[set[str], set[str]]:
+    """Names of the acyclic classes with objects made since the freeze; those that are in cycles."""
+    made = gc.get_objects()
+    among = {id(each) for each in made} - {id(made)}
+    records = [each for each in made if type(each).__name__ in ACYCLIC]
+    circular = {type(each).__name__ for each in records if _refers_to_itself(each, among)}
+    return {type(each).__name__ for each in records}, circular
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("requested", ["auto", "always"])
+def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) -> None:
+    """Split traces, requests taken back, calls that merge and evictions: compiled, it would leak.
+
+    But for requests and their trace, until they are closed, and for live sessions.
+    """
+    chance = Random(1)
+    spans = [_any_span(wire, chance) for _ in range(400)]
+    _played(spans, requested)  # what is made once in a process, as readers of JSON are
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    monitor, pipeline = _played(spans, requested)
+    made, circular = _in_a_cycle()
+    assert {"Trace", "Tree", "Told", "Call", "Piece", "Open", "Log", "Run", "HarmTally"} <= made
+    assert circular == {"Open", "Trace", "Session", "Judgement"}
+    assert monitor.ended["evicted"]
+    assert gc.collect() == 0
+
+    pipeline.finish()
+    monitor.close(2_000_000_000 * SECOND)
+    assert _in_a_cycle()[1] == set()
+    assert gc.collect() == 0
+
+
+def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> None:
+    """Live sessions refer to each other and to what they are summed up in, which is undone then."""
+    traffic = generate(50, 10)
+
+    def play() -> None:
+        monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
+        pipeline = Pipeline(monitor, stats, lambda _: None)
+        export = Export(pipeline.consume, stats, lambda: 1_800_000_000 * SECOND)
+        for body in traffic.requests:
+            export.traces(body, "proto", "grpc")
+        assert monitor.sessions > 100
+        pipeline.finish()
+
+    play()  # what is made once in a process
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(5):
+        play()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 500
+
+
+def test_what_there_is_at_the_start_is_left_alone(restored: None) -> None:
+    """It is frozen, and the young are looked at less often than Python does by itself."""
+    gc_tuning.settle()
+
+    assert gc.get_freeze_count() > 1_000
+    assert gc.get_threshold()[0] == gc_tuning.YOUNG > 700
+
+
+class Kept:
+    """Refers to others."""
+
+
+def test_new_objects_are_looked_at_once(restored: None) -> None:
+    """In portions, after which they are old; garbage among them goes."""
+    gc_tuning.settle()
+    seen: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(look)
+    try:
+        # Not as many as fill a portion: the next look comes only once the cycle is garbage.
+        kept = [[Kept()] for _ in range(3 * gc_tuning.YOUNG + gc_tuning.YOUNG // 4)]
+        cycle = Kept()
+        gone = weakref.ref(cycle)
+        cycle.itself = cycle  # type: ignore[attr-defined]
+        del cycle
+        # More than one portion: what other threads let go meanwhile is taken off.
+        kept += [[Kept()] for _ in range(2 * gc_tuning.YOUNG)]
+    finally:
+        gc.callbacks.remove(look)
+    assert len(seen) >= 4
+    assert set(seen) == {1}
+    assert gone() is None
+    assert len(gc.get_objects(generation=1)) == 0
+    assert len(kept) == 5 * gc_tuning.YOUNG + gc_tuning.YOUNG // 4

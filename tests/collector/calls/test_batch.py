@@ -1,0 +1,117 @@
+"""Spans of one request go side by side through what is done with them, and come out as one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.calls.pipeline import TOGETHER, Pipeline
+from collector.decode.protobuf import otlp_proto
+from collector.decode.span import Span, Unjudged
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, Verdict
+from monitor.spec.read import load_spec
+from tests.bench import traffic
+from tests.bench.traffic import ROVER, SECOND, generate
+
+NOW = 1_800_000_000 * SECOND
+
+
+class Told:
+    """A monitor behind a pipeline, and all that came of what was sent."""
+
+    def __init__(self, *, quiet: bool = True) -> None:
+        limits = Limits(history_complete=True, keep_arguments=True, fold=False)
+        self.monitor, self.stats = Monitor([load_spec(ROVER)], limits), Stats()
+        self.verdicts: list[Verdict] = []
+        self.pipeline = Pipeline(self.monitor, self.stats, self.verdicts.extend)
+        self.pipeline.quiet = quiet
+
+    def send(self, spans: list[Span], size: int) -> Told:
+        """In requests of so many."""
+        for first in range(0, len(spans), size):
+            self.pipeline.consume(spans[first : first + size], NOW, "test")
+        return self
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        """What was told, what is shown, and what was counted."""
+        seen = [each.as_json() for each in self.pipeline.seen]
+        return self.verdicts, list(self.monitor.judgements()), self.stats.counts, seen
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few sessions at a time: a request has several spans of each."""
+    monkeypatch.setattr(traffic, "IN_FLIGHT", 12)
+
+
+def spans_of(seed: int, late: float) -> list[Span]:
+    """Of a dozen sessions at a time, which end and begin, of four instrumentations."""
+    (body,) = generate(3 * TOGETHER + 7, 1, seed=seed, late=late).requests
+    return otlp_proto.decode(body).spans
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("late", [0.0, 0.08, 0.7])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_together_is_told_what_is_told_one_by_one(seed: int, late: float, quiet: bool) -> None:
+    """The same verdicts in the same order, revisions among them, however many come at once."""
+    spans = spans_of(seed, late)
+    alone = Told(quiet=quiet).send(spans, 1)
+
+    for size in (2, TOGETHER - 1, TOGETHER, TOGETHER + 1, len(spans)):
+        assert Told(quiet=quiet).send(spans, size).all == alone.all
+    assert alone.verdicts
+    assert late < 0.5 or any(verdict.revised_from for verdict in alone.verdicts)
+
+
+def steps(told: Told) -> list[Any]:
+    return [judgement["steps"] for judgement in told.monitor.judgements()]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
+def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others of its request are judged, and what comes later as if that had not come."""
+    spans, behind = spans_of(4, 0.0), place + 2
+    others = [*spans[:place], *spans[place + 1 : behind]]
+    told, wanted = Told(), Told().send(others, 1)
+    taken, broken = told.pipeline._take, spans[place]
+
+    def take(span: Span, *more: Any) -> None:
+        if span is broken:
+            raise ZeroDivisionError
+        taken(span, *more)
+
+    monkeypatch.setattr(told.pipeline, "_take", take)
+    with pytest.raises(Unjudged) as failed:
+        told.pipeline.consume(spans[:behind], NOW, "test")
+    assert (failed.value.spans, failed.value.errors) == (1, {"ZeroDivisionError": 1})
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+
+    assert steps(told) == steps(wanted)
+    assert steps(told.send(spans[behind:], len(spans))) == steps(wanted.send(spans[behind:], 1))
+
+
+@pytest.mark.plain
+def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose calls cannot be judged leaves none behind; sent again, each is judged once."""
+    spans, told = spans_of(5, 0.0), Told()
+    first, later = spans[:40], spans[40:]
+    observe = told.monitor.observe
+
+    def fail(*_: Any, **__: Any) -> list[Verdict]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(told.monitor, "observe", fail)
+    with pytest.raises(Unjudged):
+        told.pipeline.consume(first, NOW, "test")
+    monkeypatch.setattr(told.monitor, "observe", observe)
+    assert told.pipeline._docket._count == 0
+    assert not told.pipeline._docket.failed
+    assert not any(steps(told))
+    told.send(first, len(first)).send(later, len(later))
+
+    assert steps(told) == steps(Told().send(spans, 1))

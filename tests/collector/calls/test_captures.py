@@ -1,0 +1,190 @@
+"""Real captures, replayed: exactly the calls that the tools themselves logged."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.calls.model_requests import Mode
+from collector.calls.pipeline import Pipeline
+from collector.config.settings import Settings
+from collector.decode.json import otlp_json
+from collector.decode.span import Span
+from collector.offline.progress_bar import Progress
+from collector.offline.replay import replay
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.spec.read import load_specs
+
+CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
+RUNS = sorted(CAPTURES.glob("*/*.otlp.jsonl"))
+
+ROVER = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
+
+pytestmark = pytest.mark.skipif(not RUNS, reason="no captures beside the repository")
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix('.otlp.jsonl')}"
+
+
+def _judgements(path: Path, tmp_path: Path) -> list[dict[str, Any]]:
+    found = replay(
+        [path],
+        load_specs([_rover(tmp_path)]).specs,
+        Settings(),
+        together=False,
+        progress=Progress([path], stream=io.StringIO()),
+    )
+    return list(found)
+
+
+def _calls(judgement: dict[str, Any]) -> list[dict[str, Any]]:
+    """The judgement's calls as an expected file writes them, control tools left out."""
+    steps = [step for step in judgement["steps"] if step["kind"] != "control"]
+    return [
+        {
+            "tool": step["tool"],
+            "arguments": step["arguments"],
+            "error": step["error"],
+            "start_ns": step["start_ns"],
+            "end_ns": step["end_ns"],
+        }
+        for step in steps
+    ]
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    file = path.with_name(path.name.replace(".otlp.jsonl", ".expected.json"))
+    expected: dict[str, Any] = json.loads(file.read_text())
+    return expected
+
+
+def _same(
+    found: list[dict[str, Any]], wanted: list[dict[str, Any]], telemetry: dict[str, Any]
+) -> None:
+    """Calls are equal in start order; calls that overlap are compared as a set."""
+    keys = ("tool", "arguments", "error") if telemetry["args_observable"] else ("tool", "error")
+    assert len(found) == len(wanted)
+    for group in _overlapping(found):
+        got = [{key: found[i][key] for key in keys} for i in group]
+        want = [{key: wanted[i][key] for key in keys} for i in group]
+        assert sorted(got, key=repr) == sorted(want, key=repr)
+
+
+def _overlapping(calls: list[dict[str, Any]]) -> Iterator[list[int]]:
+    """Places of calls in start order, those that overlap together."""
+    group: list[int] = []
+    end = 0
+    for index, call in enumerate(calls):
+        if group and call["start_ns"] >= end:
+            yield group
+            group = []
+        group.append(index)
+        end = max(end, call["end_ns"])
+    if group:
+        yield group
+
+
+def _wanted(session: dict[str, Any]) -> list[dict[str, Any]]:
+    return sorted(session["calls"], key=lambda call: call["start_order"])
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_a_capture_gives_the_calls_the_tools_logged(path: Path, tmp_path: Path) -> None:
+    """Calls, arguments, errors, grouping and start order are those of the expected file."""
+    expected, judgements = _expected(path), _judgements(path, tmp_path)
+    telemetry, sessions = expected["telemetry"], expected["sessions"]
+
+    if telemetry["joined_by"] == "nothing":
+        (session,) = sessions
+        found = sorted((c for j in judgements for c in _calls(j)), key=lambda c: c["start_ns"])
+        _same(found, _wanted(session), telemetry)
+        return
+    assert len(judgements) == len(sessions)
+    for judgement, session in zip(judgements, sessions, strict=True):
+        if telemetry["session_names_observable"]:
+            assert judgement["session"] == session["session"]
+        _same(_calls(judgement), _wanted(session), telemetry)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_arguments_are_unknown_where_they_are_not_on_the_wire(
+    path: Path, tmp_path: Path
+) -> None:
+    """Without content every call's arguments are None, never {}."""
+    if _expected(path)["telemetry"]["args_observable"]:
+        pytest.skip("arguments are on the wire here")
+    calls = [call for judgement in _judgements(path, tmp_path) for call in _calls(judgement)]
+
+    assert {call["arguments"] for call in calls} == {None}
+
+
+def _spans(path: Path) -> list[Span]:
+    lines = path.read_bytes().splitlines()
+    return [span for line in lines for span in otlp_json.decode(line).spans]
+
+
+def _rover(tmp_path: Path) -> Path:
+    """The farm rover's spec for sessions of every service."""
+    document = yaml.safe_load(ROVER.read_text())
+    document["match"] = {"service.name": ["farm-rover", "rover-mcp-client", "rover-mcp-server"]}
+    file = tmp_path / "rover.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never", size: int = 1) -> Any:
+    """What the API shows at the end, after these spans in this order, in requests of so many."""
+    loaded = load_specs([_rover(tmp_path)])
+    assert not loaded.refused
+    limits = Limits(history_complete=True, keep_arguments=True, fold=False)
+    monitor = Monitor(loaded.specs, limits)
+    pipeline = Pipeline(monitor, Stats(), lambda _: None, requested=requested)
+    end = max(span.end_ns for span in spans)
+    for first in range(0, len(spans), size):
+        pipeline.consume(spans[first : first + size], end, "test")
+    monitor.close(end)
+    objects = [
+        {key: value for key, value in found.items() if key != "coverage"}
+        for found in monitor.judgements()
+    ]
+    return sorted(objects, key=lambda found: (found["started"], found["session"]))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_arrival_order_does_not_matter(path: Path, tmp_path: Path) -> None:
+    """Backwards, by turns and doubled, the spans end in the same judgements."""
+    spans = _spans(path)
+    wanted = _final(spans, tmp_path)
+
+    for order in (spans[::-1], spans[::2] + spans[1::2], spans + spans, spans[1::2] + spans):
+        assert _final(order, tmp_path) == wanted
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_what_comes_together_does_not_matter(path: Path, tmp_path: Path) -> None:
+    """In requests of a few spans, and in one of all, they end as each in its own."""
+    spans = _spans(path)
+    for requested in ("never", "auto"):
+        wanted = _final(spans, tmp_path, requested)
+        for size in (3, len(spans)):
+            assert _final(spans, tmp_path, requested, size) == wanted
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_requests_leave_no_trace_where_tools_have_spans(path: Path, tmp_path: Path) -> None:
+    """Even where every LLM span comes before any tool span, requests are taken back in the end."""
+    spans = _spans(path)
+    wanted = [found["steps"] for found in _final(spans, tmp_path)]
+
+    for order in (spans, spans[::2] + spans[1::2], spans[1::2] + spans[::2]):
+        found = _final(order, tmp_path, "auto")
+        assert [each["steps"] for each in found] == wanted

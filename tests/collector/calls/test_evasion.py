@@ -1,0 +1,642 @@
+"""A call in an odd span is judged, or counted by a reason: silence is what must not be."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from collector.config.settings import load
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
+
+POLICY = """
+id: no_delete
+kind: policy
+match: {service.name: rover}
+alphabet: {delete: {tool: delete}, pay: {tool: pay}}
+constraints: [{absence: delete}, {at_most: [pay, 1]}]
+"""
+TASK = """
+id: only_read
+kind: task
+alphabet: {read: {tool: read}}
+initial: a
+accepting: [a]
+transitions: {}
+reads: [read]
+"""
+OF_PATHS = """
+id: no_etc
+kind: policy
+match: {service.name: rover}
+alphabet: {etc: {tool: delete, arguments: {path: /etc}}, other: {tool: delete}}
+constraints: [{absence: etc}]
+"""
+ROVER = {"service.name": "rover"}
+ETC, TMP = {"path": "/etc"}, {"path": "/tmp"}
+
+
+def spec(text: str) -> Spec:
+    """A spec that must compile."""
+    found, findings = compile_text(text, "spec.yaml")
+    assert found is not None, findings
+    return found
+
+
+def harms(bench: Any, name: str = "") -> int:
+    """Harmful calls of all sessions, under one spec or under all."""
+    found = [each for each in bench.monitor.judgements() if name in ("", each["spec"])]
+    return sum(each["harmful"] or 0 for each in found)
+
+
+def missed(bench: Any) -> dict[str, int]:
+    """What sessions show as not judged, or not for certain, together."""
+    found: dict[str, int] = {}
+    for each in bench.monitor.judgements():
+        for reason, count in each["coverage"]["not_judged"].items():
+            found[reason] = max(count, found.get(reason, 0))
+    return found
+
+
+# --- whose specs hold -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["call", "earlier", "later"])
+def test_a_spans_attribute_does_not_overrule_its_resources(
+    wire: Any, bench: Any, where: str
+) -> None:
+    """The service that the resource names is the one whose specs hold, whatever spans say."""
+    other = {"service.name": "somebody"}
+    call = wire.tool(
+        "delete", start=5, resource=ROVER, attributes=other if where == "call" else {}
+    )
+    chat = wire.span("chat", other, start=1, resource=ROVER)
+    spans = {"call": [call], "earlier": [chat, call], "later": [call, chat]}[where]
+
+    assert harms(bench([spec(POLICY)]).send(*spans)) == 1
+
+
+def test_a_spans_attribute_adds_to_its_resources(wire: Any, bench: Any) -> None:
+    """A key that the resource lacks is a span's to tell, as it is for a tenant."""
+    of_tenant = spec(POLICY.replace("service.name: rover", "tenant: farm"))
+    call = wire.tool("delete", attributes={"tenant": "farm"})
+    assert harms(bench([of_tenant]).send(call)) == 1
+
+
+def test_a_setting_lets_a_spans_attribute_overrule(wire: Any, bench: Any) -> None:
+    """Where one process speaks for several services, its spans tell which."""
+    keys = load(None, {"OFFRAILS_SESSIONS_SPAN_ATTRIBUTES_BIND": "service.name"}, {})
+    call = wire.tool("delete", resource={"service.name": "x"}, attributes=ROVER)
+    made = bench([spec(POLICY)], span_keys=keys.sessions.span_attributes_bind)
+    assert harms(made.send(call)) == 1
+    assert harms(bench([spec(POLICY)]).send(call)) == 0
+
+
+@pytest.mark.parametrize("named", ["only_read", "unheard_of"])
+def test_a_span_that_names_a_spec_unbinds_none(wire: Any, bench: Any, named: str) -> None:
+    """What a span names in `offrails.spec` is judged beside what its resource binds."""
+    bound = spec(
+        TASK.replace("only_read", "bound").replace(
+            "kind: task", "kind: task\nmatch: {service.name: rover}"
+        )
+    )
+    call = wire.tool("delete", resource=ROVER, attributes={"offrails.spec": named})
+    made = bench([bound, spec(TASK)]).send(call)
+    assert (harms(made, "bound"), harms(made, "only_read")) == (1, named == "only_read")
+
+
+def test_a_span_adds_to_the_spec_that_its_resource_names(wire: Any, bench: Any) -> None:
+    """The resource names a task outright; a span may name another, and both judge."""
+    other = spec(TASK.replace("only_read", "other"))
+    resource = {"service.name": "x", "offrails.spec": "only_read"}
+    call = wire.tool("delete", resource=resource, attributes={"offrails.spec": "other"})
+    made = bench([other, spec(TASK)]).send(call)
+    assert (harms(made, "other"), harms(made, "only_read")) == (1, 1)
+
+
+def test_an_agents_name_of_the_resource_binds_whatever_spans_name(
+    wire: Any, bench: Any
+) -> None:
+    """A span's agent adds the specs of its name to those of the resource's."""
+    of_agent = spec(POLICY.replace("service.name", "gen_ai.agent.name"))
+    resource = {"service.name": "x", "gen_ai.agent.name": "rover"}
+    call = wire.tool("delete", resource=resource, attributes={"gen_ai.agent.name": "other"})
+    assert harms(bench([of_agent]).send(call)) == 1
+
+
+# --- which spans are one call -----------------------------------------------------------------
+
+
+def test_a_call_below_another_with_other_arguments_is_a_call(wire: Any, bench: Any) -> None:
+    """Both ran: neither hides the other, in any order of arrival."""
+    spans = (
+        wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER),
+        wire.tool("delete", arguments=ETC, id="b", parent="a", start=2, end=3, resource=ROVER),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (made.tools(), harms(made)) == (["delete", "delete"], 1)
+
+
+@pytest.mark.parametrize("inner", [{}, {"path": "/etc", "force": True}, {"paths": ["/etc"]}])
+def test_one_instrumentation_writes_a_calls_arguments_alike(
+    wire: Any, bench: Any, inner: dict[str, Any]
+) -> None:
+    """More of them, fewer or others: that is another call of the same dialect."""
+    spans = (
+        wire.tool("delete", arguments=ETC, id="a", start=1, end=9),
+        wire.tool("delete", arguments=inner, id="b", parent="a", start=2, end=3),
+    )
+    for order in permutations(spans):
+        assert bench().send(*order).tools() == ["delete", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        ({"path": "/etc"}, {"path": "/etc", "context": {}}),
+        ({"path": "/etc", "depth": "3"}, {"path": "/etc", "depth": 3}),
+        ({"path": "/etc", "tags": '["a"]'}, {"path": "/etc", "tags": ["a"]}),
+        ({"__arg1": "/etc"}, {"path": "/etc"}),
+        (None, {"path": "/etc"}),
+    ],
+)
+def test_two_instrumentations_may_write_them_differently(
+    wire: Any, bench: Any, outer: Any, inner: Any
+) -> None:
+    """One adds a context, or writes a value as a text: that is one call, with all that it was given."""
+    kind = {"openinference.span.kind": "TOOL", "tool.name": "delete"}
+    if outer is not None:
+        kind["input.value"] = wire.json(outer)
+    spans = (
+        wire.span("delete", kind, id="a", start=1, end=9, resource=ROVER),
+        wire.tool(
+            "delete", arguments=inner, id="b", parent="a", start=2, end=3, resource=ROVER
+        ),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (1, 1)
+
+
+def test_a_wrapper_without_arguments_is_one_call_alone(wire: Any, bench: Any) -> None:
+    """Below it two calls ran: the earlier is its own, in any order of arrival."""
+    spans = (
+        wire.tool("delete", id="a", start=1, end=9, resource=ROVER),
+        wire.tool("delete", arguments=TMP, id="b", parent="a", start=2, end=3, resource=ROVER),
+        wire.tool("delete", arguments=ETC, id="c", parent="a", start=4, end=5, resource=ROVER),
+    )
+    for order in permutations(spans):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert [step["arguments"] for step in made.steps()] == [TMP, ETC]
+        assert harms(made) == 1
+
+
+def test_a_wrapper_that_tells_its_arguments_when_it_ends_hides_no_call(
+    wire: Any, bench: Any
+) -> None:
+    """While it is pending it may be the call below it; once it has other arguments it is none."""
+    pending = wire.tool("delete", id="a", start=1, end=0, resource=ROVER)
+    ended = wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER)
+    inner = wire.tool(
+        "delete", arguments=ETC, id="b", parent="a", start=2, end=3, resource=ROVER
+    )
+    for order in ((pending, inner, ended), (inner, pending, ended), (pending, ended, inner)):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+
+
+@pytest.mark.parametrize("scope", ["", "openinference.instrumentation.x"])
+def test_parallel_calls_with_one_id_and_other_arguments_are_two(
+    wire: Any, bench: Any, scope: str
+) -> None:
+    """A model may write an id twice, and who tells of the calls does not matter."""
+    one = wire.tool(
+        "delete", call_id="c", arguments=TMP, id="a", start=1, end=4, resource=ROVER
+    )
+    two = {"openinference.span.kind": "TOOL", "tool.name": "delete", "tool_call.id": "c"}
+    other = (
+        wire.span(
+            "delete",
+            {**two, "input.value": wire.json(ETC)},
+            id="b",
+            start=2,
+            end=5,
+            scope=scope,
+            resource=ROVER,
+        )
+        if scope
+        else wire.tool(
+            "delete", call_id="c", arguments=ETC, id="b", start=2, end=5, resource=ROVER
+        )
+    )
+    for order in permutations((one, other)):
+        made = bench([spec(OF_PATHS)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+
+
+@pytest.mark.parametrize("arguments", [None, TMP])
+def test_siblings_of_one_instrumentation_with_one_id_are_two(
+    wire: Any, bench: Any, arguments: Any
+) -> None:
+    """Side by side below one span, at the same time: each ran, also with equal arguments."""
+    spans = [
+        wire.tool(
+            "pay",
+            call_id="c",
+            arguments=arguments,
+            id=name,
+            parent="turn",
+            start=1,
+            end=4,
+            resource=ROVER,
+        )
+        for name in ("a", "b")
+    ]
+    for order in permutations(spans):
+        made = bench([spec(POLICY)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 1)
+    assert len(bench().send(*spans, *spans).steps()) == 2
+
+
+# --- ids that were seen -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["read", "delete"])
+def test_another_tool_under_ids_that_were_seen_is_a_call(
+    wire: Any, bench: Any, first: str
+) -> None:
+    """It is judged as one of its own, once, and counted on the session."""
+    second = "delete" if first == "read" else "read"
+    one = wire.tool(first, id="a", start=1, resource=ROVER)
+    two = wire.tool(second, id="a", start=1, resource=ROVER)
+    assert sorted(bench().send(one, two, two, one).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(one, two, two, one)
+    assert harms(made) == 1
+    assert made.covered("id_reused") == 1 == missed(made)["id_reused"]
+    assert made.covered("duplicate") == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"arguments": ETC}, {"arguments": TMP, "start": 3, "end": 4}],
+    ids=["arguments", "time"],
+)
+def test_another_call_of_the_tool_under_ids_that_were_seen_is_a_call(
+    wire: Any, bench: Any, change: dict[str, Any]
+) -> None:
+    """Other arguments, or another time: a copy has neither."""
+    one = wire.tool("delete", id="a", arguments=TMP, start=1, end=2)
+    two = wire.tool("delete", id="a", **{"start": 1, "end": 2, **change})
+    made = bench().send(one, two)
+    assert len(made.steps()) == 2
+    assert made.covered("id_reused") == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [("read", "delete"), ("delete", "read")])
+def test_a_pending_call_that_ends_as_another_is_two(
+    wire: Any, bench: Any, first: str, second: str
+) -> None:
+    """What was said to be running stays, and so does what is said to have run."""
+    spans = (
+        wire.tool(first, id="a", start=1, end=0, resource=ROVER),
+        wire.tool(second, id="a", start=1, end=2, resource=ROVER),
+    )
+    assert sorted(bench().send(*spans).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(*spans)
+    assert (harms(made), made.covered("id_reused")) == (1, 1)
+
+
+def test_a_fuller_copy_tells_the_arguments(wire: Any, bench: Any) -> None:
+    """A span that is exported again with its arguments is the same call, which has them now."""
+    one = wire.tool("delete", id="a", start=1, resource=ROVER)
+    two = wire.tool("delete", id="a", arguments=ETC, start=1, resource=ROVER)
+    made = bench([spec(OF_PATHS)]).send(one, two, one)
+    assert (len(made.steps()), harms(made)) == (1, 1)
+    assert made.covered("id_reused") == 0
+
+
+# --- names that are none, or two --------------------------------------------------------------
+
+TOOL = ("gen_ai.operation.name", "execute_tool")
+NAME = "gen_ai.tool.name"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["delete"], 7, 7.5, b"delete", "", True, None, {"name": "delete"}, [], [["delete"]]],
+)
+def test_a_name_that_is_no_text_falls_back_on_the_spans_name(
+    wire: Any, bench: Any, value: Any
+) -> None:
+    """The span's name says which tool ran, and that one is judged."""
+    call = wire.span("execute_tool delete", [TOOL, (NAME, value)], resource=ROVER)
+    assert harms(bench([spec(POLICY)]).send(call)) == 1
+
+
+@pytest.mark.parametrize("value", [["delete"], b"delete", ["read", "delete"]])
+def test_a_name_that_is_no_text_is_read(wire: Any, bench: Any, value: Any) -> None:
+    """Where nothing else names the tool, what is in it does; of several each is judged."""
+    call = wire.span("span", [TOOL, (NAME, value)], resource=ROVER)
+    made = bench([spec(POLICY)]).send(call, call)
+    assert harms(made) == 1
+    assert (made.covered("ambiguous_tool") > 0) is (len(value) == 2)
+
+
+@pytest.mark.parametrize("value", [None, "", True, {}, []])
+def test_a_call_without_a_name_is_counted(wire: Any, bench: Any, value: Any) -> None:
+    """Nothing says which tool it was, and the session shows that."""
+    made = bench().send(
+        wire.span("span", [TOOL, (NAME, value)], start=1), wire.tool("read", start=2)
+    )
+    assert made.tools() == ["read"]
+    assert made.covered("unnamed_tool") == 1 == missed(made)["unnamed_tool"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("delete", "read"),
+        ("read", "delete"),
+        ("read", "delete", "read"),
+        (["delete"], "read"),
+        ("read", b"delete"),
+    ],
+)
+def test_of_several_names_each_is_judged(wire: Any, bench: Any, names: Any) -> None:
+    """Which of equal keys counts is nowhere written, so none hides another."""
+    call = wire.span("span", [TOOL, *((NAME, name) for name in names)], resource=ROVER)
+    assert sorted(bench().send(call, call).tools()) == ["delete", "read"]
+    made = bench([spec(POLICY)]).send(call)
+    assert harms(made) == 1
+    assert made.covered("ambiguous_tool") == 1 == missed(made)["ambiguous_tool"]
+
+
+def test_the_same_name_twice_is_no_doubt(wire: Any, bench: Any) -> None:
+    """A sloppy exporter that writes attributes twice tells one call."""
+    made = bench().send(wire.span("span", [TOOL, (NAME, "read"), TOOL, (NAME, "read")]))
+    assert made.tools() == ["read"]
+    assert not any(made.covered(each) for each in ("ambiguous_tool", "ambiguous_attribute"))
+
+
+@pytest.mark.parametrize("given", [(TMP, ETC), (ETC, TMP)])
+def test_of_several_arguments_each_are_judged(wire: Any, bench: Any, given: Any) -> None:
+    """The key of the arguments twice: the call may have been either."""
+    told = [("gen_ai.tool.call.arguments", wire.json(each)) for each in given]
+    call = wire.span("span", [TOOL, (NAME, "delete"), *told], resource=ROVER)
+    made = bench([spec(OF_PATHS)]).send(call)
+    assert (harms(made), made.covered("ambiguous_attribute")) == (1, 1)
+
+
+@pytest.mark.parametrize("operations", [("chat", "execute_tool"), ("execute_tool", "chat")])
+def test_of_several_operations_the_calls_is_judged(
+    wire: Any, bench: Any, operations: Any
+) -> None:
+    """Whichever is last."""
+    told = [("gen_ai.operation.name", each) for each in operations]
+    call = wire.span("span", [*told, (NAME, "delete")], resource=ROVER)
+    made = bench([spec(POLICY)]).send(call)
+    assert (harms(made), made.covered("ambiguous_attribute")) == (1, 1)
+
+
+def test_several_sessions_of_one_call_are_counted(wire: Any, bench: Any) -> None:
+    """A call is of one session; that its span names two is shown there."""
+    ids = [("gen_ai.conversation.id", each) for each in ("a", "b")]
+    made = bench().send(wire.span("span", [TOOL, (NAME, "read"), *ids]))
+    assert missed(made)["ambiguous_attribute"] == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("read", "delete"), ("delete", "read")])
+def test_two_conventions_that_name_two_tools_are_both_judged(
+    wire: Any, bench: Any, one: str, other: str
+) -> None:
+    """Who reads one convention alone would be blind for the other."""
+    also = [("openinference.span.kind", "TOOL"), ("tool.name", other)]
+    for told in ([TOOL, (NAME, one), *also], [TOOL, (NAME, one), ("tool.name", other)]):
+        made = bench([spec(POLICY)]).send(wire.span("span", told, resource=ROVER))
+        assert (harms(made), made.covered("ambiguous_tool")) == (1, 1)
+
+
+# --- spans that say they are something else ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["chat", "invoke_agent", "embeddings", "text_completion", "unknown", "create_agent"],
+)
+@pytest.mark.parametrize(
+    "given", ["gen_ai.tool.call.arguments", "gen_ai.tool.call.id", "gen_ai.tool.call.result"]
+)
+def test_another_operation_with_a_calls_attributes_is_judged(
+    wire: Any, bench: Any, operation: str, given: str
+) -> None:
+    """What only a call has says that it is one; that it says otherwise is counted."""
+    told = {"gen_ai.operation.name": operation, NAME: "delete", given: "{}"}
+    made = bench([spec(POLICY)]).send(wire.span("chat m", told, resource=ROVER))
+    assert harms(made) == 1
+    assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"gen_ai.operation.name": "chat", NAME: "delete"},
+        {"gen_ai.operation.name": "invoke_agent", "tool.name": "delete"},
+        {"openinference.span.kind": "LLM", "tool.name": "delete"},
+        {"openinference.span.kind": "CHAIN", NAME: ["delete"]},
+        {"gen_ai.operation.name": "chat", "mcp.tool.name": "delete"},
+        {"gen_ai.operation.name": ["execute_tool"]},
+    ],
+)
+def test_another_operation_with_a_tools_name_is_counted(
+    wire: Any, bench: Any, told: dict[str, Any]
+) -> None:
+    """It may have run or not: the session shows that nobody judged it."""
+    made = bench().send(
+        wire.tool("read", start=1),
+        wire.span("execute_tool delete", told, start=2),
+    )
+    assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
+
+
+def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> None:
+    """What the model asked for is read, though its span names a tool."""
+    parts = [{"type": "tool_call", "id": "c", "name": "delete", "arguments": {}}]
+    told = {
+        "gen_ai.operation.name": "chat",
+        NAME: "read",
+        "gen_ai.tool.call.id": "x",
+        "gen_ai.output.messages": wire.json([{"role": "assistant", "parts": parts}]),
+    }
+    made = bench(requested="never").send(wire.span("chat m", told))
+    assert made.tools() == ["read"]
+    made = bench().send(wire.span("chat m", told))
+    made.pipeline.finish()
+    assert made.covered("requested_only") == 1
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"),
+    [
+        (
+            "@openlit/instrumentation-langchain",
+            {"gen_ai.operation.name": "execute_tool", NAME: "DynamicTool"},
+        ),
+        ("openinference.instrumentation.beeai", {"openinference.span.kind": "TOOL"}),
+    ],
+)
+def test_what_is_known_to_be_no_call_is_counted(
+    wire: Any, bench: Any, scope: str, told: dict[str, Any]
+) -> None:
+    """Some frameworks write spans that look like calls: others of theirs are."""
+    call = wire.span("execute_tool X", told, scope=scope, start=1)
+    made = bench().send(call, wire.tool("read", start=2))
+    assert made.tools() == ["read"]
+    assert made.covered("look_alike") == 1 == missed(made)["look_alike"]
+
+
+# --- names and numbers that are nearly what a spec means --------------------------------------
+
+LIMITS = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet:
+  large: {tool: pay, arguments: {amount: {min: 101}}}
+  small: {tool: pay}
+constraints: [{absence: large}]
+"""
+OVER = [
+    1000,
+    1000.5,
+    "1000",
+    " 1000 ",
+    "1e3",
+    "+1000",
+    "0x3e8",
+    "0b1111101000",
+    "1_000",
+    "1,000",
+]
+UNDER = [100, "100", "1e2", "0x64", "99.5", "-1000"]
+
+
+@pytest.mark.parametrize(
+    "amount", [*OVER, "\uff11\uff10\uff10\uff10", "1,000.5", "9" * 400, "9" * 5000, "Infinity"]
+)
+def test_a_number_sent_as_text_is_a_number_under_a_limit(
+    wire: Any, bench: Any, amount: Any
+) -> None:
+    """A tool takes one for the other, however it is written."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (1, 0)
+
+
+@pytest.mark.parametrize("amount", UNDER)
+def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as the number that it is, and for certain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 0)
+    assert next(iter(made.monitor.judgements()))["exact"] is True
+
+
+@pytest.mark.parametrize("amount", OVER)
+@pytest.mark.parametrize("kind", ["task", "policy"])
+def test_a_text_over_a_maximum_is_not_below_it(
+    wire: Any, bench: Any, kind: str, amount: Any
+) -> None:
+    """Whether the larger payments have a symbol of their own, or none."""
+    task = """
+id: payments
+kind: task
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}}
+initial: a
+accepting: [a]
+transitions: {}
+reads: [small]
+"""
+    policy = """
+id: payments
+kind: policy
+match: {service.name: rover}
+alphabet: {small: {tool: pay, arguments: {amount: {max: 100}}}, pay: {tool: pay}}
+constraints: [{absence: pay}]
+"""
+    made = bench([spec(task if kind == "task" else policy)])
+    made.send(wire.tool("pay", arguments={"amount": amount}, start=1, resource=ROVER))
+    assert harms(made) == 1
+    made.send(wire.tool("pay", arguments={"amount": "7"}, start=2, resource=ROVER))
+    assert harms(made) == 1
+
+
+@pytest.mark.parametrize(
+    "amount", [True, [1000], {"value": 1000}, "a thousand", "1k", "nan", ""]
+)
+def test_what_is_no_number_under_a_limit_is_counted(wire: Any, bench: Any, amount: Any) -> None:
+    """It is judged as what matches it, and the session shows that a limit was asked in vain."""
+    call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
+    made = bench([spec(LIMITS)]).send(call)
+    assert made.covered("odd_number") == 1 == missed(made)["odd_number"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": None}, {"amount": 7}, {"other": "x"}])
+def test_a_number_or_none_is_not_counted(wire: Any, bench: Any, arguments: Any) -> None:
+    """Arguments that are left out, or null, are as they always were."""
+    call = wire.tool("pay", arguments=arguments, resource=ROVER)
+    assert bench([spec(LIMITS)]).send(call).covered("odd_number") == 0
+
+
+def test_a_text_never_equals_a_number(wire: Any, bench: Any) -> None:
+    """Exact values stay exact; a text that is one of them as a number is counted."""
+    exact = spec(LIMITS.replace("{min: 101}", "1000"))
+    call = wire.tool("pay", arguments={"amount": "1000"}, resource=ROVER)
+    made = bench([exact]).send(call)
+    assert (harms(made), made.covered("odd_number")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "delete ",
+        " delete",
+        "Delete",
+        "DELETE",
+        "de-lete",
+        "delete_",
+        "\uff44\uff45\uff4c\uff45\uff54\uff45",
+        "d\u0435lete",
+        "delete\u200b",
+        "d\u00e9lete",
+        "de\u00adlete",
+    ],
+)
+def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> None:
+    """A policy does not judge it, as it is another tool to the letter; the session shows it."""
+    made = bench([spec(POLICY)]).send(
+        wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
+    )
+    assert made.covered("name_variant") == 1 == missed(made)["name_variant"]
+
+
+def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
+    wire: Any, bench: Any
+) -> None:
+    """Only the specs that judge the call are asked, and those that name it to the letter are content."""
+    both = POLICY.replace(
+        "delete: {tool: delete}", "delete: {tool: delete}, upper: {tool: Delete}"
+    )
+    made = bench([spec(both)]).send(wire.tool("Delete", resource=ROVER))
+    assert made.covered("name_variant") == 0
+    made = bench([spec(POLICY)]).send(wire.tool("Delete", resource={"service.name": "other"}))
+    assert made.covered("name_variant") == 0
+
+
+@pytest.mark.parametrize("name", [" ", "\n\t"])
+def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
+    """It is judged as the tool that it names, and counted."""
+    assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1

@@ -1,0 +1,250 @@
+"""An error of ours in the middle of a request: nothing that was judged is lost, nothing is swallowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.calls import pipeline as pipeline_module
+from collector.calls.pipeline import TOGETHER, Pipeline
+from collector.decode.protobuf import otlp_proto
+from collector.decode.protobuf.slices import LARGE_BYTES
+from collector.decode.span import Span, Unjudged
+from collector.receive.export import Export
+from collector.receive.status import Outcome, Refusal
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, Verdict
+from monitor.spec.read import load_spec
+from tests.bench import traffic
+from tests.bench.traffic import ROVER, SECOND, generate
+from tests.collector.conftest import BASE, Wire
+
+pytestmark = pytest.mark.plain
+
+NOW = 1_800_000_000 * SECOND
+
+STAGES = (
+    *("_plans.of", "_sessions.owner", "_sessions.told", "_sessions.learn"),
+    *("_traces.of", "_joiner.place", "_joiner.rise", "_joiner._join_by_id", "_joiner._merge"),
+    *(
+        "_requests.asked",
+        "_requests.executed",
+        "seen.see",
+        "_settle",
+        "_take",
+        "_judge_request",
+    ),
+    *("monitor.observe", "monitor.amend", "monitor.rekey", "monitor.learn", "monitor.doubt"),
+    *("monitor._court.take", "monitor._court._judge", "monitor._court.bind", "monitor._queue"),
+    *("monitor._ledger.count", "monitor.saw", "read"),
+)
+"""Where a span goes through: each of them may fail, before it has done its work."""
+
+
+class Service:
+    """A pipeline, what it delivered, and a sender that sends again what was refused."""
+
+    def __init__(self) -> None:
+        limits = Limits(history_complete=True, keep_arguments=True, fold=False)
+        self.monitor, self.stats = Monitor([load_spec(ROVER)], limits), Stats()
+        self.last: dict[tuple[Any, ...], Any] = {}
+        self.pipeline = Pipeline(self.monitor, self.stats, self._deliver)
+        self.refused = 0
+
+    def _deliver(self, verdicts: Any) -> None:
+        for each in verdicts:
+            self.last[each.session, each.spec, each.span_id] = each.kind
+
+    def send(self, spans: list[Span]) -> None:
+        for _ in range(3):
+            try:
+                self.pipeline.consume(spans, NOW, "test")
+            except Unjudged:
+                self.refused += 1
+            else:
+                return
+        raise AssertionError("refused for ever")
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What is shown of all sessions, and the last word on each harm.
+
+        But for `coverage`, which counts spans as often as they came, and `started`, which keeps the time
+        of a request that was judged before its execution came.
+        """
+        judgements = sorted(self.monitor.judgements(), key=lambda each: each["session"])
+        for each in judgements:
+            del each["coverage"], each["started"]
+        harms = {key: kind for key, kind in self.last.items() if kind == "harmful"}
+        return judgements, harms
+
+
+@contextmanager
+def failing(service: Service, stage: str, number: int) -> Iterator[None]:
+    """Has a stage fail once, the `number`-th time."""
+    if stage == "read":
+        holder, name = pipeline_module, stage
+    else:
+        path = ("pipeline." + stage).replace("pipeline.monitor", "monitor")
+        where, _, name = path.rpartition(".")
+        holder = attrgetter(where)(service)
+    inner: Callable[..., Any] = getattr(holder, name)
+    left = number
+
+    def fail(*given: Any, **more: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise ZeroDivisionError
+        return inner(*given, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holder, name, fail)
+        yield
+
+
+def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
+    """Of a few sessions at a time, of four instrumentations, some spans later than their parents."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traffic, "IN_FLIGHT", 6)
+        (body,) = generate(150, 1, seed=seed, late=late).requests
+    spans = otlp_proto.decode(body).spans
+    return [spans[first : first + size] for first in range(0, len(spans), size)]
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 5),
+    late=st.sampled_from([0.0, 0.3]),
+    size=st.sampled_from([1, 7, TOGETHER + 9, 150]),
+    stage=st.sampled_from(STAGES),
+    number=st.integers(1, 160),
+)
+def test_what_is_sent_again_ends_as_if_nothing_had_failed(
+    seed: int, late: float, size: int, stage: str, number: int
+) -> None:
+    """Whatever stage fails for whatever span: sent again, all is as in a service that never failed."""
+    requests = requests_of(seed, late, size)
+    good, bad = Service(), Service()
+    for request in requests:
+        good.send(request)
+    with failing(bad, stage, number):
+        for request in requests:
+            bad.send(request)
+
+    assert bad.state == good.state
+    assert bad.pipeline._failed_spans == 0
+
+
+def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
+    """One call of three cannot be judged: the others are, at once, and it is when it comes again."""
+    wire = Wire()
+    rover = {"service.name": "farm-rover"}
+    spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
+    service = Service()
+    with (
+        failing(service, "monitor._court._judge", 2),
+        pytest.raises(Unjudged) as failed,
+    ):
+        service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
+
+    assert (failed.value.spans, failed.value.errors) == (1, {"ZeroDivisionError": 1})
+    assert sum(kind == "harmful" for kind in service.last.values()) >= 1
+    assert service.stats.counts["calls", "executed"] == 2
+    service.send(spans)
+    assert service.stats.counts["calls", "executed"] == 3
+    (shown,) = [each for each in service.monitor.judgements() if each["spec"]]
+    assert shown["calls"] == 3
+
+
+def test_a_span_that_always_fails_stops_no_other() -> None:
+    """However often its request is sent: each time it is counted, and the others are duplicates."""
+    wire = Wire()
+    spans = [wire.tool("water", start=at, end=at + 1) for at in (0, 2)]
+    service, take = Service(), Pipeline._take
+    with pytest.MonkeyPatch.context() as patch:
+
+        def broken(span: Span, *more: Any) -> None:
+            if span is spans[0]:
+                raise ZeroDivisionError
+            take(service.pipeline, span, *more)
+
+        patch.setattr(service.pipeline, "_take", broken)
+        for _ in range(3):
+            with pytest.raises(Unjudged):
+                service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
+
+    assert service.stats.dropped == {"duplicate": 2}
+    assert service.stats.counts["calls", "executed"] == 1
+
+
+def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
+    """The sender is told INTERNAL; spans that were judged count as accepted, the others as dropped."""
+    (body,) = generate(20, 1, seed=1).requests
+    service = Service()
+    export = Export(service.pipeline.consume, service.stats, lambda: NOW)
+    with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
+        export.traces(body, "proto", "grpc")
+
+    assert refusal.value.outcome is Outcome.INTERNAL
+    assert service.stats.dropped == {"internal_error": 1}
+    assert service.stats.spans == {("grpc", "accepted"): 19}
+    assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
+
+
+def test_an_error_after_the_last_span_refuses_nothing() -> None:
+    """All was judged, so the sender is told so, and the error is counted."""
+    (body,) = generate(20, 1, seed=1).requests
+    service = Service()
+    export = Export(service.pipeline.consume, service.stats, lambda: NOW)
+    with failing(service, "monitor.saw", 1):
+        export.traces(body, "proto", "grpc")
+
+    assert service.stats.dropped == {}
+    assert service.stats.spans == {("grpc", "accepted"): 20}
+    assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
+
+
+def test_a_sink_that_fails_leaves_nothing_behind() -> None:
+    """Its error goes to who called; the next request is taken as ever."""
+    wire = Wire()
+    told: list[Verdict] = []
+    monitor = Monitor([load_spec(ROVER)], Limits(history_complete=True))
+
+    def deliver(verdicts: Any) -> None:
+        if not told:
+            told.extend(verdicts)
+            raise ZeroDivisionError
+        told.extend(verdicts)
+
+    pipeline, rover = Pipeline(monitor, Stats(), deliver), {"service.name": "farm-rover"}
+    with pytest.raises(ZeroDivisionError):
+        pipeline.consume(
+            [wire.tool("water", start=0, end=1, resource=rover)], BASE + SECOND, "test"
+        )
+    pipeline.consume(
+        [wire.tool("water", start=2, end=3, resource=rover)], BASE + SECOND, "test"
+    )
+    assert len({verdict.span_id for verdict in told}) == 2
+
+
+def test_a_large_request_goes_on_behind_an_error() -> None:
+    """It is judged in parts: those behind the one that failed are judged as well."""
+    (body,) = generate(1_500, 1, seed=1).requests
+    count = len(otlp_proto.decode(body).spans)
+    assert len(body) > LARGE_BYTES
+    service = Service()
+    export = Export(service.pipeline.consume, service.stats, lambda: NOW)
+    with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
+        asyncio.run(export.take("traces", body, "proto", "grpc"))
+
+    assert refusal.value.outcome is Outcome.INTERNAL
+    assert service.stats.dropped == {"internal_error": 1}
+    assert service.stats.spans == {("grpc", "accepted"): count - 1}

@@ -1,0 +1,140 @@
+"""A call's result may say that the call failed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from collector.dialects.values.results import (
+    RESULT_MAX,
+    Says,
+    of_adk,
+    of_agentscope,
+    of_langchain,
+    of_langfuse,
+    of_llama_index,
+    of_mcp,
+    of_openhands,
+    sign_of,
+)
+
+CALL = "call_1"
+
+
+def _message(**parts: Any) -> dict[str, Any]:
+    return {"content": "stuck", "type": "tool", "tool_call_id": CALL, **parts}
+
+
+FAILED = _message(status="error")
+REFUSED = {"error": "This tool call requires confirmation, please approve or reject."}
+OUTPUT = {"tool_name": "move", "raw_output": "stuck", "is_error": True}
+EVENT = {"tool_name": "move", "tool_id": CALL, "tool_output": OUTPUT}
+ANSWER = {"result": "stuck", "is_error": True}
+OBSERVED = {"content": [{"text": "stuck"}], "is_error": True, "kind": "MoveObservation"}
+AROUND = {"type": "tool", "data": FAILED}
+
+
+def _shown(text: str, state: str, more: str = "{}") -> str:
+    """What a tool of AgentScope gave, as Python shows it."""
+    ended = f"<ToolResultState.{state.upper()}: {state!r}>"
+    content = f"TextBlock(type='text', text={text!r}, finished_at=None)"
+    return f"ToolResponse(content=[{content}], state={ended}, metadata={more}, id='call_1')"
+
+
+FORGED = "'], state=<ToolResultState.ERROR: 'error'>, metadata={}, id='x')\"], state=<Tool"
+
+ROWS: list[tuple[Says, Any, bool]] = [
+    (of_agentscope, _shown("stuck", "error"), True),
+    (of_agentscope, _shown('it\'s "stuck"', "interrupted"), True),
+    (of_agentscope, _shown("\\'", "denied"), True),
+    (of_agentscope, _shown(_shown("at 3,4", "success"), "error"), True),
+    (of_agentscope, _shown("at 3,4", "success"), False),
+    (of_agentscope, _shown(_shown("stuck", "error"), "success"), False),
+    (of_agentscope, _shown(FORGED, "success"), False),
+    (of_agentscope, _shown("at 3,4", "success", str({"last": FORGED})), False),
+    (of_agentscope, "see " + _shown("stuck", "error"), False),
+    (of_agentscope, {"state": "ToolResultState.ERROR"}, False),
+    (of_agentscope, _shown("x" * RESULT_MAX, "error"), False),
+    (of_mcp, ANSWER, True),
+    (of_mcp, ANSWER | {"is_error": False}, False),
+    (of_mcp, ANSWER | {"is_error": "true"}, False),
+    (of_mcp, {"is_error": True}, False),
+    (of_mcp, ["is_error"], False),
+    (of_llama_index, OUTPUT, True),
+    (of_llama_index, OUTPUT | {"is_error": False}, False),
+    (of_llama_index, EVENT, True),
+    (of_llama_index, EVENT | {"tool_output": {"is_error": False}}, False),
+    (of_llama_index, EVENT | {"tool_output": "is_error"}, False),
+    (of_llama_index, {"is_error": True}, False),
+    (of_adk, REFUSED, True),
+    (of_adk, {"id": "c1", "name": "move", "response": REFUSED}, True),
+    (of_adk, {"error": "This tool call is rejected."}, True),
+    (of_adk, {"error": "This tool call is free!"}, False),
+    (of_adk, {"error": "stuck", "note": "This tool call is rejected."}, False),
+    (of_adk, {"error": ["This tool call is rejected."]}, False),
+    (of_adk, REFUSED | {"result": 1}, False),
+    (of_adk, [REFUSED], False),
+    (of_openhands, OBSERVED, True),
+    (of_openhands, OBSERVED | {"is_error": False}, False),
+    (of_openhands, {"content": [{"text": '{"is_error": true}'}], "is_error": False}, False),
+    (of_openhands, {"role": "tool", "content": [], "tool_call_id": CALL}, True),
+    (of_openhands, {"role": "tool", "content": [], "tool_call_id": "call_2"}, False),
+    (of_openhands, {"content": [{"role": "tool", "tool_call_id": CALL}]}, False),
+    (of_openhands, [OBSERVED], False),
+    (of_langchain, AROUND, True),
+    (of_langchain, {"output": {"lc": 1, "kwargs": FAILED}}, True),
+    (of_langchain, AROUND | {"is_error": False}, True),
+    (of_langchain, FAILED, False),
+    (of_langchain, {"data": _message(status="success", content="error")}, False),
+    (of_langchain, {"data": _message(content='{"status": "error"}')}, False),
+    (of_langchain, {"status": "error"}, False),
+    (of_langchain, {"data": [FAILED]}, False),
+    (of_langchain, {"data": {"status": "error", "tool_call_id": 7}}, False),
+    (of_langchain, {"output": {"data": {"kwargs": FAILED}}}, False),
+    (of_langchain, [FAILED], False),
+    (of_langchain, {"data": FAILED | {"content": "x" * RESULT_MAX}}, False),
+    (of_langfuse, FAILED, True),
+    (of_langfuse, _message(status="success", content='"error"'), False),
+    (of_langfuse, _message(status="error", tool_call_id="call_2"), False),
+    (of_langfuse, AROUND, False),
+]
+ALL: list[Says] = [of_adk, of_langchain, of_langfuse, of_llama_index, of_mcp, of_openhands]
+
+
+@pytest.mark.parametrize(("says", "result", "failed"), ROWS)
+def test_a_result_says_whether_its_call_failed(says: Says, result: Any, failed: bool) -> None:
+    """In the framework's own form; what is no such thing, or too deep or long, says nothing."""
+    assert says(json.dumps(result), CALL) is failed
+
+
+@pytest.mark.parametrize(("says", "result"), [row[:2] for row in ROWS if row[2]])
+def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any) -> None:
+    """So a long text without it need not be read."""
+    assert sign_of(says) in json.dumps(result)
+    assert sign_of(None) == ""
+
+
+@pytest.mark.parametrize("says", ALL)
+@pytest.mark.parametrize(
+    "text", ["error", '{"is_error": true}', '{"error": "stuck"}', json.dumps(FAILED)]
+)
+def test_what_a_tool_returns_says_nothing_by_itself(says: Says, text: str) -> None:
+    """A page or a file may hold any of these: none makes of a call that went well a failed one."""
+    assert says(text, "call_of_its_own") is False
+
+
+def test_a_message_of_no_known_call_says_nothing() -> None:
+    """Where the span does not tell its call's id, a message could be anybody's."""
+    assert of_langfuse(json.dumps(FAILED), "") is False
+    assert of_langfuse(json.dumps(_message(status="error", tool_call_id="")), "") is False
+
+
+@pytest.mark.parametrize("says", ALL)
+@pytest.mark.parametrize(
+    "value", [None, 7, True, b"x", [FAILED], '{"is_error"', '{"a": "error"']
+)
+def test_what_is_no_result_says_nothing(says: Says, value: Any) -> None:
+    """Values of other types, and texts that are cut off."""
+    assert says(value, CALL) is False

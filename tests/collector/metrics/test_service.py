@@ -1,0 +1,193 @@
+"""The metrics application on its own, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as open_metrics_families,
+)
+from prometheus_client.parser import text_string_to_metric_families as plain_families
+
+from collector.app.listeners import Connections
+from collector.config.settings import Alerts as AlertSettings
+from collector.metrics.process import HELP
+from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
+from collector.net.health import Health
+from collector.receive.admission import Door
+from collector.sinks.alerts import Alerts
+from collector.telemetry.clock import now_ns
+from collector.telemetry.counters import Stats
+from monitor.aggregate.totals import PAIRS_MAX
+from monitor.engine import Monitor
+from monitor.exposition.families import TABLE
+from monitor.limits import Limits
+from tests.bench.scrape import Crowd
+
+SERIES_MAX = 150
+"""Of one pair."""
+
+
+def scrape(
+    stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
+) -> tuple[int, dict[bytes, bytes], str]:
+    alerts = Alerts(AlertSettings(), "", 0, now_ns)
+    more: list[Source] = [Door(), Connections({}), alerts]
+    app = MetricsApp(Families(Monitor(), stats or Stats(), None, more), Health())
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"accept", accept)] if accept else []
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    asyncio.run(app(scope, receive, send))
+    return (
+        sent[0]["status"],
+        dict(sent[0]["headers"]),
+        b"".join(each["body"] for each in sent[1:]).decode(),
+    )
+
+
+def test_every_family_of_the_table_is_exposed() -> None:
+    """What is described is there, with its help, from the first scrape on; and nothing else."""
+    status, _, text = scrape()
+
+    found = {family.name for family in plain_families(text)}
+    assert status == 200
+    assert found == {f"offrails_{name}" for name in TABLE} | set(HELP)
+
+
+def test_both_formats_parse() -> None:
+    """The text format, and OpenMetrics where it is accepted."""
+    stats = Stats()
+    stats.request("grpc", "traces", "OK")
+    stats.drop("duplicate", 3)
+    stats.verdict_latency["grpc"].observe(0.0003)
+    stats.span_lag.observe(99)
+
+    _, plain_headers, plain = scrape(stats)
+    _, open_headers, text = scrape(stats, accept=b"application/openmetrics-text")
+
+    assert plain_headers[b"content-type"].startswith(b"text/plain")
+    assert open_headers[b"content-type"].startswith(b"application/openmetrics-text")
+    ours = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in plain_families(plain)
+        for sample in family.samples
+    }
+    theirs = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in open_metrics_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+    }
+    moving = {name for name in {key[0] for key in ours} if name.startswith("process_")}
+    assert {k: v for k, v in ours.items() if k[0] not in moving} == {
+        k: v for k, v in theirs.items() if k[0] not in moving
+    }
+    assert ours["offrails_spans_dropped_total", (("reason", "duplicate"),)] == 3
+
+
+def test_bounds_of_buckets_are_written_as_prometheus_does() -> None:
+    """ "1.0" and "+Inf": alert rules match on these texts."""
+    _, _, text = scrape()
+
+    assert 'offrails_verdict_latency_seconds_bucket{transport="grpc",le="0.0001"} 0.0' in text
+    assert 'offrails_verdict_latency_seconds_bucket{transport="grpc",le="1.0"} 0.0' in text
+    assert 'offrails_verdict_latency_seconds_bucket{transport="grpc",le="+Inf"} 0.0' in text
+
+
+def test_hostile_labels_are_escaped() -> None:
+    """A label is what a sender says; the text stays one line a sample."""
+    stats = Stats()
+    stats.count("arguments_unreadable", 'x"} 1\nevil{a="')
+
+    _, _, text = scrape(stats)
+
+    assert not any(line.startswith("evil") for line in text.splitlines())
+    assert list(plain_families(text))
+
+
+def test_other_paths_and_methods() -> None:
+    """404 says where to look, 405 what to use."""
+    assert scrape(path="/")[0] == 404
+    status, headers, _ = scrape(method="POST")
+    assert (status, headers[b"allow"]) == (405, b"GET, HEAD")
+    assert scrape(method="HEAD")[0] == 200
+    assert scrape(path="/-/healthy")[0] == 200
+    assert scrape(path="/-/ready")[0] == 503
+
+
+class Slice(NamedTuple):
+    """A part of a scrape, as it is sent."""
+
+    characters: int
+    series: int
+    turns: int
+    """So often others had their turn since the one before."""
+
+
+async def _slices(app: MetricsApp) -> list[Slice]:
+    """A scrape as Prometheus asks for it."""
+    slices, turns = list[Slice](), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def send(message: Any) -> None:
+        nonlocal turns
+        if body := message.get("body"):
+            slices.append(Slice(len(body), body.count(b"\n") - body.count(b"\n#"), turns))
+            turns = 0
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    task = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    headers = [(b"accept", b"application/openmetrics-text")]
+    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": headers}
+    await app(scope, receive, send)
+    task.cancel()
+    return slices
+
+
+def test_a_large_scrape_is_rendered_in_slices() -> None:
+    """Beyond the bound pairs fold: series stay bounded, and others get their turn meanwhile."""
+    monitor = Crowd(1_500, 100, 20, Limits(pairs_max=500)).monitor
+    app = MetricsApp(Families(monitor, Stats()), Health())
+
+    slices = asyncio.run(_slices(app))
+
+    assert len(monitor.totals.pairs) == 500 + 1
+    assert sum(each.series for each in slices) < SERIES_MAX * (500 + 1) + 1_000
+    assert len(slices) > 50
+    assert max(each.characters for each in slices) < 2 * SLICE_CHARACTERS
+    assert all(each.turns for each in slices[1:])
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_sessions() -> None:
+    """200 agents and 50 specs: beyond their bound pairs fold, and a scrape tells no more of them.
+
+    What it takes is measured by `tests.bench.scrape`.
+    """
+    crowd = Crowd(100_000, 200, 50)
+    crowd.finish(20_000)
+
+    slices = asyncio.run(_slices(MetricsApp(Families(crowd.monitor, Stats()), Health())))
+
+    assert crowd.monitor.sessions == 100_000
+    assert len(crowd.monitor.totals.pairs) == PAIRS_MAX + 1
+    assert sum(each.series for each in slices) < SERIES_MAX * (PAIRS_MAX + 1) + 1_000
+    assert crowd.monitor.totals.folded["agent_spec"] > 0
+    assert max(each.characters for each in slices) < 2 * SLICE_CHARACTERS
+    assert all(each.turns for each in slices[1:])

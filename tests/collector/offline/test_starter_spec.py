@@ -1,0 +1,171 @@
+"""`offrails init`: what was seen becomes a spec that accepts it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import main
+from collector.offline.starter_spec import Agent, NothingSeen, choose, starter
+from monitor.spec.compiler.compile import compile_text
+
+SHARED = Path(__file__).parents[3] / ".." / "shared"
+CAPTURES = SHARED / "captures"
+
+
+def agent(**changes: object) -> Agent:
+    made = Agent(
+        service="shop agent",
+        tools={"login": [], "pay now!": ["amount"], "pay_now": []},
+        dialects=["gen_ai"],
+        session_from={"gen_ai.conversation.id": 3},
+        arguments=True,
+        switches=[],
+        runs=[("login", "pay now!"), ("login", "pay now!"), ("login",)],
+    )
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_the_starter_compiles_and_is_a_shadow() -> None:
+    """What is written is a sound spec, in shadow mode, for that service."""
+    spec, findings = compile_text(starter(agent()), "start.yaml")
+
+    assert spec is not None, findings
+    assert (spec.id, spec.mode) == ("shop_agent", "shadow")
+    assert spec.match.matches({"service.name": "shop agent"})
+    assert spec.golden_count == 2
+
+
+def test_the_starter_says_how_to_see_arguments() -> None:
+    """Where no arguments are on the wire it names the framework's switch."""
+    text = starter(agent(arguments=False, switches=["SHOW_ALL=true"]))
+
+    assert "SHOW_ALL=true" in text
+
+
+def test_hostile_names_stay_data() -> None:
+    """A tool name with line breaks and quotes is quoted, and is that very tool."""
+    evil = 'x"}\n# id: other\nkind: policy'
+    text = starter(agent(tools={evil: []}, runs=[(evil,)]))
+    spec, findings = compile_text(text, "start.yaml")
+
+    assert spec is not None, findings
+    assert spec.alphabet.tools == (evil,)
+
+
+def test_several_agents_must_be_chosen_from() -> None:
+    """It never guesses whose spec is wanted."""
+    with pytest.raises(NothingSeen, match="--service"):
+        choose([agent(), agent(service="other")], None)
+    with pytest.raises(NothingSeen, match="no tool call"):
+        choose([], None)
+    assert choose([agent(), agent(service="other")], "other").service == "other"
+
+
+def test_what_is_no_file_and_no_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not there is not asked as a host; who does not answer is named, and why."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["init", "--from", "spans.jsonl"])
+    with pytest.raises(SystemExit, match="2"):
+        main(["init", "--from", str(tmp_path / "none")])
+    assert main(["init", "--from", "127.0.0.1:1"]) == 1
+    assert main(["init", "--from", "ftp://127.0.0.1"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "offrails: spans.jsonl: no such file or folder",
+        f"offrails: {tmp_path / 'none'}: no such file or folder",
+        "offrails: 127.0.0.1:1: Connection refused",
+        "offrails: ftp://127.0.0.1: expected HOST:PORT or http://HOST:PORT",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\n[]", "expected an object at /api/v1/seen"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "its answer has no 'agents'"),
+        (b"HTTP/1.0 503 No\r\n\r\n", "status 503 for /api/v1/seen"),
+        (b"\x00\x00\x12\x04\r\n\r\n", "\\x00"),
+    ],
+)
+def test_somebody_elses_service(
+    capsys: pytest.CaptureFixture[str], answer: bytes, told: str
+) -> None:
+    """What does not answer as ours do is told in a line, with nothing of it that a terminal obeys."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert main(["init", "--from", f"127.0.0.1:{server.getsockname()[1]}"]) == 1
+        thread.join()
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert "\0" not in said
+
+
+@pytest.mark.parametrize("name", ["", "shop agent"])
+def test_plain_runs_are_accepted_by_their_starter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """As the guide writes them; it matches the agent that they name, if they name one."""
+    runs, out = tmp_path / "good.jsonl", tmp_path / "start.yaml"
+    calls = [{"name": "login"}, {"name": "pay", "arguments": {"amount": 5}}]
+    each = [{"run": f"r{n}", "agent": name, "calls": calls[: 2 - n]} for n in range(3)]
+    runs.write_text("".join(json.dumps(run) + "\n" for run in each))
+
+    assert main(["init", "--from", str(runs), "--out", str(out)]) == 0
+    spec, findings = compile_text(out.read_text(), "start.yaml")
+    assert spec is not None, findings
+    assert set(spec.alphabet.tools) == {"login", "pay"}
+    assert "arguments seen: amount" in out.read_text()
+    assert spec.match.matches({"gen_ai.agent.name": "shop agent"}) == bool(name)
+    runs.write_text("".join(json.dumps(run) + "\n" for run in each[:2]))
+    capsys.readouterr()
+    assert main(["check", str(out), "--runs", str(runs)]) == 0
+    assert "accepts all 2 runs" in capsys.readouterr().out
+
+
+def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are chosen from, as services are; runs without a call are nobody's."""
+    runs = tmp_path / "runs.json"
+    each = [{"agent": agent, "calls": [{"name": agent}]} for agent in ("a", "b")]
+    runs.write_text(json.dumps([*each, {"agent": "c", "calls": []}]))
+
+    assert main(["init", "--from", str(runs)]) == 1
+    assert "choose one with --service: a, b" in capsys.readouterr().err
+    assert main(["init", "--from", str(runs), "--service", "b"]) == 0
+    assert "  b: {tool: b}" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="no captures beside the checkout")
+def test_a_recorded_run_is_accepted_by_its_starter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """init from a capture, then replay of it: no harm, and the path is golden."""
+    run = str(CAPTURES / "pydantic-ai" / "golden.otlp.jsonl")
+    out = tmp_path / "start.yaml"
+
+    assert main(["init", "--from", run, "--out", str(out)]) == 0
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / "run.jsonl").write_bytes(Path(run).read_bytes())
+    capsys.readouterr()
+    assert main(["init", "--from", str(folder)]) == 0
+    assert capsys.readouterr().out == out.read_text()
+    assert main(["check", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["replay", run, "--specs", str(out), "--table"]) == 0
+    line = capsys.readouterr().out.splitlines()[1].split()
+    assert line[3:9] == ["6", "6", "0", "0.000", "1.000", "1.000"]

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from collector.decode.span import Span
+from collector.receive.address import AddressInUse
+from collector.receive.export import Export
+from collector.receive.grpc.service import GrpcReceiver
+from collector.receive.status import Outcome, Refusal
+from collector.telemetry.counters import Stats
+
+LIMIT = 100_000
+PREFIX = "/opentelemetry.proto.collector"
+TRACES = f"{PREFIX}.trace.v1.TraceService/Export"
+HEALTH = "/grpc.health.v1.Health/Check"
+
+
+class Server:
+    """A receiver on a loop of its own thread."""
+
+    def __init__(self, address: str = "127.0.0.1:0") -> None:
+        self.spans: list[Span] = []
+        self.refusal: Exception | None = None
+        self.stats = Stats()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        export = Export(self.consume, self.stats, time.time_ns)
+        self.receiver = GrpcReceiver(export, address, LIMIT)
+        self.address: str = self.run(self.receiver.start())
+        self.channel: Any = grpc.insecure_channel(self.address)
+
+    def consume(self, spans: list[Span], now_ns: int, transport: str) -> None:
+        if self.refusal:
+            raise self.refusal
+        self.spans += spans
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+
+    def call(self, body: bytes, method: str = TRACES, **options: Any) -> bytes:
+        """Call with raw bytes, as no generated client would."""
+        answer: bytes = self.channel.unary_unary(method)(body, timeout=20, **options)
+        return answer
+
+    def refused(self, body: bytes, method: str = TRACES, **options: Any) -> Any:
+        with pytest.raises(grpc.RpcError) as error:
+            self.call(body, method, **options)
+        return error.value
+
+    def close(self) -> None:
+        self.channel.close()
+        self.run(self.receiver.stop(2))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.spans.clear()
+    running.refusal = None
+    running.stats.requests.clear()
+    return running
+
+
+def connect(address: str) -> Any:
+    """A channel with a connection of its own."""
+    return grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+
+def body(count: int = 1, **fields: Any) -> bytes:
+    request = ExportTraceServiceRequest()
+    scope = request.resource_spans.add().scope_spans.add()
+    for _ in range(count):
+        scope.spans.add(**{"trace_id": b"\1" * 16, "span_id": b"\2" * 8, **fields})
+    return request.SerializeToString()
+
+
+@pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_full_success(server: Server, compression: Any) -> None:
+    """OK with an empty message: partial_success is unset; compressed or not."""
+    assert server.call(body(3), compression=compression) == b""
+    assert len(server.spans) == 3
+    assert server.stats.requests == {("grpc", "traces", "OK"): 1}
+
+
+def test_empty_requests_succeed(server: Server) -> None:
+    """No bytes is a valid request."""
+    assert server.call(b"") == b""
+    assert server.spans == []
+
+
+def test_partial_success(server: Server) -> None:
+    """Rejected spans are counted exactly, with a reason."""
+    partial = ExportTraceServiceResponse.FromString(
+        server.call(body(1) + body(2, span_id=b""))
+    ).partial_success
+    assert partial.rejected_spans == 2
+    assert partial.error_message == "span 2 of the request: span id has 0 bytes, expected 8"
+    assert len(server.spans) == 1
+
+
+@pytest.mark.parametrize("signal", ["metrics.v1.Metrics", "logs.v1.Logs"])
+def test_metrics_and_logs_are_accepted(server: Server, signal: str) -> None:
+    """And counted; malformed ones are refused like spans."""
+    method = f"{PREFIX}.{signal}Service/Export"
+    assert server.call(b"\x0a\x00", method) == b""
+    assert server.refused(b"\xff", method).code() is grpc.StatusCode.INVALID_ARGUMENT
+    name = signal.split(".", maxsplit=1)[0]
+    assert server.stats.requests == {
+        ("grpc", name, "OK"): 1,
+        ("grpc", name, "INVALID_ARGUMENT"): 1,
+    }
+
+
+def test_malformed_is_invalid_argument(server: Server) -> None:
+    """The client's fault, not worth a retry; the server lives."""
+    for bad in (b"\xff", body()[:-1], b"\x0a" * 100):
+        error = server.refused(bad)
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "not an ExportTraceServiceRequest" in error.details()
+    assert server.call(body()) == b""
+
+
+def test_over_the_limit_is_resource_exhausted(server: Server) -> None:
+    """Also after decompression, and without RetryInfo."""
+    for compression in (None, grpc.Compression.Gzip):
+        error = server.refused(b"\0" * (LIMIT + 1), compression=compression)
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "grpc-status-details-bin" not in dict(error.trailing_metadata())
+
+
+def test_unknown_methods_are_unimplemented(server: Server) -> None:
+    """As everywhere in gRPC."""
+    assert server.refused(b"", "/x.Y/Z").code() is grpc.StatusCode.UNIMPLEMENTED
+    profiles = f"{PREFIX}.profiles.v1development.ProfilesService/Export"
+    assert server.refused(b"", profiles).code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_back_pressure_carries_retry_info(server: Server) -> None:
+    """Without RetryInfo a sender would take RESOURCE_EXHAUSTED for permanent."""
+    cases = {
+        Outcome.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+        Outcome.THROTTLED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+    for outcome, code in cases.items():
+        server.refusal = Refusal(outcome, "full", 7)
+        error = server.refused(body())
+        assert (error.code(), error.details()) == (code, "full")
+        details = dict(error.trailing_metadata())["grpc-status-details-bin"]
+        assert details.endswith(b"google.rpc.RetryInfo\x12\x04\x0a\x02\x08\x07")
+
+
+def test_an_error_of_ours_is_internal_and_the_server_lives(server: Server) -> None:
+    """The sender is not blamed."""
+    server.refusal = RuntimeError("ours")
+    error = server.refused(body())
+    assert error.code() is grpc.StatusCode.INTERNAL
+    assert "ours" not in error.details()
+    server.refusal = None
+    assert server.call(body()) == b""
+
+
+def test_cancelled_calls_and_garbage_are_harmless(server: Server) -> None:
+    """A tiny deadline, bytes that are no HTTP/2, HTTP/1.1 on this port."""
+    with pytest.raises(grpc.RpcError):
+        server.channel.unary_unary(TRACES)(body(20_000), timeout=0.000_001)
+    host, port = server.address.split(":")
+    for raw in (b"\0" * 100, b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            connection.sendall(raw)
+    assert server.call(body()) == b""
+
+
+def test_health_check(server: Server) -> None:
+    """SERVING for the server and each of its services; an unknown one is NOT_FOUND."""
+    assert server.call(b"", HEALTH) == b"\x08\x01"
+    name = b"opentelemetry.proto.collector.trace.v1.TraceService"
+    assert server.call(b"\x0a" + bytes([len(name)]) + name, HEALTH) == b"\x08\x01"
+    assert server.refused(b"\x0a\x01x", HEALTH).code() is grpc.StatusCode.NOT_FOUND
+    assert server.refused(b"\xff", HEALTH).code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_parallel_calls_and_connections(server: Server) -> None:
+    """24 connections with 8 calls each: every span arrives once."""
+    raw = body(50)
+
+    def send(_: int) -> None:
+        with connect(server.address) as channel:
+            calls = [channel.unary_unary(TRACES).future(raw) for _ in range(8)]
+            assert {call.result(20) for call in calls} == {b""}
+
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(send, range(24)))
+    assert len(server.spans) == 24 * 8 * 50
+
+
+def test_a_used_port_is_said_so(server: Server) -> None:
+    """A second instance fails, it does not share the port."""
+    second = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), server.address)
+    with pytest.raises(AddressInUse, match=f"address already in use: {server.address}"):
+        server.run(second.start())
+    foreign = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), "192.0.2.1:1")
+    with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:1"):
+        server.run(foreign.start())
+
+
+def test_unix_sockets(tmp_path: Path) -> None:
+    """Both ends on a Unix socket; a second receiver is refused; the file goes at the end."""
+    path = tmp_path / "grpc.sock"
+    server = Server(f"unix:{path}")
+    try:
+        assert server.address == f"unix:{path}"
+        assert server.call(body()) == b""
+        second = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), f"unix:{path}")
+        with pytest.raises(AddressInUse):
+            server.run(second.start())
+        assert server.call(body()) == b""
+    finally:
+        server.close()
+    assert not path.exists()
+
+
+def test_every_interface() -> None:
+    """An empty host is reached over IPv4."""
+    server = Server(":0")
+    try:
+        port = server.address.rsplit(":", 1)[1]
+        with connect(f"127.0.0.1:{port}") as channel:
+            assert channel.unary_unary(TRACES)(body(), timeout=20) == b""
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_the_real_sdk_exporter(server: Server, compression: grpc.Compression) -> None:
+    """Spans of opentelemetry-exporter-otlp-proto-grpc arrive with all they say."""
+    exporter = OTLPSpanExporter(server.address, insecure=True, compression=compression)
+    provider = TracerProvider(resource=Resource({"service.name": "farm-rover"}))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("rover").start_as_current_span("execute_tool") as span:
+        span.set_attributes({"gen_ai.tool.name": "water", "n": 3})
+    provider.shutdown()
+    [got] = server.spans
+    assert (got.name, got.scope, got.kind) == ("execute_tool", "rover", 1)
+    assert got.attributes() == {"gen_ai.tool.name": "water", "n": 3}
+    assert got.resource.attributes["service.name"] == "farm-rover"
+
+
+def test_stop_is_harmless_twice_and_refuses_new_calls() -> None:
+    """After the end a call is UNAVAILABLE."""
+    server = Server()
+    assert server.call(body()) == b""
+    server.run(server.receiver.stop(1))
+    server.run(server.receiver.stop(1))
+    assert server.refused(body()).code() is grpc.StatusCode.UNAVAILABLE
+    server.close()
+
+
+def test_clients_that_leave_do_not_fill_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Messages over the limit, and calls that are cancelled, are counted and not logged."""
+    with connect(server.address) as channel:
+        call = channel.unary_unary(TRACES)
+        for _ in range(5):
+            assert call.future(bytes(LIMIT + 1)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            call.future(body(50)).cancel()
+        call(body(), timeout=20)
+    assert [record.getMessage() for record in caplog.records] == []
+    assert ("unread_messages", "grpc") in server.stats.counts

@@ -1,0 +1,200 @@
+"""Who is let in: tokens, files that change, room, and names on spans."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.decode.protobuf import otlp_proto
+from collector.net import watched_files
+from collector.net.watched_files import Watched
+from collector.receive.admission import Client, Door
+from collector.receive.bearer_tokens import UNNAMED, Tokens
+from collector.receive.status import Outcome, Refusal
+from collector.receive.tenant_stamp import SENDER_KEY, Stamps
+from collector.telemetry.logs import captured
+from tests.conformance.bodies import proto_body
+
+
+def test_room_is_given_back() -> None:
+    """Bytes and requests count while they are held, whatever ends them."""
+    door = Door(bytes_max=10, requests_max=2)
+    with contextlib.suppress(KeyError), door.enter() as ticket:
+        ticket.grow(10)
+        assert (door.bytes, door.requests) == (10, 1)
+        raise KeyError
+    assert (door.bytes, door.requests) == (0, 0)
+    with door.enter() as first, door.enter() as second:
+        first.grow(6)
+        with pytest.raises(Refusal) as full:
+            second.grow(5)
+        assert (full.value.outcome, full.value.retry_seconds) == (Outcome.UNAVAILABLE, 1)
+        first.release()
+        second.grow(5)
+        with pytest.raises(Refusal), door.enter():
+            pass
+    assert (door.bytes, door.requests) == (0, 0)
+
+
+def test_without_tokens_anyone_may_send() -> None:
+    """And has no name."""
+    assert Door().sender("") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("one\ntwo\n", {"one": "", "two": ""}),
+        ("a: one\n two \n", {"one": "a", "two": UNNAMED}),
+        ("a:one\r\nb : two\r\n#three\n", {"one": "a", "two": "b"}),
+    ],
+)
+def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> None:
+    """By line; where some have names, the others are told apart from nobody."""
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    tokens = Tokens(file)
+    assert {token: tokens.sender(f"Bearer {token}") for token in names} == names
+    assert tokens.sender("bEARER   one ") == names["one"]
+    for wrong in (
+        "",
+        "one",
+        "Basic one",
+        "Bearer",
+        "Bearer ",
+        "Bearer three",
+        "Bearer on\udcff",
+    ):
+        with pytest.raises(Refusal) as refused:
+            tokens.sender(wrong)
+        assert refused.value.outcome is Outcome.UNAUTHENTICATED
+
+
+def test_a_file_without_tokens_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Emptied, commented out or gone: half a change locks nobody out, and the log says so."""
+    monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("one\n")
+    tokens = Tokens(file)
+    with captured() as events:
+        for change in (
+            lambda: file.write_text(""),
+            lambda: file.write_text("# none\n"),
+            file.unlink,
+        ):
+            change()
+            assert tokens.sender("Bearer one") == ""
+        assert [event["event"] for event in events] == ["tokens_not_reloaded"] * 3
+
+        file.write_text("nobodys\n")
+        with pytest.raises(Refusal):
+            tokens.sender("Bearer one")
+
+
+def test_a_change_is_told_once(tmp_path: Path) -> None:
+    """Files are looked at once a second at most; appearing and vanishing are changes."""
+    file, now = tmp_path / "file", [0.0]
+    watched = Watched(file, clock=lambda: now[0])
+    file.write_text("a")
+    assert not watched.changed()
+    now[0] += watched_files.LOOK_SECONDS
+    assert watched.changed()
+    now[0] += watched_files.LOOK_SECONDS
+    assert not watched.changed()
+    os.utime(file, ns=(1, 1))
+    now[0] += watched_files.LOOK_SECONDS
+    assert watched.changed()
+    file.unlink()
+    now[0] += watched_files.LOOK_SECONDS
+    assert watched.changed()
+
+
+def test_stamps() -> None:
+    """One resource for equal senders and resources; what was claimed is replaced."""
+    stamps = Stamps()
+    spans = otlp_proto.decode(proto_body(2)).spans
+    one, two = stamps.stamp(spans, "blue")
+    (other, _) = stamps.stamp(spans, "")
+    assert one.resource is two.resource
+    assert one.resource.attributes == {"service.name": "conformance", SENDER_KEY: "blue"}
+    assert other.resource.attributes[SENDER_KEY] == ""
+    assert SENDER_KEY not in spans[0].resource.attributes
+    assert stamps.stamp([one], "red")[0].resource.attributes[SENDER_KEY] == "red"
+
+
+class _Request:
+    """One that came in, and may be crowded out."""
+
+    def __init__(self, door: Door, client: Client, token: str | None = None) -> None:
+        self.is_out = False
+        self.ticket = door.enter(token, client, self)
+        self.ticket.grow(1)
+
+    def crowd_out(self, refusal: Refusal) -> None:
+        assert refusal.outcome is Outcome.UNAVAILABLE
+        self.is_out = True
+
+
+def test_a_head_takes_no_place() -> None:
+    """Requests that were opened and left, however many, leave all places to others."""
+    door, idler = Door(requests_max=2), Client("192.0.2.1")
+    left = [door.enter(None, idler) for _ in range(1_000)]
+    with door.enter(None, Client("192.0.2.2")) as ticket:
+        ticket.grow(1)
+        assert door.requests == 1
+    for each in left:
+        each.leave()
+    assert (door.requests, door.waiting) == (0, {})
+
+
+@given(
+    places=st.integers(1, 100),
+    asked=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=200),
+)
+def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]]) -> None:
+    """In whatever order some ask for all, another finds a place while one of them holds two."""
+    counts: Counter[str] = Counter()
+    door = Door(requests_max=places, count=lambda _name, reason: counts.update([reason]))
+    clients = {(s, c): Client(f"192.0.2.{s}") for s in range(4) for c in range(3)}
+    made: list[tuple[int, _Request]] = []
+    for each in asked:
+        with contextlib.suppress(Refusal):
+            made.append((each[0], _Request(door, clients[each])))
+    held = Counter(sender for sender, request in made if not request.is_out)
+    assert held.total() == door.requests <= places
+    assert counts["crowded_out"] == sum(request.is_out for _, request in made)
+    assert counts["requests"] == len(asked) - len(made)
+    if door.requests < places or max(held.values()) > 1:
+        _Request(door, Client("198.51.100.7")).ticket.leave()
+    else:
+        with pytest.raises(Refusal):
+            door.enter(None, Client("198.51.100.7"))
+    for _, request in made:
+        request.ticket.leave()
+    assert (door.requests, door.bytes) == (0, 0)
+    assert not door.waiting
+
+
+def test_who_gives_up_a_place() -> None:
+    """The oldest of the largest connection of the largest sender; never what is being judged."""
+    door = Door(requests_max=6)
+    near, other, far = Client("2001:db8::1"), Client("2001:db8::2"), Client("192.0.2.1")
+    first, second, third = (_Request(door, near) for _ in range(3))
+    one, two = _Request(door, other), _Request(door, far)
+    named = _Request(door, Client("2001:db8::3"), "blue")  # a sender of its own
+    _Request(door, Client("2001:db8::3"), "red")
+    assert first.is_out
+    second.ticket.keep()
+    _Request(door, Client("2001:db8::3"), "green")
+    assert third.is_out
+    assert not any(each.is_out for each in (one, two, second, named))
+    with pytest.raises(Refusal):
+        door.enter("yellow", Client("2001:db8::3"))

@@ -1,0 +1,196 @@
+"""What leaves the process when a session departs from a reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.client.tail import worded
+from collector.sinks.alert import ALARMS, Links, Page, PageKey, as_alert
+from collector.sinks.event import as_event
+from collector.sinks.log import LogSink
+from collector.sinks.otlp_logs import of_alarm
+from collector.sinks.pager import Pager, Rules
+from collector.telemetry.logs import Log
+from monitor.aggregate.totals import Finished, SessionFinished
+from monitor.records import Raised, SessionKey
+
+SECOND = 1_000_000_000
+KEY = SessionKey("farm", "s")
+
+
+def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> Raised:
+    """An alarm of a reference in `mode: page`."""
+    found: dict[str, Any] = {
+        "session": KEY,
+        "agent": "rover",
+        "spec": "usual",
+        "spec_version": "1",
+        "mode": "page",
+        "alarm": alarm,
+        "level": "page" if alarm in ALARMS else "hint",
+        "severity": "critical" if alarm in ALARMS else "info",
+        "withdrawn": False,
+        "step": number,
+        "tool": "water",
+        "kind": "wrong_arguments",
+        "phase": "first_two",
+        "write": True,
+        "expected": ("scan",),
+        "support": 3,
+        "precision": 0.9,
+        "false_per_1000": 10.0,
+        "risk": 0.7,
+        "trace_id": b"t" * 16,
+        "span_id": number.to_bytes(8, "big"),
+    }
+    return Raised(**{**found, **more})
+
+
+class Told:
+    """A pager, and what it told."""
+
+    def __init__(self) -> None:
+        self.pages: list[Page] = []
+        self.news: list[tuple[str, bool]] = []
+        self.pager = Pager(Rules(), self._tell)
+
+    def _tell(self, pages: Sequence[Page], _: int, news: bool) -> None:
+        self.pages += pages
+        if news:
+            self.news += [(page.key.reason, bool(page.ended_ns)) for page in pages]
+
+
+def over(ended: str = "idle") -> SessionFinished:
+    scores = Finished("not_accepted", 1, 0, *[None] * 6)
+    return SessionFinished(KEY, "rover", "usual", "1", ended, scores)
+
+
+def test_an_unexpected_write_pages_at_once() -> None:
+    """No call that arrives later changes what a write was; its session is one page."""
+    told = Told()
+    told.pager.alarm(raised(), 0)
+    told.pager.alarm(raised(number=2), 1)
+
+    assert told.news == [("unexpected_write", False)]
+    assert told.pages[0].count == 2
+    told.pager.ended([over()], 2)
+    assert told.news[-1] == ("unexpected_write", True)
+
+
+@pytest.mark.parametrize(
+    "alarm",
+    [
+        raised(mode="shadow"),
+        raised(level="hint"),
+        raised("first_two"),
+        raised("divergence"),
+        raised("risk", level="advisory"),
+    ],
+    ids=["shadow", "one run", "first two", "divergence", "risk"],
+)
+def test_what_does_not_page(alarm: Raised) -> None:
+    """References in shadow, hints and advice are events, never pages."""
+    told = Told()
+    told.pager.alarm(alarm, 0)
+    told.pager.tick(120 * SECOND)
+
+    assert told.pages == []
+    assert as_event(alarm)["alarm"] == alarm.alarm
+
+
+def test_a_write_that_was_none_is_taken_back() -> None:
+    """The page of a write is resolved when its call turns out to be another one."""
+    told = Told()
+    told.pager.alarm(raised(), 0)
+    told.pager.alarm(raised(withdrawn=True), 1)
+
+    assert told.news == [("unexpected_write", False), ("unexpected_write", True)]
+
+
+def test_a_missing_write_outlasts_its_session() -> None:
+    """The end raises it, and does not take it back; the write that comes after all does."""
+    told = Told()
+    told.pager.alarm(raised("missing_write"), 0)
+    told.pager.ended([over()], 0)
+    assert told.news == [("missing_write", False)]
+
+    told.pager.alarm(raised("missing_write", withdrawn=True, span_id=b"", trace_id=b""), 1)
+    assert told.news[-1] == ("missing_write", True)
+    assert not told.pager.firing
+
+
+def test_a_page_says_why_and_how_sure() -> None:
+    """What was done, against how many runs, and what such alarms were worth."""
+    told = Told()
+    told.pager.alarm(raised(), 0)
+    told.pager.alarm(raised("missing_write", tool="", expected=("log",)), 0)
+    links = Links("http://t/{trace_id}", "http://s/{session}", "http://r/{alert}.md")
+    write, missing = (as_alert(page, links, 9) for page in told.pages)
+
+    assert write["labels"]["alertname"] == "AgentUnexpectedWrite"
+    assert write["labels"]["severity"] == "critical"
+    text = write["annotations"]["description"]
+    assert "none of 3 runs of usual 1" in text
+    assert "90% were right" in text
+    assert write["annotations"]["summary"] == "rover wrote by water as no seen run did."
+    assert missing["labels"]["alertname"] == "AgentMissingWrite"
+    assert "ended without log" in missing["annotations"]["description"]
+    assert missing["annotations"]["runbook_url"] == "http://r/AgentMissingWrite.md"
+
+
+def test_log_lines() -> None:
+    """A page is a warning, a hint is information, what is taken back says so, and each its own level."""
+    found: list[dict[str, Any]] = []
+    sink = LogSink(Log(found.append))
+    sink.alarm(raised())
+    sink.alarm(raised("first_two", level="hint", withdrawn=True))
+
+    assert [
+        (line["event"], line["level"], line["alarm"], line["alarm_level"]) for line in found
+    ] == [
+        ("alarm_raised", "warning", "unexpected_write", "page"),
+        ("alarm_withdrawn", "info", "first_two", "hint"),
+    ]
+
+
+def test_log_events_of_the_protocol() -> None:
+    """The evaluation is named after the alarm and lies on the call's span."""
+    event, back = of_alarm(raised(), 5), of_alarm(raised(withdrawn=True), 6)
+    risk = of_alarm(raised("risk"), 7)
+
+    assert event.attributes["gen_ai.evaluation.name"] == "reference.unexpected_write"
+    assert event.attributes["gen_ai.evaluation.score.label"] == "diverged"
+    assert (event.severity, event.span_id) == ("critical", (1).to_bytes(8, "big"))
+    assert back.attributes["gen_ai.evaluation.score.value"] == 1
+    assert risk.attributes["gen_ai.evaluation.score.value"] == 0.7
+
+
+def test_tail_words_an_alarm() -> None:
+    """Which alarm, how loud, how it departs, what was expected, what it is worth."""
+    line = worded(json.loads(json.dumps(as_event(raised()))), colour=False)
+
+    assert line == (
+        "diverged   rover  usual  s#1  water  unexpected_write (page)  wrong_arguments"
+        "  first_two  expected: scan  precision: 0.90  risk: 0.70"
+    )
+    assert worded(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=40))
+def test_hostile_names_stay_text(text: str) -> None:
+    """In a terminal and in a page no name can begin a line of its own."""
+    hostile = raised(tool=text, agent=text, expected=(text,), session=SessionKey("", text))
+    key = PageKey(hostile.session, hostile.spec, hostile.alarm)
+    page = Page(key, hostile, 0, 0, 0)
+    alert = as_alert(page, Links(), 9)
+
+    assert worded(as_event(hostile), colour=False).isprintable()
+    assert all(value.isprintable() for value in alert["annotations"].values())
+    assert all(value.isprintable() for value in alert["labels"].values())

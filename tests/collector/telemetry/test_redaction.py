@@ -1,0 +1,192 @@
+"""What is taken out of texts before anybody sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.app.service import redaction_of
+from collector.config.settings import Redact, SettingsError, load
+from collector.telemetry.redaction import (
+    REDACTED,
+    Redaction,
+    hide,
+    redacted,
+    redacted_names,
+    redacted_said,
+    rules,
+)
+from monitor.aggregate.totals import SessionFinished
+from monitor.records import SessionKey
+
+MAIL, PIN = r"[\w.]+@[\w.]+", r"\d{4,}"
+SECRET = "mia@x.org"
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just(f"to {SECRET}!"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "session", "arguments", SECRET]), inner)
+    ),
+)
+
+
+def test_what_matches_is_replaced_and_nothing_else() -> None:
+    """By a mark, or by a digest that says nothing but whether two texts are equal."""
+    assert redacted(f"a {SECRET} b 12345", rules([MAIL], [])) == f"a {REDACTED} b 12345"
+    hashed = rules([], [MAIL])
+    one, two = redacted(f"a {SECRET}", hashed), redacted(f"{SECRET} b", hashed)
+    assert one.removeprefix("a ") == two.removesuffix(" b") != redacted("leo@x.org", hashed)
+    assert SECRET not in one
+    assert redacted("nothing", hashed) == "nothing"
+
+
+def test_names_that_are_hidden_stay_different() -> None:
+    """Two sessions must not become one, whatever the rule says."""
+    by = rules([MAIL], [])
+    one, two = redacted_names(f"chat {SECRET}", by), redacted_names("chat leo@x.org", by)
+    assert one != two
+    assert SECRET not in one
+    assert redacted_names(f"chat {SECRET}", by) == one
+
+
+def test_a_digest_is_not_found_by_rules_for_numbers() -> None:
+    """Redacting twice is redacting once."""
+    by = rules([PIN], [MAIL, PIN])
+    once = redacted(f"{SECRET} 123456", by)
+    assert redacted(once, by) == once
+
+
+def test_digests_are_keyed(tmp_path: Path) -> None:
+    """Who guesses a text cannot check it; with a key file they are the same after a restart."""
+    file = tmp_path / "key"
+    file.write_text("k1\n")
+    first = redacted(SECRET, rules([], [MAIL], file))
+    assert redacted(SECRET, rules([], [MAIL], file)) == first
+    assert redacted(SECRET, rules([], [MAIL])) != first
+    file.write_text("k2\n")
+    assert redacted(SECRET, rules([], [MAIL], file)) != first
+
+
+def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
+    """A key file that is not there is a sentence; so is an expression that is none."""
+    with pytest.raises(OSError, match=r"redact\.key_file: .*gone: No such file"):
+        redaction_of(Redact(hash=("x",), key_file=tmp_path / "gone"))
+    with pytest.raises(SettingsError, match=r"--replace: redact\.replace: '\(' is no RE2"):
+        load(None, {}, {("redact", "replace"): "("})
+    with pytest.raises(ValueError, match="RE2"):
+        rules(["("], [])
+
+
+@given(value=JSON)
+def test_nothing_that_matches_is_left(value: object) -> None:
+    """Wherever it is said: in a text, a list, a key of arguments."""
+    redaction = Redaction(rules([MAIL], []))
+    assert SECRET not in json.dumps(redaction.said(value))
+    assert SECRET not in json.dumps(redaction.shown({"arguments": value}))
+    shown = redaction.shown({"session": value if isinstance(value, str) else "s"})
+    assert SECRET not in json.dumps(shown)
+
+
+@given(value=JSON)
+def test_without_rules_all_is_as_it_was(value: object) -> None:
+    """The very same object: it costs nothing."""
+    assert Redaction().shown(value) is value
+    assert Redaction().said(value) is value
+    assert not Redaction()
+
+
+def test_numbers_are_hidden_where_agents_speak_alone() -> None:
+    """A card number in arguments is one; a time or a score of ours is none."""
+    redaction = Redaction(rules([PIN], []))
+    found = redaction.shown({"last": 123456, "calls": 7, "arguments": {"pin": 123456, "n": 7}})
+    assert found == {"last": 123456, "calls": 7, "arguments": {"pin": REDACTED, "n": 7}}
+
+
+def test_ids_of_spans_are_left() -> None:
+    """Links to traces go on working; they are no words of an agent."""
+    redaction = Redaction(rules([PIN], []))
+    step = {"trace_id": "0123456789", "span_id": "4567", "tool": "t 4567"}
+    shown = redaction.shown({"steps": [step]})["steps"][0]
+    assert (shown["trace_id"], shown["span_id"]) == ("0123456789", "4567")
+    assert "4567" not in shown["tool"]
+
+
+def test_sessions_can_be_asked_for_by_what_is_shown() -> None:
+    """The page follows its own links; what nobody was shown leads nowhere."""
+    redaction = Redaction(rules([MAIL], []))
+    shown = redaction.shown({"session": SECRET, "agent": "plain"})
+    assert redaction.original(shown["session"]) == SECRET
+    assert redaction.original("plain") == "plain"
+    assert redaction.original("[redacted:none]") == "[redacted:none]"
+
+
+def test_what_can_be_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile names do not fill the memory; the oldest are forgotten."""
+    monkeypatch.setattr("collector.telemetry.redaction.KNOWN_MAX", 2)
+    redaction = Redaction(rules([r"\d+"], []))
+    shown = [redaction.askable(str(number)) for number in range(3)]
+    assert [redaction.original(each) for each in shown] == [shown[0], "1", "2"]
+
+
+def test_events_of_sessions_are_hidden_whole() -> None:
+    """Whoever is told of a verdict or an end is told of the same hidden names."""
+    finished = SessionFinished(
+        SessionKey(SECRET, f"s {SECRET}"),
+        SECRET,
+        "spec",
+        "1",
+        "idle",
+        None,  # type: ignore[arg-type]
+    )
+    redaction = Redaction(rules([MAIL], []))
+    found = redaction.named(finished)
+    assert SECRET not in repr(found)
+    assert found.session.id == redaction.shown({"session": f"s {SECRET}"})["session"]
+    assert Redaction().named(finished) is finished
+
+
+def test_json_in_a_text_stays_json() -> None:
+    """Its numbers, keys and escaped texts are looked at as what they are."""
+    by = rules([MAIL, PIN], [])
+    said = '{"pin": 123456, "to": "mia\\u0040x.org", "mia@x.org": [1]}'
+    found = json.loads(redacted_said(said, by))
+    assert found == {"pin": REDACTED, "to": REDACTED, REDACTED: [1]}
+    assert redacted_said("{ no json 123456", by) == f"{{ no json {REDACTED}"
+    assert "123456" not in redacted_said("[" * 50_000 + "123456", by)
+
+
+def test_a_request_is_hidden_as_a_whole() -> None:
+    """Names, keys, values, messages, bytes; ids and times stay, and the rest of the form."""
+    pair = {"key": SECRET, "value": {"stringValue": f"a {SECRET}"}}
+    span = {
+        "traceId": "1234" * 8,
+        "spanId": "5678" * 4,
+        "name": f"n {SECRET}",
+        "startTimeUnixNano": "123456789",
+        "kind": 3,
+        "status": {"message": SECRET},
+        "attributes": [
+            pair,
+            {"key": "i", "value": {"intValue": "123456"}},
+            {"key": "d", "value": {"doubleValue": 1.5}},
+            {"key": "b", "value": {"bytesValue": "bWlhQHgub3Jn"}},
+            {"key": "raw", "value": {"bytesValue": "/w=="}},
+            {"key": "k", "value": {"kvlistValue": {"values": [pair]}}},
+        ],
+        "unknown": [SECRET, 1],
+    }
+    request = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    hide(request, rules([MAIL, PIN], []))
+    text = json.dumps(request)
+    assert SECRET not in text
+    assert "bWlhQHgub3Jn" not in text
+    assert (span["traceId"], span["spanId"]) == ("1234" * 8, "5678" * 4)
+    assert (span["startTimeUnixNano"], span["kind"]) == ("123456789", 3)
+    assert {"key": "i", "value": {"stringValue": REDACTED}} in span["attributes"]  # type: ignore[operator]
+    assert {"key": "d", "value": {"doubleValue": 1.5}} in span["attributes"]  # type: ignore[operator]
+    assert {"key": "raw", "value": {"bytesValue": "/w=="}} in span["attributes"]  # type: ignore[operator]

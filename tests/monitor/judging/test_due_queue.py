@@ -1,0 +1,72 @@
+"""What is due: by time, then by key, each once, in whatever order it was put in."""
+
+from __future__ import annotations
+
+import heapq
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.judging.due_queue import Agenda
+from monitor.records import SessionKey
+
+
+def key(number: int) -> SessionKey:
+    return SessionKey("", f"{number:02}")
+
+
+def test_what_is_not_due_waits() -> None:
+    """A key is taken at its time exactly, and once."""
+    agenda = Agenda()
+    agenda.put(10, key(1))
+    agenda.put(20, key(2))
+
+    assert agenda.take(9) == []
+    assert agenda.take(10) == [key(1)]
+    assert agenda.take(10) == []
+    assert len(agenda) == 1
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 30), st.integers(0, 9)), st.tuples(st.integers(0, 30))
+        ),
+        max_size=60,
+    )
+)
+def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
+    """Puts and takes at any times give what a heap of (time, key) gives."""
+    agenda = Agenda()
+    heap: list[tuple[int, SessionKey]] = []
+    for time, *number in done:
+        if number:
+            agenda.put(time, key(number[0]))
+            heapq.heappush(heap, (time, key(number[0])))
+            continue
+        wanted = []
+        while heap and heap[0][0] <= time:
+            wanted.append(heapq.heappop(heap)[1])
+        assert agenda.take(time) == wanted
+        assert len(agenda) == len(heap)
+
+
+def test_any_time_can_be_put_in() -> None:
+    """A clock may say anything: times that no 64 bits hold wait like others."""
+    agenda = Agenda()
+    for number, time in enumerate([2**70, 5, 2**63, -1, 2**62]):
+        agenda.put(time, key(number))
+
+    assert agenda.take(2**65) == [key(3), key(1), key(4), key(2)]
+    assert agenda.take(2**70) == [key(0)]
+
+
+def test_what_is_taken_is_let_go() -> None:
+    """However many pass through it, it holds no more than twice those that wait."""
+    agenda = Agenda()
+    for number in range(1_000):
+        agenda.put(number, key(number))
+        agenda.take(number - 10)
+
+    assert len(agenda) == 10
+    assert len(agenda._keys) <= 2 * 10 + 2

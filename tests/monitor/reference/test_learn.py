@@ -1,0 +1,183 @@
+"""Learning: the same in any order, honest about itself, written and read without loss."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.reference.calls import digest, seems_to_write
+from monitor.reference.document import reference_text
+from monitor.reference.learn import learn
+from monitor.reference.medoid import Medoids
+from monitor.reference.runs import SeenRun, seen_call
+from monitor.reference.settings import NODES_MAX
+from monitor.scores.consistency import similarity
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.learnt import Learnt
+
+SOURCE = {"version": "0.1.0", "settings": "1"}
+NAMES = st.lists(st.sampled_from(["get_a", "find_b", "book_c", "send_d"]), max_size=5)
+
+
+def run(id_: str, *names: str, success: bool | None = None, **arguments: Any) -> SeenRun:
+    """A run whose calls all have the same arguments."""
+    calls = tuple(seen_call(name, arguments, failed=False) for name in names)
+    return SeenRun(id_, "", calls, success)
+
+
+def read_back(learnt: Learnt) -> Learnt:
+    """The reference as it is read from its document."""
+    spec, findings = compile_text(reference_text(learnt, "r"), "r.yaml")
+    assert spec is not None, findings
+    assert spec.learnt is not None
+    return spec.learnt
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans(), st.integers(0, 1)), min_size=1, max_size=7))
+@settings(max_examples=40, deadline=None)
+def test_order_does_not_matter(told: list[tuple[list[str], bool, int]]) -> None:
+    """Runs in any order give the same document, to the letter; it reads back as it was."""
+    runs = [
+        run(str(n), *names, success=good, x=value)
+        for n, (names, good, value) in enumerate(told)
+    ]
+    shuffled = list(runs)
+    random.Random(len(runs)).shuffle(shuffled)
+
+    learnt = learn(runs, source=SOURCE)
+    text = reference_text(learnt, "r")
+
+    assert reference_text(learn(shuffled, source=SOURCE), "r") == text
+    assert reference_text(read_back(learnt), "r") == text
+
+
+@given(st.lists(NAMES, min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_medoid(sequences: list[list[str]]) -> None:
+    """The medoid is as near to all runs as any run is, also where one run is left out."""
+    names = [tuple(each) for each in sequences]
+    medoids = Medoids(names)
+
+    def nearness(one: tuple[str, ...], among: list[tuple[str, ...]]) -> float:
+        return sum(similarity(one, other) for other in among)
+
+    best = max(nearness(each, names) for each in names)
+    assert nearness(medoids.of_all(), names) == pytest.approx(best)
+    for place, left in enumerate(names):
+        others = names[:place] + names[place + 1 :]
+        found = medoids.without(left)
+        if others:
+            assert found is not None
+            best = max(nearness(each, others) for each in others)
+            assert nearness(found, others) == pytest.approx(best)
+
+
+def test_alarms_are_judged_by_the_other_runs() -> None:
+    """A write that a single good run made is a false alarm there, and a hit in a failed run."""
+    runs = [
+        run("1", "get_a", "book_c", success=True),
+        run("2", "get_a", "book_c", success=True),
+        run("3", "get_a", "book_c", success=True, other=1),
+        run("4", "find_b", "send_d", success=False),
+    ]
+
+    alarms = learn(runs).alarms
+
+    assert alarms["unexpected_write"].precision == 0.5
+    assert alarms["unexpected_write"].recall == 1
+    assert alarms["unexpected_write"].false_per_1000 == 250
+    assert alarms["first_two"].precision == 1
+    assert alarms["missing_write"].recall == 1
+
+
+def test_only_successes_are_seen() -> None:
+    """With outcomes the tree holds successes alone; failures count for the risk."""
+    learnt = learn([run("1", "get_a", success=True), run("2", "find_b", success=False)])
+
+    assert learnt.runs == 1
+    assert learnt.failures == 1
+    assert [learnt.tools[node.tool] for node in learnt.nodes[1:]] == ["get_a"]
+    assert learnt.called_by == {"find_b": (0, 1), "get_a": (1, 0)}
+
+
+def test_only_failures() -> None:
+    """Where no run succeeded there is nothing to compare with, and still a risk."""
+    learnt = read_back(learn([run("1", "get_a", success=False)]))
+
+    assert learnt.runs == 0
+    assert learnt.medoid == ()
+    assert learnt.failures == 1
+
+
+def test_no_runs() -> None:
+    """Nothing can be learnt from nothing, and that is said."""
+    with pytest.raises(ValueError, match="no runs"):
+        learn([])
+
+
+def test_size_is_bounded() -> None:
+    """A tree of very different runs keeps the nodes that most runs share, parents first."""
+    runs = [run(str(n), "get_a", *(f"find_{n}_{k}" for k in range(60))) for n in range(100)]
+
+    nodes = learn(runs).nodes
+
+    assert len(nodes) == NODES_MAX
+    assert nodes[1].runs == 100
+    assert all(node.parent < place for place, node in enumerate(nodes))
+
+
+@pytest.mark.parametrize(
+    ("tool", "writes"),
+    [
+        ("book_reservation", True),
+        ("updateUser", True),
+        ("get_update", False),
+        ("transfer_to_human_agents", False),
+        ("transfer_money", True),
+        ("think", False),
+        ("calculate", False),
+        ("crm.delete_contact", True),
+        ("HTTPPost", True),
+        ("weather", False),
+    ],
+)
+def test_writes_by_name(tool: str, writes: bool) -> None:
+    """The first verb that is known tells whether a tool writes; a hand-over never does."""
+    assert seems_to_write(tool) is writes
+
+
+def test_digest() -> None:
+    """Equal arguments have one digest whatever their order; True is not 1, "1" neither."""
+    assert digest({"a": 1, "b": [2.0]}) == digest({"b": [2], "a": 1.0})
+    assert len({digest({"a": value}) for value in (1, True, "1", None, 1.5)}) == 5
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["0 0 1", "5 0 1 1", "0 9 1 1", "-1 -1 1 1", "0 0 1 1 xyz"],
+)
+def test_bad_trees_are_refused(node: str) -> None:
+    """A tree that was edited into nonsense refuses the document, with a finding."""
+    text = reference_text(learn([run("1", "get_a")]), "r")
+    head, _, _ = text.rpartition("  - ")
+
+    spec, findings = compile_text(f'{head}  - "{node}"\n', "r.yaml")
+
+    assert spec is None
+    assert [found.code for found in findings] == ["broken_tree"]
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=7))
+@settings(max_examples=40, deadline=None)
+def test_what_was_learnt_is_sound(told: list[tuple[list[str], bool]]) -> None:
+    """No learnt document contradicts itself: only its worth is ever warned of."""
+    runs = [run(str(n), *names, success=good) for n, (names, good) in enumerate(told)]
+    spec, findings = compile_text(reference_text(learn(runs), "r"), "r.yaml")
+
+    assert spec is not None
+    assert {each.code for each in findings} <= {"few_runs", "no_writes", "noisy_alarm"}
+    assert spec.findings == findings

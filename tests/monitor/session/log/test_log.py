@@ -1,0 +1,607 @@
+"""The log: rows in order, packed and unpacked, parts behind their wholes, siblings together."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.log.log import Log, Names, Texts, origin_of
+
+TRACE, OTHER = b"t" * 16, b"u" * 16
+MILLISECOND = 1_000_000
+RECEIPT = 99 * MILLISECOND
+
+
+def span(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def call(number: int, start: int, end: int = 0, **changes: Any) -> ToolCall:
+    made = ToolCall(
+        session=SessionKey("", "s"),
+        agent="",
+        tool="t",
+        arguments=None,
+        error=False,
+        start_ns=start,
+        end_ns=end or start + 1,
+        trace_id=TRACE,
+        span_id=span(number),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={},
+    )
+    return made._replace(**changes)
+
+
+def add(log: Log, made: ToolCall, *, token: int = 0, at: int | None = None) -> int:
+    return log.insert(made, 7, token, made.start_ns if at is None else at, RECEIPT).place
+
+
+def spans(log: Log) -> list[int]:
+    return [int.from_bytes(log.row(place).span_id, "big") for place in range(len(log))]
+
+
+def starts(log: Log) -> list[tuple[int, int]]:
+    """(place in the order, start) of each step."""
+    return [(log.row(place).at, log.row(place).start) for place in range(len(log))]
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+def test_a_row_is_what_was_put_in() -> None:
+    """Packing into bytes loses nothing."""
+    log = Log()
+    made = call(5, 10, 20, error=True, evidence=Evidence.REQUESTED, parent_span_id=span(9))
+    place = add(log, made, token=0xFFFF)
+    log.set_mark(place, 0xC5)
+    log.keep(made.span_id, Texts("call-5", {"a": 1}))
+    row = log.row(place)
+
+    assert (row.at, row.start, row.end, row.receipt, row.tool) == (10, 10, 20, RECEIPT, 7)
+    assert (row.span_id, row.parent_span_id, row.trace_id) == (span(5), span(9), TRACE)
+    assert (row.error, row.evidence) == (True, Evidence.REQUESTED)
+    assert row.texts == Texts("call-5", {"a": 1})
+    assert (log.token(place), log.mark(place), log.find(span(5))) == (0xFFFF, 0xC5, 0)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**63), st.booleans())
+def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) -> None:
+    """Ends to the nanosecond, receipts to the millisecond below, whatever the clocks say."""
+    log, made = Log(), call(1, at)._replace(end_ns=end)
+    if appended:
+        log.append(made, 7, 0, at, receipt)
+    else:
+        log.insert(made, 7, 0, at, receipt)
+    row = log.row(0)
+
+    assert (row.at, row.end) == (at, end)
+    assert 0 <= receipt - row.receipt < MILLISECOND
+    assert row.receipt == log.receipt(0)
+    assert log.times(0, 1) == [(at, end)]
+    log.remove(0)
+    assert not log._far
+
+
+def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
+    """Receipts count from the first one's, and what does not fit with it is kept aside."""
+    log, hour = Log(), 3_600_000 * MILLISECOND
+    receipts = [
+        9_000 * hour + 5,
+        9_000 * hour - hour // 4,
+        9_004 * hour,
+        8_000 * hour,
+        9_005 * hour,
+    ]
+    for number, receipt in enumerate(receipts, 1):
+        assert log.append(call(number, number), 7, 0, number, receipt)
+
+    assert [log.receipt(place) for place in range(5)] == [
+        receipt // MILLISECOND * MILLISECOND for receipt in receipts
+    ]
+    assert set(log._far or {}) == {span(4), span(5)}
+    for place, receipt in enumerate(receipts):
+        assert origin_of(call(place + 1, 0), receipt) == log.origin(place)
+
+
+def test_the_origin_of_odd_ids_is_the_logs_to_tell() -> None:
+    """An id that a row cuts or fills up is not told before it is in the log."""
+    assert origin_of(call(1, 1, span_id=b"short"), RECEIPT) is None
+    assert origin_of(call(1, 1, trace_id=b"short"), RECEIPT) is None
+
+
+@pytest.mark.parametrize("parents", [1, 5, 16, 17, 40])
+def test_a_parent_is_known_among_few_and_many(parents: int) -> None:
+    """A call that earlier ones are parts of is not appended, however many parents there are."""
+    log = Log()
+    for number in range(1, parents + 1):
+        made = call(number, number, parent_span_id=span(1_000 + number))
+        assert log.append(made, 0, 0, number, RECEIPT)
+    for number in (1, parents):
+        assert not log.append(call(1_000 + number, 100), 0, 0, 100, RECEIPT)
+    assert log.append(call(2_000, 100), 0, 0, 100, RECEIPT)
+    assert not log.append(call(3_000, 101, span_id=b""), 0, 0, 101, RECEIPT)
+
+
+def test_appending_takes_only_what_comes_last() -> None:
+    """A call that starts with or before the last, or beside a sibling, is left to be inserted."""
+    log = Log()
+    assert log.append(call(1, 10, 20), 0, 0, 10, 0)
+    assert not log.append(call(2, 10, 30), 0, 0, 10, 0)
+    assert not log.append(call(3, 15, 30), 0, 0, 15, 0)
+    assert log.append(call(4, 15, 30, parent_span_id=span(8)), 0, 0, 15, 0)
+    assert not log.append(call(8, 40), 0, 0, 40, 0)
+
+    assert spans(log) == [1, 4]
+
+
+def test_nothing_is_appended_before_the_last() -> None:
+    """Whatever its clock says of its end, and after a look behind the last step, the last is last."""
+    log = Log()
+    assert log.append(call(1, 50, 10), 0, 0, 50, 0)
+    assert log.groups(1) == []
+    assert not log.append(call(2, 40), 0, 0, 40, 0)
+    assert not log.append(call(3, 50), 0, 0, 50, 0)
+    assert add(log, call(4, 60, 20)) == 1
+    assert not log.append(call(5, 55), 0, 0, 55, 0)
+    assert log.append(call(6, 61), 0, 0, 61, 0)
+
+    assert spans(log) == [1, 4, 6]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(0, 6)), max_size=14),
+    st.integers(0, 2**32),
+)
+def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], seed: int) -> None:
+    """Rows, with parts behind their wholes however deep, do not depend on the order they came in."""
+    calls = [
+        call(
+            number,
+            start,
+            start + length,
+            parent_span_id=span(parent) if parent < number else b"",
+        )
+        for number, (start, length, parent) in enumerate(made, 1)
+    ]
+    shuffled = calls[:]
+    Random(seed).shuffle(shuffled)
+    logs = []
+    for order in (calls, shuffled):
+        log = Log()
+        for each in order:
+            if not log.append(each, 7, 0, each.start_ns, RECEIPT):
+                add(log, each)
+        logs.append([log.row(place) for place in range(len(log))])
+        at = {row.span_id: row.at for row in logs[-1]}
+        assert all(row.at > at[row.parent_span_id] for row in logs[-1] if row.parent_span_id)
+
+    assert logs[0] == logs[1]
+
+
+def test_numbers_of_tools_are_bounded() -> None:
+    """Tools beyond the bound share one number and are counted, and a known one keeps its own."""
+    names = Names()
+    numbers = {names.number(f"tool{number}") for number in range(names.NAMES_MAX + 10)}
+
+    assert 30_000 < len(numbers) < names.NAMES_MAX
+    assert names.text(names.number("tool3")) == "tool3"
+    assert names.text(names.number("one more")) == names.OVERFLOW
+    assert names.overflowed == names.NAMES_MAX + 10 - len(numbers) + 1 + 1
+
+
+def test_invented_names_take_no_number_from_others() -> None:
+    """Whatever one tenant invents, another's tools and those of a spec have numbers of their own."""
+    names = Names()
+    for number in range(names.NAMES_MAX + 10):
+        names.number(f"tool{number}", "loud")
+    names.reserve(["pay", "tool7"])
+
+    assert names.text(names.number("pay", "loud")) == "pay"
+    assert names.text(names.number("mine", "quiet")) == "mine"
+    assert names.text(names.number("also mine", "quiet/production")) == "also mine"
+    assert names.number("one more", "loud") == 0
+
+
+def test_long_names_are_bounded_by_their_bytes() -> None:
+    """A thousand wide characters a name leave room for few names, whose bytes are the bound."""
+    names = Names(bytes_max=1 << 20)
+    for number in range(2_000):
+        names.number(chr(0x4E00 + number) * 1_000)
+
+    assert len(names) * 4_000 <= 1 << 20
+
+
+def test_names_that_no_step_has_are_forgotten() -> None:
+    """What is used keeps its number and its text; the numbers of all others are given anew."""
+    names = Names(bytes_max=10_000)
+    names.reserve(["pay"])
+    while names.number(f"tool{len(names)}"):
+        pass
+    kept = names.number("tool1")
+    assert names.crowded
+
+    known = len(names)
+    assert names.forget({kept}) == known - 2
+    assert not names.crowded
+    assert names.text(kept) == "tool1"
+    assert names.text(names.number("pay")) == "pay"
+    fresh = names.number("fresh")
+    assert fresh not in (0, kept)
+    assert names.text(fresh) == "fresh"
+
+
+# --- parents and children -------------------------------------------------------------------------
+
+
+def test_a_chain_of_parts_moves_together() -> None:
+    """A whole that comes last pushes its part, and the part of this part, behind itself."""
+    log = Log()
+    add(log, call(3, 1, parent_span_id=span(2)))
+    add(log, call(2, 2, parent_span_id=span(1)))
+    placed = log.insert(call(1, 10), 7, 0, 10, RECEIPT)
+
+    assert spans(log) == [1, 2, 3]
+    assert starts(log) == [(10, 10), (11, 2), (12, 1)]
+    assert (placed.place, placed.first, placed.moved) == (0, 0, 2)
+
+
+def test_a_whole_that_is_gone_frees_its_parts() -> None:
+    """When a step is taken out its parts go back to where they started."""
+    log = Log()
+    add(log, call(1, 10))
+    add(log, call(2, 5, parent_span_id=span(1)))
+    add(log, call(4, 7))
+    assert spans(log) == [4, 1, 2]
+    log.remove(1)
+    log.settle(TRACE, span(1))
+
+    assert spans(log) == [2, 4]
+    assert starts(log) == [(5, 5), (7, 7)]
+
+
+def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
+    """A wrapper that stands where it ended does not push what it wraps behind its end."""
+    log = Log()
+    add(log, call(2, 5, parent_span_id=span(1)))
+    add(log, call(1, 1, 20), at=20)
+
+    assert spans(log) == [2, 1]
+
+
+def test_spans_in_a_circle_are_placed_all_the_same() -> None:
+    """Two spans that claim to be parts of each other, or one of itself, end the search."""
+    log = Log()
+    add(log, call(1, 10, parent_span_id=span(2)))
+    add(log, call(2, 10, parent_span_id=span(1)))
+    add(log, call(3, 10, parent_span_id=span(3)))
+
+    assert sorted(spans(log)) == [1, 2, 3]
+
+
+def test_a_part_is_of_its_own_trace() -> None:
+    """A span id that is a parent in another trace moves nothing."""
+    log = Log()
+    add(log, call(2, 5, parent_span_id=span(1), trace_id=OTHER))
+    add(log, call(1, 10))
+
+    assert starts(log) == [(5, 5), (10, 10)]
+
+
+# --- receipts -------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1, 2, 3]),  # whose part it is, if that one is there
+        st.integers(0, 40),  # start, in milliseconds
+        st.sampled_from([0, 0, 3, -3]),  # how far its receipt is out of turn
+        st.booleans(),  # it is marked
+        st.integers(-9, 9),  # a place that is taken out then, and put back in
+    ),
+    max_size=14,
+)
+
+
+def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> Log:
+    """A log of steps that came in this order, each received a millisecond after the one before."""
+    log = Log()
+    for number, (parent, start, ahead, marked, again) in enumerate(steps, 1):
+        at = start * MILLISECOND
+        receipt = (100 + number + ahead) * MILLISECOND * (3_600_000 if hours else 1)
+        made = call(number, at, parent_span_id=span(parent) if parent else b"")
+        if not log.append(made, 7, 0, at, receipt):
+            log.insert(made, 7, 0, at, receipt)
+        if marked:
+            log.set_mark(log.find(span(number)) or 0, 0x80)
+        if 0 <= again < len(log):
+            row, mark = log.row(again), log.mark(again)
+            log.remove(again)
+            put = call(1, row.start, parent_span_id=row.parent_span_id, span_id=row.span_id)
+            log.set_mark(log.insert(put, 7, 0, row.start, row.receipt).place, mark)
+    return log
+
+
+def _agree(log: Log) -> None:
+    """What is found among steps, each looked at or not, is what looking at each finds."""
+    places = range(len(log))
+    waiting = {place: log.row(place).receipt for place in places if not log.mark(place) & 0x80}
+    for before in {*waiting.values(), 0}:
+        due = [place for place, receipt in waiting.items() if receipt <= before]
+        rest = min((each for each in waiting.values() if each > before), default=None)
+        assert log.received(before, 0x80) == (due, rest)
+        for end in places:
+            found, _ = log.received(before, 0x80, end)
+            assert found == [place for place in due if place < end]
+
+
+@example([(0, 1, 3, False, -1), (0, 2, -3, False, -1)], [], (False, False))
+@example([(0, 2, 0, False, -1), (0, 1, 0, False, -1)], [], (False, False))
+@example(
+    [(0, 1, 3, False, -1), (0, 3, 0, False, -1), (0, 2, -3, False, -1)], [], (False, False)
+)
+@settings(max_examples=300)
+@given(STEPS, STEPS, st.sampled_from([(False, False)] * 3 + [(True, False), (False, True)]))
+def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
+    steps: list[tuple[int, int, int, bool, int]],
+    others: list[tuple[int, int, int, bool, int]],
+    hours: tuple[bool, bool],
+) -> None:
+    """Late, moved with others, read anew, from another log, received long after, or after the first."""
+    log, other = _made(steps, hours=hours[0]), _made(others, hours=hours[1])
+    _agree(log)
+    for place in range(len(other)):
+        log.take(other, place)
+    log.settle_all()
+    _agree(log)
+    log.forget(len(log) // 2)
+    _agree(log)
+
+
+# --- siblings -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    made=st.lists(
+        st.tuples(st.integers(1, 2), st.integers(0, 2), st.booleans(), st.integers(0, 9)),
+        max_size=9,
+    ),
+    taken=st.lists(st.integers(0, 8), max_size=4),
+)
+def test_span_ids_of_two_traces_may_be_equal(
+    made: list[tuple[int, int, bool, int]], taken: list[int]
+) -> None:
+    """What is kept aside of one step may be gone with another's; no step is lost over that."""
+    log, count = Log(), len(made)
+    for place, (number, parent, other, hours) in enumerate(made):
+        start = place * 7 % 5 * 3_600_000 * MILLISECOND
+        add(
+            log,
+            call(
+                number,
+                start,
+                start + hours * 3_600_000 * MILLISECOND,
+                trace_id=OTHER if other else TRACE,
+                parent_span_id=span(parent) if parent else b"",
+            ),
+            at=start + hours % 2,
+        )
+    for place in taken:
+        if place < len(log):
+            row = log.row(place)
+            log.remove(place)
+            log.settle(row.trace_id, row.span_id)
+            count -= 1
+    log.groups()
+    merged = Log()
+    for place in range(len(log)):
+        merged.take(log, place)
+    merged.settle_all()
+
+    assert len(spans(merged)) == len(log.times(0, len(log))) == count
+
+
+def test_siblings_overlap_by_time_and_parent() -> None:
+    """Touching times are a sequence, a chain of overlaps is one group, another parent is none."""
+    log = Log()
+    for number, (start, end, parent) in enumerate(
+        [(0, 10, 8), (10, 20, 8), (15, 30, 8), (25, 40, 8), (35, 50, 9), (36, 60, 9)], 1
+    ):
+        add(log, call(number, start, end, parent_span_id=span(parent)))
+
+    assert log.groups() == [(1, 4), (4, 6)]
+    assert log.groups(4) == [(4, 6)]
+    assert log.tail_end == 60
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(8, 9)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_groups_before_a_place_are_those_of_all(made: list[tuple[int, int, int]]) -> None:
+    """From any step on and before any place; one that goes beyond it is told whole."""
+    log = Log()
+    for number, (start, length, parent) in enumerate(made, 10):
+        add(log, call(number, start, start + length, parent_span_id=span(parent)))
+    for first in range(len(log) + 1):
+        every = log.groups(first)
+        known, log.tail_end = log.tail_end, -1
+        for end in range(first, len(log)):
+            found = log.groups(first, end=end)
+            assert found == [group for group in every if group[0] < end]
+            assert log.tail_end in (-1, known)
+            log.tail_end = -1
+
+
+times = st.lists(
+    st.tuples(st.integers(1, 20), st.integers(0, 12), st.integers(7, 9)),
+    min_size=1,
+    max_size=12,
+)
+"""(start, duration, parent) of calls."""
+
+
+def brute_groups(made: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """From the definition: runs of siblings that hang together by overlap, joined where they cross."""
+    runs: list[list[int]] = []
+    for parent in {parent for _, _, parent in made}:
+        runs.append([])
+        over = 0
+        for place, (start, end, other) in enumerate(made):
+            if other != parent:
+                continue
+            if start >= over:
+                runs.append([])
+            runs[-1].append(place)
+            over = max(over, end)
+    found: list[tuple[int, int]] = []
+    for first, last in sorted((run[0], run[-1]) for run in runs if len(run) > 1):
+        if found and first < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last + 1)
+        else:
+            found.append((first, last + 1))
+    return found
+
+
+@given(times)
+def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int, int]]) -> None:
+    """They are the runs of siblings that hang together, whole, from any place that cuts none."""
+    made = sorted((start, start + length, parent) for start, length, parent in made)
+    log = Log()
+    for number, (start, end, parent) in enumerate(made, 10):
+        log.insert(call(number, start, end, parent_span_id=span(parent)), 7, 0, start, RECEIPT)
+    every = brute_groups(made)
+
+    assert log.groups() == every
+    for first in range(1, len(log)):
+        found = log.groups(first, running=log.running_at(first))
+        if any(begin < first < end for begin, end in every):
+            assert found[0][0] < first
+        else:
+            assert found == [group for group in every if group[0] >= first]
+        half = first // 2
+        assert log.running_at(first) == log.running_at(first, half, log.running_at(half))
+
+
+@given(times)
+def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
+    """However many calls of other parents stand between."""
+    made = sorted((start, start + length, parent) for start, length, parent in made)
+    log = Log()
+    for number, (start, end, parent) in enumerate(made, 10):
+        before = made[: number - 10]
+        beside = any(other == parent and start < over for _, over, other in before)
+        follows = not before or start > before[-1][0]
+        step = call(number, start, end, parent_span_id=span(parent))
+        appended = log.append(step, 7, 0, start, RECEIPT)
+        assert appended == (follows and not beside)
+        if not appended:
+            log.insert(step, 7, 0, start, RECEIPT)
+            log.groups()
+
+
+def test_siblings_are_known_among_many_parents() -> None:
+    """A parent that is told of again after many others is still the same parent."""
+    log = Log()
+    add(log, call(1, 100, 200, parent_span_id=span(50)))
+    for number in range(2, 12):
+        add(log, call(number, 1000 + number, parent_span_id=span(50 + number)))
+    add(log, call(20, 150, 160, parent_span_id=span(50)))
+    assert log.groups() == [(0, 2)]
+
+    log.forget(2)
+    add(log, call(30, 2_000, 3_000, parent_span_id=span(52)))
+    assert log.groups() == []
+    assert not log.append(call(31, 2_500, parent_span_id=span(52)), 7, 0, 2_500, RECEIPT)
+
+
+# --- call ids ----------------------------------------------------------------------------------
+
+
+def shown_ids(log: Log) -> list[str]:
+    texts = [log.row(place).texts for place in range(len(log))]
+    return [each.call_id if each else "" for each in texts]
+
+
+def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
+    """Ids go where their steps go: into the middle, to another log, and out with them."""
+    log, long = Log(), "x" * 300
+    for number, call_id in [(1, "one"), (2, ""), (3, long), (5, "five")]:
+        assert log.append(call(number, number, call_id=call_id), 0, 0, number, number)
+    log.insert(call(4, 4, call_id="four"), 0, 0, 4, 9)
+    assert shown_ids(log) == ["one", "", long, "four", "five"]
+
+    other = Log()
+    for place in range(5):
+        other.take(log, place)
+    assert shown_ids(other) == ["one", "", long, "four", "five"]
+
+    log.remove(3)
+    assert shown_ids(log) == ["one", "", long, "five"]
+    log.forget(2)
+    assert shown_ids(log) == [long, "five"]
+    log.forget(2)
+    assert (log._ids, log._texts) == (b"", {})
+
+
+def test_ids_outlive_the_hashes_of_arguments() -> None:
+    """What was kept to be compared goes; arguments that are shown, and all ids, stay."""
+    log, long = Log(), "x" * 300
+    for number, call_id in [(1, "one"), (2, long), (3, "three"), (4, "")]:
+        log.append(call(number, number, call_id=call_id), 0, 0, number, number)
+        shown = {"a": 1} if number == 3 else None
+        log.keep(span(number), Texts(call_id, shown, frozenset({number})))
+    log.release()
+
+    assert [log.row(place).texts for place in range(4)] == [
+        Texts("one", None),
+        Texts(long, None),
+        Texts("three", {"a": 1}),
+        None,
+    ]
+    assert len(log._texts or {}) == 2
+
+
+# --- folding and merging --------------------------------------------------------------------------
+
+
+def test_what_is_folded_is_forgotten_whole() -> None:
+    """Rows, texts, moved places and the parents nobody has any more leave the log."""
+    log = Log()
+    for number in range(1, 101):
+        add(log, call(number, number * 10, parent_span_id=span(1_000 + number)), at=number * 11)
+        log.keep(span(number), Texts("c", None))
+    full = [log.row(place) for place in range(90, 100)]
+    log.forget(90)
+
+    assert [log.row(place) for place in range(10)] == full
+    assert len(log._contexts) == 24 * 10
+    assert len(log._texts or {}) == len(log._moved or {}) == len(log._far or {}) == 10
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.booleans()), max_size=12))
+def test_two_logs_merge_into_one(made: list[tuple[int, int, bool]]) -> None:
+    """Taking over another log's steps is as if all had come to one log."""
+    logs, one = (Log(), Log()), Log()
+    for number, (start, parent, first) in enumerate(made, 1):
+        each = call(number, start, parent_span_id=span(parent) if parent < number else b"")
+        for log in (logs[first], one):
+            add(log, each)
+    for place in range(len(logs[1])):
+        logs[0].take(logs[1], place)
+    logs[0].settle_all()
+
+    merged = [logs[0].row(place) for place in range(len(logs[0]))]
+    assert merged == [one.row(place) for place in range(len(one))]

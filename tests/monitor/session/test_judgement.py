@@ -1,0 +1,350 @@
+"""One session under one spec: stepping, rewinding, folding, doubt, finality."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
+from monitor.session.judgement import FOLD_AFTER, FOLD_LUMP, LOG_MAX, Judgement
+from monitor.session.stops import STOP_EVERY
+from monitor.spec.compiler.compile import compile_text
+
+SPEC = """
+id: round
+kind: task
+alphabet: {a: {tool: a}, b: {tool: b}, c: {tool: c}, r: {tool: r}}
+initial: s
+accepting: [t]
+transitions: {s: {a: t}, t: {b: u}, u: {c: s}}
+reads: [r]
+"""
+SECOND = 1_000_000_000
+
+
+def judge() -> Judge:
+    spec, findings = compile_text(SPEC, "round.yaml")
+    assert spec is not None, findings
+    return Judge(spec)
+
+
+JUDGE = judge()
+
+
+def judgement(*, joined: bool = False, doubtful: bool = False) -> Judgement:
+    return Judgement(JUDGE, "", joined=joined, doubtful=doubtful)
+
+
+def call(number: int, tool: str, start: int | None = None, length: int = 1) -> ToolCall:
+    start = number if start is None else start
+    return ToolCall(
+        session=SessionKey("", "s"),
+        agent="",
+        tool=tool,
+        arguments={},
+        error=False,
+        start_ns=start * SECOND,
+        end_ns=start * SECOND + length,
+        trace_id=b"t" * 16,
+        span_id=(number + 1).to_bytes(8, "big"),
+        parent_span_id=b"parents!",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={},
+    )
+
+
+def take(found: Judgement, made: ToolCall, now: int = 0) -> None:
+    token = JUDGE.spec.alphabet.match(made.tool, made.arguments, made.error)
+    if found.append(made, 0, token, made.start_ns, now) is None:
+        found.insert(made, 0, token, made.start_ns, now)
+
+
+def played(tools: str, *, doubtful: bool = False) -> Judgement:
+    found = judgement(doubtful=doubtful)
+    for number, tool in enumerate(tools):
+        take(found, call(number, tool))
+    return found
+
+
+def told(found: Judgement) -> tuple[object, ...]:
+    """All that there is to know: what was marked must be what stepping anew gives."""
+    steps = found.walk()
+    marks = [found.log.mark(step.place) & 0x0F for step in steps]
+    assert marks == [step.code for step in steps]
+    tally = found.head.tally
+    counts = (tally.calls, tally.substantive, tally.harmful_steps, tally.prefix_crit)
+    return steps, counts, found.head.position, found.head.progressed, found.joined
+
+
+def codes(found: Judgement) -> list[int]:
+    return [step.code for step in sorted(found.walk())]
+
+
+# --- any order of arrival -------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcrx"), st.integers(1, 3)), max_size=150),
+    st.integers(0, 2**32),
+    st.integers(0, 40),
+    st.booleans(),
+)
+def test_any_order_of_arrival_is_one_judgement(
+    made: list[tuple[str, int]], seed: int, far: int, doubtful: bool
+) -> None:
+    """Late calls step the log again from a stop: as if all had come in order, and as if anew."""
+    calls = [
+        call(number, tool, number, length * SECOND)
+        for number, (tool, length) in enumerate(made)
+    ]
+    chance = Random(seed)
+    arrived = sorted(calls, key=lambda each: each.start_ns + chance.randint(0, far) * SECOND)
+    ordered, other = judgement(doubtful=doubtful), judgement(doubtful=doubtful)
+    for each in calls:
+        take(ordered, each)
+    for each in arrived:
+        take(other, each)
+
+    assert told(other) == told(ordered)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text("abcrx", min_size=40, max_size=120),
+    st.lists(
+        st.tuples(st.integers(0, 119), st.sampled_from("abcr"), st.booleans()), max_size=12
+    ),
+    st.booleans(),
+)
+def test_amended_and_retracted_calls_leave_no_trace(
+    tools: str, corrections: list[tuple[int, str, bool]], doubtful: bool
+) -> None:
+    """After corrections anywhere the judgement is that of the calls as they are known in the end."""
+    found = played(tools, doubtful=doubtful)
+    left = dict(enumerate(tools))
+    for number, tool, gone in corrections:
+        place = found.log.find(call(number, tool).span_id)
+        if place is None:
+            continue
+        if gone:
+            found.retract(place)
+            del left[number]
+        else:
+            left[number] = tool
+            made = call(number, tool)
+            token = JUDGE.spec.alphabet.match(tool, {}, False)
+            found.amend(place, made, 0, token, made.start_ns)
+    other = judgement(doubtful=doubtful)
+    for number, tool in left.items():
+        take(other, call(number, tool))
+
+    assert told(found) == told(other)
+
+
+@pytest.mark.plain
+def test_a_late_call_is_stepped_from_the_last_stop() -> None:
+    """In a long log a late call near its end costs the steps behind the stop, not the whole log."""
+    found = played("r" * 500)
+    take(found, call(1_000, "r", 100))
+    assert found._stops is not None
+    assert len(found._stops) > 10
+    stepped = _counting(found, call(1_001, "a", 480))
+
+    assert stepped <= 20 + 2 * STOP_EVERY
+    assert found.head.tally.calls == 502
+
+
+def _counting(found: Judgement, made: ToolCall) -> int:
+    """How many steps of the log are unpacked to judge one more call."""
+    log, count = found.log, 0
+    unpacked = type(log).unpacked
+
+    class Counting(type(log)):  # type: ignore[misc]
+        __slots__ = ()
+
+        def unpacked(self, first: int, end: int):  # type: ignore[no-untyped-def]
+            nonlocal count
+            count += end - first
+            return unpacked(self, first, end)
+
+    log.__class__ = Counting
+    take(found, made)
+    return count
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def test_a_late_call_revises_what_follows() -> None:
+    """The call's own verdict comes first, then those it revises; harm is raised once."""
+    found = judgement()
+    take(found, call(1, "a"))
+    take(found, call(3, "c"))
+    token = JUDGE.spec.alphabet.match("b", {}, False)
+    changes = found.insert(call(2, "b"), 0, token, 2 * SECOND, 0)
+
+    shown = [(change.old, change.new, change.raised) for change in changes]
+    assert [(old is None, new, raised) for old, new, raised in shown] == [
+        (True, PROGRESS, False),
+        (False, PROGRESS, False),
+    ]
+    assert CODES[shown[1][0] or 0][0].value == "harmful"
+
+
+def test_final_verdicts_are_given_once() -> None:
+    """What is marked as final is told with the receipts up to then, and not again."""
+    found, early, late = judgement(), 5 * SECOND, 9 * SECOND
+    take(found, call(0, "x", 0), now=early)
+    take(found, call(1, "x", 1), now=late)
+    assert found.finalise(0) == ([], early)
+    first = found.finalise(early)
+
+    assert [(step.place, step.code >= HARMFUL) for step in first.told] == [(0, True)]
+    assert (found.is_final(0), found.is_final(1)) == (True, False)
+    assert first.open == late
+    assert found.finalise(early) == ([], late)
+    last = found.finalise(late)
+    assert ([step.place for step in last.told], last.open) == ([1], None)
+
+
+# --- folding --------------------------------------------------------------------------------------
+
+
+def test_only_old_steps_far_back_are_folded() -> None:
+    """Sixty-four steps stay, and whatever was received after the time given."""
+    found = judgement()
+    for number in range(FOLD_AFTER + 3 * FOLD_LUMP):
+        take(found, call(number, "r"), now=number * SECOND)
+    found.fold((FOLD_LUMP - 2) * SECOND)
+    assert found.folded == 0
+    found.fold((2 * FOLD_LUMP - 1) * SECOND)
+    assert found.folded == 2 * FOLD_LUMP
+    found.fold(10**6 * SECOND)
+
+    assert (found.folded, len(found.log)) == (3 * FOLD_LUMP, FOLD_AFTER)
+    assert found.head.tally.calls == FOLD_AFTER + 3 * FOLD_LUMP
+
+
+def test_a_group_is_folded_whole() -> None:
+    """Overlapping siblings leave the log together, or stay together."""
+    found = judgement()
+    for number in range(FOLD_AFTER + 4 * FOLD_LUMP):
+        beside = number in (40, 41, 42, 43)
+        length = 5 * SECOND if beside else 1
+        take(found, call(number, "r", number, length), now=number * SECOND)
+    assert found.log.groups() == [(40, 48)]
+    found.fold(43 * SECOND)
+    assert found.folded == 40
+    found.fold(10**6 * SECOND)
+
+    assert (found.folded, found.log.groups()) == (4 * FOLD_LUMP, [])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text("abcrx", min_size=120, max_size=200), st.integers(0, 2**32))
+def test_stops_survive_folding(tools: str, seed: int) -> None:
+    """Late calls into a log that is folded again and again are judged as in one that is not."""
+    chance = Random(seed)
+    found, kept = judgement(), judgement()
+    held: list[ToolCall] = []
+    for number, tool in enumerate(tools):
+        if chance.random() < 0.2:
+            held.append(call(number, tool))
+            continue
+        for made in [call(number, tool), *held[: chance.randint(0, 1)]]:
+            held = [each for each in held if each is not made]
+            take(found, made)
+            take(kept, made)
+        if found.folded == 0 or chance.random() < 0.1:
+            found.fold(10**6 * SECOND)
+    late = found.late
+    assert found.head.tally.calls == kept.head.tally.calls
+    if not late:
+        assert found.head.position == kept.head.position
+        assert found.head.tally.harmful_steps == kept.head.tally.harmful_steps
+        assert codes(found) == codes(kept)[found.folded :]
+
+
+def test_a_full_log_says_so() -> None:
+    """Beyond its bound a log is crowded, until its first steps are folded."""
+    found = judgement()
+    for number in range(LOG_MAX + FOLD_LUMP):
+        assert not found.crowded
+        take(found, call(number, "r"))
+    assert found.crowded
+    found.fold_first(FOLD_LUMP)
+
+    assert (found.crowded, found.folded, found.calls) == (False, FOLD_LUMP, LOG_MAX + FOLD_LUMP)
+
+
+# --- doubt ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tools", "joined"), [("bca", True), ("abca", False), ("xx", False)])
+def test_a_doubtful_session_is_read_with_fewer_harms(tools: str, joined: bool) -> None:
+    """It was joined in the middle where that needs fewer harms; while they are equal it was not."""
+    found = played(tools, doubtful=True)
+
+    assert found.joined is joined
+    assert found.head.exact is not joined
+
+
+def test_a_late_call_may_end_the_doubt_either_way() -> None:
+    """Read as joined until the first call comes, then from its beginning, and the verdicts with it."""
+    found = played("bc", doubtful=True)
+    assert found.joined
+    take(found, call(50, "x", 60))
+    token = JUDGE.spec.alphabet.match("a", {}, False)
+    first = call(60, "a", 0)._replace(start_ns=0)
+    found.insert(first, 0, token, 0, 0)
+
+    assert not found.joined
+    assert told(found)[1] == (4, 4, 1, pytest.approx(1 - 0.125 / 1.875))
+
+
+@given(
+    st.lists(st.sampled_from("abcrx+-"), max_size=60),
+    st.booleans(),
+)
+def test_a_doubt_that_comes_or_goes_leaves_what_it_would_have_been(
+    made: list[str], young: bool
+) -> None:
+    """Between any two calls: in the end it is judged as if it had been known from the beginning."""
+    found, doubtful = judgement(doubtful=young), young
+    calls = [call(number, tool) for number, tool in enumerate(made) if tool in "abcrx"]
+    for number, tool in enumerate(made):
+        if tool in "abcrx":
+            take(found, call(number, tool))
+        else:
+            doubtful = tool == "+"
+            found.doubt(doubtful=doubtful)
+    other = judgement(doubtful=young or doubtful)
+    for each in calls:
+        take(other, each)
+
+    assert told(found) == told(other)
+
+
+def test_a_doubt_changes_nothing_of_what_was_joined_for_certain() -> None:
+    """That its first calls are missing is known then, and stays so."""
+    found = played("bc")
+    found.join(0)
+
+    assert found.doubt(doubtful=True) == found.doubt(doubtful=False) == []
+    assert found.joined
+
+
+def test_joining_for_certain_ends_the_doubt() -> None:
+    """A sign that calls are missing makes it joined, whatever the harms, and stays so."""
+    found = played("ab", doubtful=True)
+    assert found.join(0) == []
+    take(found, call(5, "a"))
+
+    assert (found.joined, found.head.exact, codes(found)[2] >= HARMFUL) == (True, False, True)
+    assert found.join(0) == []

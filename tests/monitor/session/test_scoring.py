@@ -1,0 +1,65 @@
+"""Scores of finished paths, which are remembered."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.scores.running import PathRows
+from monitor.session.judge import Judge, count_code
+from monitor.session.scoring import Scores, score
+from monitor.spec.compiler.compile import compile_text
+
+SPEC = """
+id: round
+kind: task
+alphabet: {a: {tool: a}, b: {tool: b}, c: {tool: c}, r: {tool: r}}
+initial: s
+accepting: [t]
+transitions: {s: {a: t, b: u}, u: {c: v}, v: {a: t}}
+reads: [r]
+"""
+PATHS = st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=8)
+
+
+def _judge() -> Judge:
+    spec, findings = compile_text(SPEC, "round.yaml")
+    assert spec is not None, findings
+    return Judge(spec)
+
+
+def _score(judge: Judge, path: list[int], asked: list[list[int]] | None = None) -> Scores:
+    """The scores of a path; notes for which paths the rows are asked for."""
+
+    def rows() -> PathRows | None:
+        if asked is not None:
+            asked.append(path)
+        if judge.goldens is None:
+            return None
+        made = PathRows(judge.goldens)
+        for token in path:
+            made.add(judge.score_tokens[token])
+        return made
+
+    tally = judge.tally()
+    for _ in path:
+        count_code(tally, 0)
+    return score(judge, tally, rows, path)
+
+
+@given(PATHS)
+def test_what_is_remembered_is_what_is_worked_out(paths: list[list[int]]) -> None:
+    """A path that another session has gone scores as it did the first time, without being compared."""
+    judge, asked = _judge(), list[list[int]]()
+    for path in paths:
+        assert _score(judge, path, asked) == _score(_judge(), path)
+    assert sorted(asked) == sorted(map(list, {tuple(path) for path in paths}))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """Paths that are all different cost no more than some hundred alike."""
+    judge = _judge()
+    for number in range(2_000):
+        _score(judge, [number >> bit & 1 for bit in range(11)])
+        assert len(judge._compared) <= 305
+    assert judge._compared_tokens <= 8_192 + 27
