@@ -12,13 +12,13 @@ from monitor.judging.accounting import Ledger
 from monitor.judging.deadline_timer import Timekeeper
 from monitor.judging.due_queue import Agenda
 from monitor.judging.judge_calls import Court
-from monitor.judging.spec_binding import Binder
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.log.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
+from monitor.session.spec_binding import Binder
 from monitor.session.table import Table
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from itertools import islice
 
-from collector.net.asgi import Receive, Send, as_json, send_stream
+from collector.net.asgi import Receive, Send, send_stream
 from collector.net.health import Health
+from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 

@@ -18,12 +18,12 @@ from collector.net.asgi import (
     Receive,
     Scope,
     Send,
-    as_json,
     send_json,
     send_status,
 )
 from collector.net.health import Health
 from collector.net.host_guard import Guard
+from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement

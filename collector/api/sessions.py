@@ -7,9 +7,10 @@ from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from collector.calls.inventory import SeenAgents
-from collector.net.asgi import Receive, Scope, Send, as_json, send_json
+from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses
+from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from collector.net.asgi import as_json
 from collector.sinks.event import as_event
+from collector.telemetry.json_text import as_json
 from monitor.records import Raised, Verdict
 
 __all__ = ["READERS_MAX", "Feed"]

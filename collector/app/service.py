@@ -220,9 +220,9 @@ class App:
         """The API, and the page that people look at."""
         # Loaded here: where it is off, it costs nothing.
         from collector.api.page_app import Viewing
+        from collector.api.reload import WithReload
         from collector.api.sessions import Admin
         from collector.api.verdict_stream import WithVerdicts
-        from collector.config.spec_reload import WithReload
 
         settings = self.settings
         admin = Admin(self.monitor, self._seen, self._health, self._redaction)

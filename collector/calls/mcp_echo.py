@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 
 from collector.calls.call import Call, Piece
-from collector.calls.session_ids import Asker
+from collector.calls.records import Asker
 from collector.dialects.names import is_served
 
 __all__ = ["AGENTS_MAX", "CALLS_MAX", "Served"]

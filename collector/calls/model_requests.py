@@ -15,9 +15,9 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.calls.call import Call, Piece, Seen
-from collector.calls.session_ids import Asker
+from collector.calls.records import Asker
 from collector.calls.span_tree import Tree
-from collector.calls.trace_store import Trace
+from collector.calls.trace_store import Open, Trace
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
@@ -102,25 +102,6 @@ class _Agent:
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Open:
-    """Requests of one tool in one trace that wait for their execution.
-
-    It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
-    `Requests.rest`.
-    """
-
-    __slots__ = ("count", "newer", "older", "since", "tool", "trace")
-
-    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
-        self.trace = trace
-        self.tool = tool
-        self.count = 1
-        self.since = since
-        self.older = older
-        """The one of all traces that came before."""
-        self.newer: Open | None = None
-
-
 class Requests:
     """Decides which requests are judged.
 

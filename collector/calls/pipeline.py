@@ -13,8 +13,9 @@ from collector.calls.mcp_echo import Served
 from collector.calls.merge import Joiner
 from collector.calls.model_requests import Asked, Mode, Requests
 from collector.calls.near_misses import NearMisses
+from collector.calls.records import Asker
 from collector.calls.session_claim import Claim
-from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Asker, Owner, Sessions
+from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, Sessions
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, NEVER, Trace, Traces
 from collector.decode.sizes import kept
@@ -274,6 +275,10 @@ class Pipeline:
             name = type(error).__name__
             names[name] = names.get(name, 0) + 1
         raise Unjudged(count, names) from errors[0]
+
+    def may_be_call(self, span: Span) -> bool:
+        """True for a span whose shape may be that of a tool call."""
+        return bool(self._plans.of(span).calls)
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""

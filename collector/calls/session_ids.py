@@ -10,10 +10,11 @@ made in, whatever id a sub-agent gives itself there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from collector.calls.records import Asker
 from collector.calls.session_claim import Claim
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace_store import Trace
@@ -30,7 +31,6 @@ __all__ = [
     "ID_MAX",
     "NAMESPACE_KEYS",
     "RESOURCE_RUNG",
-    "Asker",
     "Owner",
     "Sessions",
     "asker_of",
@@ -49,13 +49,6 @@ _RESOURCES_MAX: Final = 4_096
 _CLAIMS_MAX: Final = 16_384
 _RAW_MAX: Final = 256
 """Attributes that are remembered with the session they name, and how long they may be on the wire."""
-
-
-class Asker(NamedTuple):
-    """Who asks for calls."""
-
-    namespace: str
-    service: str
 
 
 @mypyc_attr(acyclic=True)

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from collector.calls.records import Asker
 from collector.calls.session_claim import Claim, Told
 from collector.calls.span_tree import TREE_MAX, Parts, Tree
 from collector.decode.retained import Retained
 from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes
-
-if TYPE_CHECKING:
-    from collector.calls.model_requests import Open
-    from collector.calls.session_ids import Asker
 
 __all__ = ["NEVER", "TRACES_MAX", "Trace", "Traces"]
 
@@ -57,6 +54,25 @@ NEVER: Final = 2**62 - 1
 
 RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
+
+
+class Open:
+    """Requests of one tool in one trace that wait for their execution.
+
+    It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
+    `Requests.rest`.
+    """
+
+    __slots__ = ("count", "newer", "older", "since", "tool", "trace")
+
+    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
+        self.trace = trace
+        self.tool = tool
+        self.count = 1
+        self.since = since
+        self.older = older
+        """The one of all traces that came before."""
+        self.newer: Open | None = None
 
 
 @mypyc_attr(acyclic=True)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collector.net.asgi import Receive, Scope, Send, send_json
 from monitor.findings import Finding
 from monitor.spec.acceptance import day_of
 from monitor.spec.read import Loaded, load_specs, spec_files
 from monitor.spec.spec import Spec
 
-__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "WithReload"]
+__all__ = ["PATH", "Reloaded", "Reloader", "Reloads"]
 
 PATH = b"/-/reload"
 POLL_SECONDS = 1.0
@@ -178,24 +177,3 @@ def look(paths: Sequence[Path]) -> Look:
             found.st_ino,
         )
     return seen
-
-
-class WithReload:
-    """The admin application, and `POST /-/reload`: 200 when the specs are taken, 422 if not."""
-
-    def __init__(self, inner: Any, reloader: Reloader) -> None:
-        self._inner = inner
-        self._reloader = reloader
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        if path != PATH:
-            await self._inner(scope, receive, send)
-        elif scope["method"] != "POST":
-            await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
-        elif any(name == b"origin" for name, _ in scope["headers"]):
-            # A page in somebody's browser: it may reach the loopback, but it is not the operator.
-            await send_json(send, 403, {"error": "not from a web page"})
-        else:
-            done = await self._reloader.reload("request")
-            await send_json(send, 200 if done.success else 422, done.as_json())

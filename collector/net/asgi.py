@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
-import msgspec
+from collector.telemetry.json_text import as_json
 
 __all__ = [
     "Application",
     "Receive",
     "Scope",
     "Send",
-    "as_json",
     "begin_stream",
     "end_stream",
     "send_json",
@@ -28,16 +26,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-
-
-def as_json(value: Any) -> bytes:
-    """A value as JSON, whatever texts are in it."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # Half a surrogate pair, which an agent may well say: it becomes a question mark.
-        text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-        return msgspec.json.encode(json.loads(text))
 
 
 async def send_status(

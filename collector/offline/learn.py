@@ -125,7 +125,7 @@ def _one_agent(found: Files) -> None:
     if len(agents) > 1:
         named = ", ".join(map(printable, agents[:5])) + (", ..." if len(agents) > 5 else "")
         said = f"these runs are of {len(agents)} agents, and one reference is learnt of all: {named}"
-        print(f"offrails: {said}", file=sys.stderr)  # noqa: T201 - a warning of the verb
+        print(f"offrails: {said}", file=sys.stderr)
 
 
 def _doubts(text: str, out: Path) -> Iterator[str]:

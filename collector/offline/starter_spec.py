@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, ask
 from collector.offline.plain_runs import Run
-from monitor.judging.spec_binding import AGENT_ATTRIBUTE
+from monitor.session.spec_binding import AGENT_ATTRIBUTE
 from monitor.spec.document.write import name as plain
 
 __all__ = ["Agent", "NothingSeen", "agents", "agents_of_runs", "choose", "fetch", "starter"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.net.asgi import as_json
 from collector.sinks.http_client import DeliveryError
+from collector.telemetry.json_text import as_json
 
 __all__ = ["JsonLines"]
 

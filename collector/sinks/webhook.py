@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.config.settings import HttpClient
-from collector.net.asgi import as_json
 from collector.sinks.http_client import HttpSender
+from collector.telemetry.json_text import as_json
 
 __all__ = ["SIGNATURE", "Webhook", "payload", "signature"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from monitor.aggregate.consistency_sample import Repeats
 from monitor.aggregate.drift import Drift
@@ -16,9 +16,6 @@ from monitor.aggregate.histogram import Exemplar, Spread
 from monitor.aggregate.top_k import Worst
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.tenants import Holdings
-
-if TYPE_CHECKING:
-    from monitor.session.judgement import Judgement
 
 __all__ = [
     "AGENTS_MAX",
@@ -172,6 +169,17 @@ class _Holder(Protocol):
     def share(self) -> Share: ...
 
 
+class _Judgement(Protocol):
+    """A judgement, as far as the sums look at it."""
+
+    share: Share
+    is_behind: bool
+
+    @property
+    def pair(self) -> Pair | None: ...
+    def weigh(self) -> Share: ...
+
+
 class Pair:
     """The sums of one (agent, spec)."""
 
@@ -242,7 +250,7 @@ class Pair:
         self._lost = 0
         """What their PrefixCrit lacks to 1, fixed."""
         self._harmful = 0
-        self._behind: list[Judgement] = []
+        self._behind: list[_Judgement] = []
         """Whose calls have changed their shares since these were taken into the sums."""
         self.started = 0
         self.late = 0
@@ -293,7 +301,7 @@ class Pair:
         self._worst.push(holder)
         self._worst_prefix_crit.push(holder)
 
-    def put_off(self, judgement: Judgement) -> None:
+    def put_off(self, judgement: _Judgement) -> None:
         """The share of one that adds to the sums is another now: worked out when somebody asks.
 
         A session that does harm changes its share with each of its calls.
@@ -319,7 +327,7 @@ class Pair:
         if self.drift is not None:
             self.drift.riskiest.clear_up()
 
-    def take(self, judgement: Judgement, new: Share) -> None:
+    def take(self, judgement: _Judgement, new: Share) -> None:
         """The share of a judgement is this one now."""
         judgement.is_behind = False
         if new is not judgement.share:

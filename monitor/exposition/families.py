@@ -25,8 +25,8 @@ from monitor.aggregate.totals import (
     mean,
 )
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
-from monitor.judging.spec_binding import Binder
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
+from monitor.session.spec_binding import Binder
 from monitor.spec.spec import Spec
 
 __all__ = [

@@ -21,9 +21,10 @@ from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Change, Judgement, Step
 from monitor.session.log.log import Names, Row
-from monitor.session.outlook import News, cannot_finish, missed_of
+from monitor.session.outlook import News
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
+from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
 
 __all__ = ["Ledger"]

@@ -16,6 +16,7 @@ from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.outlook import Outlook
 from monitor.session.session import Ended, Session
+from monitor.session.survey import review
 
 __all__ = ["Timekeeper"]
 
@@ -108,8 +109,9 @@ class Timekeeper:
         if judgement.outlook is None:
             judgement.outlook = Outlook()
         outlook = judgement.outlook
-        news, final = outlook.review(
+        news, final = review(
             judgement,
+            outlook,
             now,
             self._window_ns,
             over=ended is not None,

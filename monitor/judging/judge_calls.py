@@ -9,13 +9,13 @@ from typing import Any, Final
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.judging.accounting import Ledger
-from monitor.judging.spec_binding import Binder
 from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Change, Judgement
 from monitor.session.log.log import Names, Texts, origin_of
 from monitor.session.session import Session
+from monitor.session.spec_binding import Binder
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
 from monitor.weights import call_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -31,13 +31,11 @@ from monitor.session.judge import (
     is_substantive,
 )
 from monitor.session.log.log import Brief, Log, mark_of
+from monitor.session.outlook import Outlook
 from monitor.session.run import Run
 from monitor.session.scoring import episode
 from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken, Timing
-
-if TYPE_CHECKING:
-    from monitor.session.outlook import Outlook
 
 __all__ = [
     "CONDENSED_MAX",

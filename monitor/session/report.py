@@ -13,10 +13,10 @@ from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement, Scored
 from monitor.session.log.log import Names, Row
-from monitor.session.outlook import cannot_finish
-from monitor.session.outlook import shown as missed
 from monitor.session.scoring import NO_SCORES, Scores, episode, score
 from monitor.session.session import Session
+from monitor.session.survey import cannot_finish
+from monitor.session.survey import shown as missed
 
 __all__ = ["Scores", "compensated", "judgement_object", "scores"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from monitor.session.episodes import EpisodesTally
 from monitor.session.judge import count_code
 from monitor.session.judgement import Judgement
-from monitor.session.outlook import cannot_finish
 from monitor.session.session import Session
+from monitor.session.survey import cannot_finish
 
 __all__ = ["SORTS", "agent_of", "summary", "trail"]
 

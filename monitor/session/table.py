@@ -10,61 +10,16 @@ from typing import Final
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
 from monitor.session.forgotten import Forgotten
-from monitor.session.session import Session
+from monitor.session.session import Chain, Session
 from monitor.tenants import Holdings
 
-__all__ = ["Chain", "Table"]
+__all__ = ["Table"]
 
 TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for so many that may be live."""
 
 NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
-
-
-class Chain:
-    """The live sessions of one tenant, by last activity.
-
-    An `OrderedDict` costs each session 80 bytes more.
-    """
-
-    __slots__ = ("name", "newest", "oldest")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.oldest: Session | None = None
-        self.newest: Session | None = None
-
-    def link(self, session: Session) -> None:
-        """The session goes to the end."""
-        last = self.newest
-        session.older = last
-        if last is None:
-            self.oldest = session
-        else:
-            last.newer = session
-        self.newest = session
-        session.chain = self
-
-    def unlink(self, session: Session) -> None:
-        """The session goes out."""
-        older, newer = session.older, session.newer
-        if older is None:
-            self.oldest = newer
-        else:
-            older.newer = newer
-        if newer is None:
-            self.newest = older
-        else:
-            newer.older = older
-        session.older = session.newer = None
-
-    def latest(self) -> Iterator[Session]:
-        """Most recently active first: do not await in between."""
-        session = self.newest
-        while session is not None:
-            yield session
-            session = session.older
 
 
 class _Chains:

@@ -24,7 +24,7 @@ from collector.decode.span import Batch
 from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.read import read
 from monitor import load_spec
-from monitor.judging.spec_binding import Binder
+from monitor.session.spec_binding import Binder
 from tests.bench.traffic import ROVER, Traffic, generate
 
 SPANS = 50

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from collector.metrics.process import HELP
-from collector.prometheusrule import resource
 from collector.sinks.alert import ALARMS
+from deploy.prometheus.prometheusrule import resource
 from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]

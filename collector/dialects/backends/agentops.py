@@ -5,14 +5,12 @@ wrapped at once. Nobody has executed these: they are no calls. It says OK of a t
 raised: only the exception event tells.
 """
 
-from typing import Final
-
 from collector.dialects.base import Dialect, Source
+from collector.dialects.scopes import AGENTOPS_CLIENTS
 from collector.dialects.values.arguments import call_form, literal, mapping
 
-__all__ = ["AGENTOPS", "AGENTOPS_CLIENTS"]
+__all__ = ["AGENTOPS"]
 
-AGENTOPS_CLIENTS: Final = "agentops.instrumentation.providers."
 
 AGENTOPS = Dialect(
     name="agentops",

@@ -4,9 +4,8 @@
 tool was given. A few instrumentations write the arguments to both; they have files of their own.
 """
 
-from collector.dialects.backends.agentops import AGENTOPS_CLIENTS
 from collector.dialects.base import Dialect, Source
-from collector.dialects.python.dapr import DAPR_SCOPE
+from collector.dialects.scopes import AGENTOPS_CLIENTS, DAPR_SCOPE
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = [

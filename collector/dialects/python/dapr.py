@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from collector.dialects.base import Source
 from collector.dialects.conventions.gen_ai import GEN_AI
+from collector.dialects.scopes import DAPR_SCOPE
 from collector.dialects.values.arguments import call_form
 
-__all__ = ["DAPR_AGENTS", "DAPR_SCOPE"]
+__all__ = ["DAPR_AGENTS"]
 
-DAPR_SCOPE = "dapr_agents."
 
 _RAISED = "content=[TextContent(type='text', text={}Error executing tool "
 

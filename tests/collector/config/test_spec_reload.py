@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from collector.config.spec_reload import Reloader, WithReload, look
+from collector.api.reload import WithReload
+from collector.config.spec_reload import Reloader, look
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Kind, SessionKey, ToolCall

@@ -38,7 +38,7 @@ from collector.dialects.values.members import (
     is_deep,
     partly,
 )
-from collector.net.asgi import as_json
+from collector.telemetry.json_text import as_json
 from monitor import load_spec
 from monitor.partial import UNREAD, Partial
 from monitor.reference.calls import digest

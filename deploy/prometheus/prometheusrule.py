@@ -1,6 +1,6 @@
 """The PrometheusRule resource for Kubernetes, made from the plain rule file.
 
-python -m collector.prometheusrule > deploy/prometheus/prometheusrule.yaml
+python deploy/prometheus/prometheusrule.py > deploy/prometheus/prometheusrule.yaml
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import yaml
 
 __all__ = ["RULES", "resource"]
 
-RULES = Path(__file__).parents[1] / "deploy" / "prometheus" / "rules" / "offrails.yml"
+RULES = Path(__file__).parent / "rules" / "offrails.yml"
 
 _HEAD = """\
-# Generated from rules/offrails.yml: python -m collector.prometheusrule
+# Generated from rules/offrails.yml: python deploy/prometheus/prometheusrule.py
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

@@ -1,7 +1,7 @@
 """Reference pages written from the tables the code uses: they cannot be out of date.
 
-python -m collector.reference settings > docs/settings.md
-python -m collector.reference metrics  > docs/metrics.md
+python -m docs.reference_pages settings > docs/settings.md
+python -m docs.reference_pages metrics  > docs/metrics.md
 """
 
 from __future__ import annotations

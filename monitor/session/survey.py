@@ -1,0 +1,115 @@
+"""What a session has missed, or cannot reach any more, found by walking its calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.records import Kind, Obstacle
+from monitor.session.judgement import Judgement
+from monitor.session.outlook import News, Outlook, Told
+from monitor.session.timing import MISSED_MAX, Missed, Timing, certain
+
+__all__ = ["cannot_finish", "missed_of", "review", "shown", "survey"]
+
+
+def review(
+    judgement: Judgement,
+    outlook: Outlook,
+    now: int,
+    window_ns: int,
+    *,
+    over: bool,
+    explicit: bool,
+) -> tuple[list[News], list[Missed]]:
+    """Looks at a session anew.
+
+    Args:
+        judgement: of the session.
+        outlook: the judgement's.
+        now: Unix nanoseconds.
+        window_ns: a verdict is final so long after it was given.
+        over: the session has ended: every verdict is final.
+        explicit: by a sign that nothing more will come.
+
+    Returns:
+        What is given or taken back, and what has become final.
+    """
+    known, waiting = _known(judgement, now, over=over, explicit=explicit)
+    return outlook.revise(
+        [*known, *_kept(judgement, outlook, known)], waiting, now, window_ns, over=over
+    )
+
+
+def _kept(judgement: Judgement, outlook: Outlook, known: list[Missed]) -> list[Missed]:
+    """What was told and hangs on a folded call, which may have been forgotten there: it stays."""
+    base = judgement.base.timing if judgement.base else None
+    if base is None or len(base.missed) < MISSED_MAX:
+        return []
+    found = {each.key for each in known}
+    return [
+        told.missed
+        for key, told in outlook.told.items()
+        if key not in found and judgement.log.find(key[2]) is None
+    ]
+
+
+def survey(judgement: Judgement) -> Timing:
+    """The clocks after all calls of the log."""
+    base, judge = judgement.base, judgement.judge
+    timing = base.timing.copy() if base and base.timing else Timing(judge)
+    for steps, position in judgement.grouped():
+        timing.take(steps, position)
+    return timing
+
+
+def _known(
+    judgement: Judgement, now: int, *, over: bool, explicit: bool
+) -> tuple[list[Missed], list[Missed]]:
+    """What was missed for certain by now, and what still runs."""
+    timing = survey(judgement)
+    blind_ns = judgement.blind_ns if judgement.joined else 0
+    waiting = certain(timing.waiting(), blind_ns)
+    known = list(certain(timing.missed, blind_ns))
+    for each in waiting:
+        never = explicit and each.obstacle is Obstacle.DEADLINE
+        if each.due_ns <= now or (over and never):
+            known.append(each)
+    return known, list(waiting)
+
+
+def cannot_finish(judgement: Judgement) -> bool:
+    """True where the session can no longer finish, as far as was told."""
+    outlook = judgement.outlook
+    return outlook is not None and any(
+        each.missed.kind is Kind.CANNOT_FINISH for each in outlook.told.values()
+    )
+
+
+def missed_of(judgement: Judgement) -> list[Told]:
+    """The verdicts on the session, in the order of their times."""
+    outlook = judgement.outlook
+    told = outlook.told.values() if outlook is not None else ()
+    return sorted(told, key=lambda each: (each.missed.due_ns, *each.missed.key))
+
+
+def shown(judgement: Judgement) -> list[dict[str, Any]]:
+    """The same as the judgement object has them."""
+    return [
+        {
+            "kind": missed.kind.value,
+            "reason": missed.obstacle.value,
+            "rule": missed.rule or None,
+            "step": _step(judgement, missed),
+            "span_id": missed.mark.span_id.hex(),
+            "since_ns": missed.mark.at_ns,
+            "due_ns": missed.due_ns,
+            "final": final,
+        }
+        for missed, final in ((told.missed, told.final) for told in missed_of(judgement))
+    ]
+
+
+def _step(judgement: Judgement, missed: Missed) -> int:
+    """Where the call stands by now: calls that came late may stand before it."""
+    place = judgement.log.find(missed.mark.span_id)
+    return missed.mark.step if place is None else judgement.folded + place + 1
