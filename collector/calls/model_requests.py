@@ -12,8 +12,6 @@ from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
 import msgspec
-from mypy_extensions import mypyc_attr
-
 from collector.calls.call import Call, Piece, Seen
 from collector.calls.records import Asker
 from collector.calls.span_tree import Tree
@@ -101,7 +99,6 @@ class _Agent:
         """Tools with spans of MCP, which say nothing of the others."""
 
 
-@mypyc_attr(acyclic=True, free_list_len=1)
 class Requests:
     """Decides which requests are judged.
 

@@ -56,6 +56,7 @@ RESOURCES_MAX: Final = 64
 """Services of one trace whose attributes are kept joined."""
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Open:
     """Requests of one tool in one trace that wait for their execution.
 
