@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
 import msgspec
+
 from collector.calls.call import Call, Piece, Seen
 from collector.calls.records import Asker
 from collector.calls.span_tree import Tree
