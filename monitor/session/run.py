@@ -27,26 +27,6 @@ from monitor.session.siblings import Order
 __all__ = ["Lineage", "Plan", "Run"]
 
 
-class Lineage(NamedTuple):
-    """How a run came out of a group: by which order, and from which run before it."""
-
-    before: Run
-    first: int
-    """Place of the group's first step."""
-    places: tuple[int, ...]
-
-
-class Plan(NamedTuple):
-    """How a group is judged: the order taken, and every way to go on behind it."""
-
-    places: tuple[int, ...]
-    end: Position
-    """Where the order taken leads; of uncertain positions the union."""
-    ways: list[Run]
-    """Empty where there is one alone, which the run goes itself."""
-    whole: bool
-
-
 @mypyc_attr(acyclic=True)
 class Run:
     """Position, tally and progressed symbols after some prefix of the calls.
@@ -292,6 +272,26 @@ class Run:
             if way.tally is self.tally:
                 return way
         return self
+
+
+class Lineage(NamedTuple):
+    """How a run came out of a group: by which order, and from which run before it."""
+
+    before: Run
+    first: int
+    """Place of the group's first step."""
+    places: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """How a group is judged: the order taken, and every way to go on behind it."""
+
+    places: tuple[int, ...]
+    end: Position
+    """Where the order taken leads; of uncertain positions the union."""
+    ways: list[Run]
+    """Empty where there is one alone, which the run goes itself."""
+    whole: bool
 
 
 class _Reached(NamedTuple):
