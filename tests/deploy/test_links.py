@@ -21,6 +21,8 @@ FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
+NAMED = re.compile(r"`((?:collector|monitor|tests|docs|deploy|grafana|dfa_specs)/[\w./-]*)`")
+MODULE = re.compile(r"python -m ([a-z_.]+)")
 PUNCTUATION = re.compile(r"[^\w\- ]")
 
 
@@ -63,6 +65,22 @@ def test_links_resolve(page: Path) -> None:
             lost.append(link)
 
     assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_and_modules_exist(page: Path) -> None:
+    """Paths of the repository and modules to run, as a page names them, are there."""
+    text = page.read_text()
+    paths = {name for name in NAMED.findall(text) if not (ROOT / name).exists()}
+    modules = {
+        name
+        for name in MODULE.findall(text)
+        if (ROOT / name.split(".")[0]).is_dir()
+        and not (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
+        and not (ROOT / name.replace(".", "/") / "__main__.py").exists()
+    }
+
+    assert (paths, modules) == (set(), set())
 
 
 def test_every_page_is_in_the_index() -> None:
