@@ -1,4 +1,4 @@
-"""Every relative link in a Markdown page leads to a file that is there, and to a heading in it."""
+"""What Markdown pages link to and name is there: files, headings, modules, options, settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from collector.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "dfa_specs", "deploy", "grafana", "tests")
@@ -23,6 +25,9 @@ LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(r"`((?:collector|monitor|tests|docs|deploy|grafana|dfa_specs)/[\w./-]*)`")
 MODULE = re.compile(r"python -m ([a-z_.]+)")
+VERB = re.compile(r"offrails ([a-z]+)\b([^\n`]*)")
+OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
+KEY = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 PUNCTUATION = re.compile(r"[^\w\- ]")
 
 
@@ -81,6 +86,35 @@ def test_named_files_and_modules_exist(page: Path) -> None:
     }
 
     assert (paths, modules) == (set(), set())
+
+
+def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each option beside a verb, in any page, is one that its help lists."""
+    shown: dict[str, set[str]] = {}
+    for page in PAGES:
+        for verb, rest in VERB.findall(page.read_text()):
+            shown.setdefault(verb, set()).update(OPTION.findall(rest.partition("#")[0]))
+
+    for verb, options in shown.items():
+        if not options:
+            continue
+        with pytest.raises(SystemExit):
+            main([verb, *(["core"] if verb == "import" else []), "--help"])
+        assert options <= set(OPTION.findall(capsys.readouterr().out)), verb
+
+
+def test_settings_that_pages_name_exist() -> None:
+    """Each key in backticks whose first part is a section of the settings is in docs/settings.md."""
+    text = (ROOT / "docs" / "settings.md").read_text()
+    keys = set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    known = keys | {key.rpartition(".")[0] for key in keys}
+    sections = {key.partition(".")[0] for key in keys}
+
+    for page in PAGES:
+        named = {
+            key for key in KEY.findall(page.read_text()) if key.partition(".")[0] in sections
+        }
+        assert named <= known, page
 
 
 def test_every_page_is_in_the_index() -> None:
