@@ -7,10 +7,10 @@ from typing import Any
 from collector.config.spec_reload import PATH, Reloader
 from collector.net.asgi import Receive, Scope, Send, send_json
 
-__all__ = ["WithReload"]
+__all__ = ["ReloadEndpoint"]
 
 
-class WithReload:
+class ReloadEndpoint:
     """The admin application, and `POST /-/reload`: 200 when the specs are taken, 422 if not."""
 
     def __init__(self, inner: Any, reloader: Reloader) -> None:

@@ -10,7 +10,7 @@ from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
 from monitor.records import Raised, Verdict
 
-__all__ = ["READERS_MAX", "Feed"]
+__all__ = ["READERS_MAX", "VerdictFeed"]
 
 READERS_MAX = 16
 WAITING_MAX = 1_000
@@ -29,7 +29,7 @@ class _Reader:
         self.news.set()
 
 
-class Feed:
+class VerdictFeed:
     """Streams of verdicts as JSON lines.
 
     Args:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collector.api.verdict_feed import Feed
+from collector.api.verdict_feed import VerdictFeed
 from collector.app.listeners import (
-    Connections,
+    ConnectionMetrics,
     Server,
-    build_door,
+    build_admission,
     build_receivers,
     capacity_of,
     certificates_of,
@@ -149,7 +149,7 @@ class App:
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
         )
-        self._feed = Feed(self._attend)
+        self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)
         pipeline = Pipeline(
             self.monitor,
@@ -170,18 +170,18 @@ class App:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.take if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record)
-        door = build_door(settings.receiver, stats)
+        admission = build_admission(settings.receiver, stats)
         self._capacity = capacity_of(settings)
         bounds_of_observers = Bounds(self._capacity.observer)
         self._receivers = build_receivers(
-            settings.receiver, export, door, self._capacity.receiver
+            settings.receiver, export, admission, self._capacity.receiver
         )
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
         self._servers = dict(self._receivers)
         """All listeners, by name."""
-        more: list[Source] = [door, Connections(self._servers), self._alerts]
+        more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._observers: dict[str, Server] = {}
         if settings.metrics != OFF:
@@ -219,15 +219,15 @@ class App:
     def _page(self) -> Application:
         """The API, and the page that people look at."""
         # Loaded here: where it is off, it costs nothing.
-        from collector.api.page_app import Viewing
-        from collector.api.reload import WithReload
+        from collector.api.reload import ReloadEndpoint
+        from collector.api.session_view import SessionView
         from collector.api.sessions import Admin
-        from collector.api.verdict_stream import WithVerdicts
+        from collector.api.verdict_stream import VerdictStream
 
         settings = self.settings
         admin = Admin(self.monitor, self._seen, self._health, self._redaction)
-        return Viewing(
-            WithVerdicts(WithReload(admin, self.reloader), self._feed),
+        return SessionView(
+            VerdictStream(ReloadEndpoint(admin, self.reloader), self._feed),
             self.monitor,
             self._health,
             Guard(settings.admin, settings.admin_names),

@@ -23,9 +23,9 @@ __all__ = [
     "LINGER_SECONDS",
     "NEVER",
     "Bounds",
-    "Crowd",
+    "ConnectionBase",
+    "Connections",
     "Data",
-    "Member",
     "failure_of",
     "part",
 ]
@@ -36,7 +36,7 @@ Data = bytes | memoryview
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
 LONGEST: Final = 256
-"""Of a crowd that is full, so many are closed before it is looked over once more."""
+"""When the listener is full, so many connections may be closed before all are looked at again."""
 NEVER: Final = float("inf")
 LOG_SECONDS: Final = 60.0
 """A listener's failed handshakes are a line in the log so often at most."""
@@ -79,14 +79,14 @@ class Bounds:
     """After it a connection is closed with its next answer, so that load spreads anew."""
 
 
-class Member(ABC):
-    """A connection, as the crowd knows it, and all that an event loop asks of a protocol.
+class ConnectionBase(ABC):
+    """A connection, as `Connections` knows it, and all that an event loop asks of a protocol.
 
     It is none of asyncio's by descent, which no compiled class can be. Loops that ask for methods
-    alone, as uvloop does, read into the crowd's inbox, others hand over `bytes`.
+    alone, as uvloop does, read into the listener's inbox, others hand over `bytes`.
     """
 
-    crowd: Crowd
+    connections: Connections
     transport: asyncio.Transport
     client: Client
     """Its peer, by which admission counts; known once it has joined."""
@@ -96,7 +96,7 @@ class Member(ABC):
     idle = False
     """It is no fault of the client's that we wait."""
     turn = 0
-    """Since when we wait for it, in the crowd's count; 0: it waits for us."""
+    """Since when we wait for it, in the count of `Connections`; 0: it waits for us."""
 
     @abstractmethod
     def connection_made(self, transport: Any) -> None:
@@ -112,11 +112,11 @@ class Member(ABC):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's; ours is larger
         """Where to put what the client sends."""
-        return self.crowd.inbox
+        return self.connections.inbox
 
     @abstractmethod
     def buffer_updated(self, count: int) -> None:
-        """The client has sent so many bytes, which are in the crowd's inbox."""
+        """The client has sent so many bytes, which are in the listener's inbox."""
 
     def eof_received(self) -> bool | None:
         """The client sends nothing any more: the transport closes."""
@@ -153,7 +153,7 @@ class Member(ABC):
         """Closes it."""
 
 
-class Crowd:
+class Connections:
     """The connections of one listener, and whom we wait for.
 
     We wait for a client while it is idle or in the middle of a request; the rest of the time it
@@ -169,8 +169,8 @@ class Crowd:
     def __init__(self, bounds: Bounds, stats: Stats, port: str = "") -> None:
         self.bounds = bounds
         self._port = port
-        self.connections: set[Member] = set()
-        self.arrivals: dict[Member, asyncio.Task[None]] = {}
+        self.open: set[ConnectionBase] = set()
+        self.arrivals: dict[ConnectionBase, asyncio.Task[None]] = {}
         """Connections that were accepted and have not begun: in their TLS handshake, mostly."""
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are answered beside the loop's turn."""
@@ -179,21 +179,21 @@ class Crowd:
         self.inbox = memoryview(b"")
         """Where it arrives; whoever reads takes out what is to be kept."""
         self._turns = 0
-        self._longest: list[tuple[int, Member]] = []
+        self._longest: list[tuple[int, ConnectionBase]] = []
         """Whom we had waited for longest when it was last looked at, and since when; the first last."""
         self._stats = stats
         self._told: set[str] = set()
         self._failed: dict[str, int] = {}
         """Handshakes by reason, since the log was last told of them."""
         self._failed_next = -NEVER
-        self._closing: dict[Member, float] = {}
+        self._closing: dict[ConnectionBase, float] = {}
         """Since when each was seen that we have closed, and that is not gone."""
         self._log = log
 
     @property
     def size(self) -> int:
         """How many connections are open, those in their handshake included."""
-        return len(self.connections) + len(self.arrivals)
+        return len(self.open) + len(self.arrivals)
 
     def has_room(self) -> bool:
         """Makes room for one more connection; False where there is none, since all wait for us.
@@ -216,12 +216,12 @@ class Crowd:
             first.transport.abort()  # a farewell of TLS would wait for its peer
         return True
 
-    def arrive(self, connection: Member, handshake: asyncio.Task[None]) -> None:
+    def arrive(self, connection: ConnectionBase, handshake: asyncio.Task[None]) -> None:
         """One was accepted; it joins when its handshake is over."""
         self.arrivals[connection] = handshake
         self.await_(connection)
 
-    def give_up(self, connection: Member, reason: str) -> None:
+    def give_up(self, connection: ConnectionBase, reason: str) -> None:
         """Its handshake failed. Counts it by reason; a line in the log a minute says how many."""
         if self.arrivals.pop(connection, None) is None:
             return  # it had joined, or was closed to make room
@@ -234,37 +234,37 @@ class Crowd:
             failed, self._failed = self._failed, {}
             self._log.warning("tls_handshakes_failed", listener=self._port, **failed)
 
-    def join(self, connection: Member) -> None:
+    def join(self, connection: ConnectionBase) -> None:
         """One more has begun."""
         if not self.inbox:
             self.inbox = _inbox()
         self.arrivals.pop(connection, None)
         connection.client = Client(_address(connection.transport))
-        self.connections.add(connection)
+        self.open.add(connection)
 
-    def await_(self, connection: Member) -> None:
+    def await_(self, connection: ConnectionBase) -> None:
         """From now on we wait for this client."""
         self._turns += 1
         connection.turn = self._turns
 
-    def leave(self, connection: Member) -> None:
+    def leave(self, connection: ConnectionBase) -> None:
         """It waits for us."""
         connection.turn = 0
 
-    def part(self, connection: Member) -> None:
+    def part(self, connection: ConnectionBase) -> None:
         """It is gone."""
-        self.connections.discard(connection)
+        self.open.discard(connection)
         self.leave(connection)
         self.moved.set()
 
-    def _first(self) -> Member | None:
+    def _first(self) -> ConnectionBase | None:
         """Whom we wait for longest; looked for among all once for many."""
         while True:
             while self._longest:
                 turn, member = self._longest.pop()
                 if member.turn == turn:
                     return member
-            everyone = (*self.connections, *self.arrivals)
+            everyone = (*self.open, *self.arrivals)
             waiting = [(each.turn, each) for each in everyone if each.turn]
             if not waiting:
                 return None
@@ -274,16 +274,16 @@ class Crowd:
         """Closes all, those in the middle of a request after its answer, or after the grace."""
         for handshake in list(self.arrivals.values()):
             handshake.cancel()
-        for connection in list(self.connections):
+        for connection in list(self.open):
             connection.shut_down()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
-                while any(each.is_busy for each in self.connections):
+                while any(each.is_busy for each in self.open):
                     self.moved.clear()
                     await self.moved.wait()
         for task in list(self.tasks):
             task.cancel()
-        for connection in list(self.connections):
+        for connection in list(self.open):
             connection.end()
 
     async def sweep(self) -> None:
@@ -293,7 +293,7 @@ class Crowd:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
             for connection in [
-                each for each in self.connections if each.turn and now >= each.deadline
+                each for each in self.open if each.turn and now >= each.deadline
             ]:
                 if connection.is_stalled:
                     self._stats.count("connections_closed", "stalled")
@@ -304,7 +304,7 @@ class Crowd:
 
     def _abort_closing(self, now: float) -> None:
         """Ends those that we have closed and that do not read the rest of what we wrote."""
-        closing = [each for each in self.connections if each.transport.is_closing()]
+        closing = [each for each in self.open if each.transport.is_closing()]
         since = self._closing
         self._closing = {each: since.get(each, now) for each in closing}
         for each, begun in self._closing.items():
@@ -360,5 +360,5 @@ def part(data: Data, begin: int, end: int) -> bytes:
     return data[begin:end] if isinstance(data, bytes) else data[begin:end].tobytes()
 
 
-def _turn(waiting: tuple[int, Member]) -> int:
+def _turn(waiting: tuple[int, ConnectionBase]) -> int:
     return waiting[0]

@@ -27,7 +27,7 @@ from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import Outcome, Refusal
-from collector.receive.tenant_stamp import Stamps
+from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 
@@ -128,7 +128,7 @@ class Export:
         sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
         self._proto = otlp_proto.ProtoCodec(sizes)
         self._json = otlp_json.JsonCodec(sizes)
-        self._stamps = Stamps()
+        self._stamp = TenantStamp()
         self._judging: set[asyncio.Task[Rejects]] = set()
 
     async def take(
@@ -307,7 +307,7 @@ class Export:
 
     def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
         """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
-        spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
+        spans = batch.spans if sender is None else self._stamp.stamp(batch.spans, sender)
         refused = self._hand_on(spans, now_ns, transport)
         accepted = len(spans)
         if refused is not None:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
-__all__ = ["RANKS", "Links", "Page", "PageKey", "as_alert", "printable", "rank", "stamp"]
+__all__ = ["RANKS", "Links", "PageAlert", "PageKey", "as_alert", "printable", "rank", "stamp"]
 
 TEXT_MAX = 256
 LISTED_MAX = 12
@@ -40,7 +40,7 @@ class Links(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Page:
+class PageAlert:
     """A page that is firing, or has been.
 
     Args:
@@ -115,7 +115,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return shown + (", …" if len(names) > LISTED_MAX else "")
 
 
-def as_alert(page: Page, links: Links, ends_ns: int) -> dict[str, Any]:
+def as_alert(page: PageAlert, links: Links, ends_ns: int) -> dict[str, Any]:
     """The page as an alert of Alertmanager's API.
 
     Args:
@@ -150,7 +150,7 @@ def _name(news: Verdict | Raised) -> str:
     return "AgentCriticalHarmfulCall" if critical else "AgentHarmfulCall"
 
 
-def _labels(page: Page) -> dict[str, str]:
+def _labels(page: PageAlert) -> dict[str, str]:
     verdict = page.verdict
     found = {
         "alertname": _name(verdict),
@@ -166,7 +166,7 @@ def _labels(page: Page) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
     news = page.verdict
     says = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
     since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."

@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
-from collector.sinks.alert import Links, Page, as_alert
+from collector.sinks.alert import Links, PageAlert, as_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
 from collector.sinks.http_client import HttpSender
@@ -126,7 +126,7 @@ class Alerts:
 
     # --- what goes out -------------------------------------------------------------------------
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         ends = now + KEPT_FOR * self._repeat_ns
         for page in pages:
             alert = as_alert(page, self._links, ends)
@@ -217,7 +217,7 @@ def _latency(
     return labels, list(zip(bounds, sums, strict=True)), total
 
 
-def _for_hook(page: Page, alert: dict[str, Any]) -> dict[str, Any]:
+def _for_hook(page: PageAlert, alert: dict[str, Any]) -> dict[str, Any]:
     ended = bool(page.ended_ns)
     status = "resolved" if ended else "firing"
     return {**alert, "status": status, "endsAt": alert["endsAt"] if ended else NO_END}

@@ -15,14 +15,14 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.alert import RANKS, Page, PageKey, rank
-from collector.sinks.quota import CRITICAL, Pace, Room
+from collector.sinks.alert import RANKS, PageAlert, PageKey, rank
+from collector.sinks.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
 
 __all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
 
-Tell = Callable[[Sequence[Page], int, bool], None]
+Tell = Callable[[Sequence[PageAlert], int, bool], None]
 """Takes pages, the time, and whether they are news: just raised or resolved, not repeated."""
 
 SECOND = 1_000_000_000
@@ -81,21 +81,21 @@ class Pager:
     """
 
     def __init__(self, rules: Rules, tell: Tell) -> None:
-        self.firing: dict[PageKey, Page] = {}
+        self.firing: dict[PageKey, PageAlert] = {}
         """In the order in which they were told of last."""
-        self.waiting: dict[PageKey, Page] = {}
+        self.waiting: dict[PageKey, PageAlert] = {}
         """What waits for room: pages nobody was told of yet, and firing ones that are worse than was told."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
         self._tell = tell
-        self._of: dict[_Call, Page] = {}
+        self._of: dict[_Call, PageAlert] = {}
         """By call, the page it is in."""
         self._held: dict[_Call, Verdict] = {}
         self._settling: deque[_Settling] = deque()
-        self._holds, self._fires = Room(FIRING_MAX), Room(FIRING_MAX)
+        self._holds, self._fires = Quota(FIRING_MAX), Quota(FIRING_MAX)
         self._room = False
         """Whether what waits may have room since it was tried last."""
-        self._waits, self._pace = Room(WAITING_MAX), Pace(rules.per_minute, MINUTE)
+        self._waits, self._pace = Quota(WAITING_MAX), RateQuota(rules.per_minute, MINUTE)
 
     @property
     def due_ns(self) -> int | None:
@@ -178,7 +178,7 @@ class Pager:
         if not self._fits(news.severity, key.session.namespace):
             self.withheld["full"] += 1
             return
-        page = Page(key, news, now - waited_ns, now, now, {call.span: news})
+        page = PageAlert(key, news, now - waited_ns, now, now, {call.span: news})
         self._of[call] = page
         if not self._say(page, now):
             self._wait(page)
@@ -189,10 +189,10 @@ class Pager:
             self._pace.has(severity, namespace) or self._waits.has(severity, namespace)
         )
 
-    def _page(self, key: PageKey) -> Page | None:
+    def _page(self, key: PageKey) -> PageAlert | None:
         return self.firing.get(key) or self.waiting.get(key)
 
-    def _add(self, page: Page, call: _Call, news: Verdict | Raised, now: int) -> None:
+    def _add(self, page: PageAlert, call: _Call, news: Verdict | Raised, now: int) -> None:
         """The page is known; it has one more call, or one of its calls is told otherwise."""
         if call.span in page.calls:
             page.calls[call.span] = news
@@ -206,7 +206,7 @@ class Pager:
                 return
         self._turn(page, now)
 
-    def _remember(self, page: Page, call: _Call, news: Verdict | Raised) -> None:
+    def _remember(self, page: PageAlert, call: _Call, news: Verdict | Raised) -> None:
         """The call is one of its page's, unless these are many and none is less bad."""
         if len(page.calls) >= CALLS_MAX:
             if rank(news) <= min(page.beyond, rank(page.verdict)):
@@ -235,7 +235,7 @@ class Pager:
 
     # --- what a page is told as ----------------------------------------------------------------
 
-    def _turn(self, page: Page, now: int) -> None:
+    def _turn(self, page: PageAlert, now: int) -> None:
         """The page is what the worst of its calls is."""
         worst = page.worst()
         change = rank(worst) - rank(page.verdict)
@@ -254,7 +254,7 @@ class Pager:
                 # Nothing that is a label changes without its end being told.
                 page.verdict = worst._replace(agent=page.verdict.agent)
 
-    def _say(self, page: Page, now: int) -> bool:
+    def _say(self, page: PageAlert, now: int) -> bool:
         """Tells of a page, or that it is worse; False where the minute has no room for it."""
         worst, namespace = page.worst(), page.key.session.namespace
         fires = page.key in self.firing
@@ -268,7 +268,7 @@ class Pager:
         self._tell_as(page, worst, now)
         return True
 
-    def _tell_as(self, page: Page, news: Verdict | Raised, now: int) -> None:
+    def _tell_as(self, page: PageAlert, news: Verdict | Raised, now: int) -> None:
         """Tells of a page as of one of its calls.
 
         The severity is a label: what was told under another one is another alert, and is over.
@@ -279,13 +279,13 @@ class Pager:
         self.firing[page.key] = page
         self._tell((*ended, page), now, True)
 
-    def _wait(self, page: Page) -> None:
+    def _wait(self, page: PageAlert) -> None:
         """The page is told when there is room for it."""
         self.withheld["rate_limit"] += 1
         self.waiting[page.key] = page
         self._waits.enter(page.key.session.namespace)
 
-    def _hush(self, page: Page) -> None:
+    def _hush(self, page: PageAlert) -> None:
         """The page waits for nothing, whether it did or not."""
         if self.waiting.pop(page.key, None) is not None:
             self._waits.leave(page.key.session.namespace)
@@ -305,11 +305,11 @@ class Pager:
                 return
             self._try(page, now)
 
-    def _urgency(self, page: Page) -> int:
+    def _urgency(self, page: PageAlert) -> int:
         """A firing page waits to be told as critical: there is nothing else above what pages."""
         return RANKS[CRITICAL] if page.key in self.firing else rank(page.verdict)
 
-    def _try(self, page: Page, now: int) -> None:
+    def _try(self, page: PageAlert, now: int) -> None:
         """The turn of a page that waits: it is told, or dropped if its session has been quiet."""
         fires, namespace = page.key in self.firing, page.key.session.namespace
         if not fires and page.last_ns <= now - self._rules.quiet_ns:
@@ -356,14 +356,14 @@ class Pager:
             pages = {page.key: page for page in self._pages_of(over)}
             self._resolve(list(pages.values()), now)
 
-    def _pages_of(self, over: set[tuple[SessionKey, str]]) -> Iterator[Page]:
+    def _pages_of(self, over: set[tuple[SessionKey, str]]) -> Iterator[PageAlert]:
         """What fires or waits of sessions under specs; twice, what does both."""
         for page in chain(self.firing.values(), self.waiting.values()):
             key = page.key
             if (key.session, key.spec) in over and key.reason != OUTLASTS:
                 yield page
 
-    def _resolve(self, pages: Sequence[Page], now: int) -> None:
+    def _resolve(self, pages: Sequence[PageAlert], now: int) -> None:
         """The pages are over, and those that were told of are told to be."""
         told = []
         for page in pages:
@@ -394,5 +394,5 @@ def _call_of(raised: Raised) -> _Call:
     return _Call(raised.spec, raised.session.namespace, raised.trace_id + raised.span_id)
 
 
-def _call_in(page: Page, span: bytes) -> _Call:
+def _call_in(page: PageAlert, span: bytes) -> _Call:
     return _Call(page.key.spec, page.key.session.namespace, span)

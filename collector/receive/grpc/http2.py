@@ -18,9 +18,9 @@ from collector.receive.connections import (
     COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
-    Crowd,
+    ConnectionBase,
+    Connections,
     Data,
-    Member,
     part,
 )
 from collector.receive.grpc.frame_budget import (
@@ -281,13 +281,13 @@ class Stream(ABC):
         self.connection.ended(self)
 
 
-class Http2(Member):
+class Http2(ConnectionBase):
     """One connection.
 
     Args:
         start: makes a stream of a number.
         read: makes of headers what `Stream.begin` wants.
-        crowd: the listener's connections.
+        connections: the listener's connections.
         keeping: for how long.
         turns: the listener's, too.
         stats: where faults are counted.
@@ -297,12 +297,12 @@ class Http2(Member):
         self,
         start: Callable[[Http2, int], Stream],
         read: Callable[[list[Header]], Any],
-        crowd: Crowd,
+        connections: Connections,
         keeping: Keeping,
         turns: Turns,
         stats: Stats,
     ) -> None:
-        self.crowd = crowd
+        self.connections = connections
         self.idle = True
         """Whoever is too slow here is counted by its call."""
         self.is_deaf = False
@@ -357,12 +357,12 @@ class Http2(Member):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.crowd.join(self)
-        self.crowd.await_(self)
+        self.connections.join(self)
+        self.connections.await_(self)
         self._schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self.crowd.part(self)
+        self.connections.part(self)
         self.is_deaf = True
         self._give_up()
 
@@ -375,7 +375,7 @@ class Http2(Member):
                 stream.lost()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's
-        inbox = self.crowd.inbox
+        inbox = self.connections.inbox
         return inbox if len(self._turns) < FEW_WAITING else inbox[:CROWDED_BYTES]
 
     def data_received(self, data: bytes) -> None:
@@ -388,7 +388,7 @@ class Http2(Member):
         if self.is_deaf:
             self._throw_away(count)
         else:
-            data = self.crowd.inbox[:count]
+            data = self.connections.inbox[:count]
             self._hear(data.tobytes() if count <= COPIED_BYTES else data)
 
     def _throw_away(self, count: int) -> None:
@@ -759,7 +759,7 @@ class Http2(Member):
             self._closed.discard(number)
 
     def _begin(self, number: int, section: Section, is_whole: bool) -> None:
-        self.crowd.await_(self)
+        self.connections.await_(self)
         if section.head is None:
             section.head = self._head_of(section.fields)
             section.fields = []
@@ -912,7 +912,7 @@ class Http2(Member):
         keeping = self._keeping
         times = [stream.deadline for stream in self.streams.values()]
         if self._is_unused:
-            times.append(self._born + self.crowd.bounds.head)
+            times.append(self._born + self.connections.bounds.head)
         if keeping.idle_max is not None and not self.streams:
             times.append(self._quiet + keeping.idle_max)
         if self._leaving is not None:
@@ -935,7 +935,7 @@ class Http2(Member):
             self.end()
             return
         now, keeping = self.now(), self._keeping
-        gone = not self._is_greeted and now >= self._born + self.crowd.bounds.head
+        gone = not self._is_greeted and now >= self._born + self.connections.bounds.head
         for stream in [each for each in self.streams.values() if each.deadline <= now]:
             stream.deadline = NEVER
             gone |= bool(stream.waiting)
@@ -957,7 +957,7 @@ class Http2(Member):
                 and not self.streams
                 and now >= self._quiet + keeping.idle_max
             )
-            or (self._is_unused and now >= self._born + self.crowd.bounds.head)
+            or (self._is_unused and now >= self._born + self.connections.bounds.head)
         ):
             self.shut_down()
         if gone:
@@ -1011,7 +1011,7 @@ class Http2(Member):
 
     def end(self) -> None:
         """Closes the connection."""
-        self.crowd.leave(self)
+        self.connections.leave(self)
         self.is_deaf = True
         self.transport.close()
 
@@ -1019,12 +1019,12 @@ class Http2(Member):
         """A request was none of gRPC; of a connection that is said once."""
         if not self._is_foreign:
             self._is_foreign = True
-            self.crowd.foreign("http2", "gRPC")
+            self.connections.foreign("http2", "gRPC")
 
     def _refuse_other(self, greeting: bytes) -> None:
         """Says what is spoken here, in HTTP/1.1 to who speaks that."""
         name = protocol_of(greeting, "gRPC")
-        self.crowd.foreign(name, "gRPC")
+        self.connections.foreign(name, "gRPC")
         if name == "http1":
             self._control(NO_HTTP1)
         else:

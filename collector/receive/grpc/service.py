@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.receive.admission import Door, Ticket
-from collector.receive.connections import Bounds, Crowd, Data, part
+from collector.receive.admission import Admission, Place
+from collector.receive.connections import Bounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
@@ -108,9 +108,9 @@ class GrpcReceiver(Listener):
         export: takes the bodies.
         address: HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH.
         max_message_bytes: before and after decompression; larger ones get RESOURCE_EXHAUSTED.
-        door: who is let in.
+        admission: who is let in.
         certificates: with them TLS is spoken, and nothing else.
-        bounds: on connections; their `body` and `age` are the door's and those of `keeping`.
+        bounds: on connections; their `body` and `age` are the admission's and those of `keeping`.
         keeping: how connections are kept.
         reflection: whether clients may ask which services there are.
     """
@@ -123,7 +123,7 @@ class GrpcReceiver(Listener):
         address: str,
         max_message_bytes: int = 64 << 20,
         *,
-        door: Door | None = None,
+        admission: Admission | None = None,
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
         keeping: Keeping | None = None,
@@ -138,7 +138,7 @@ class GrpcReceiver(Listener):
         )
         self.export = export
         self.max_message_bytes = max_message_bytes
-        self.door = door or Door()
+        self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
         """One message at a time, so that of many that have no room together the first are whole."""
@@ -152,10 +152,15 @@ class GrpcReceiver(Listener):
 
             self.reflect = answer
 
-    def connect(self, crowd: Crowd) -> Http2:
+    def connect(self, connections: Connections) -> Http2:
         """The protocol of a new connection."""
         return Http2(
-            self._start_call, _read_head, crowd, self._keeping, self._turns, self.export.stats
+            self._start_call,
+            _read_head,
+            connections,
+            self._keeping,
+            self._turns,
+            self.export.stats,
         )
 
     def _start_call(self, connection: Http2, number: int) -> Stream:
@@ -185,7 +190,7 @@ class _Call(Stream):
 
     _signal: Signal | None = None
     _sender: str | None = None
-    _ticket: Ticket | None = None
+    _place: Place | None = None
     _path = b""
     _coding = b""
     _prefix = b""
@@ -207,7 +212,7 @@ class _Call(Stream):
     def begin(self, head: _Head) -> None:
         self._path, self._coding = head.path, head.coding
         self._is_grpc = head.is_grpc
-        self.deadline = self.connection.now() + self._receiver.door.body_seconds
+        self.deadline = self.connection.now() + self._receiver.admission.body_seconds
         if not head.is_grpc:
             self.connection.no_grpc()
             return  # it is answered once it is whole: it may not even be HTTP
@@ -218,15 +223,17 @@ class _Call(Stream):
             self._refuse(refusal)
 
     def _enter(self, authorization: str) -> None:
-        """Checks all that the head says; afterwards an export has a ticket."""
+        """Checks all that the head says; afterwards an export has a place."""
         is_health = self._path in (HEALTH_CHECK, HEALTH_WATCH)
         if self._signal is None and not is_health and not self._reflects():
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "no such method")
         if self._coding not in CODINGS:
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
         if self._signal is not None:
-            self._sender = self._receiver.door.sender(authorization)
-            self._ticket = self._receiver.door.enter(self._sender, self.connection.client, self)
+            self._sender = self._receiver.admission.sender(authorization)
+            self._place = self._receiver.admission.enter(
+                self._sender, self.connection.client, self
+            )
 
     def _reflects(self) -> bool:
         from collector.receive.grpc.reflection import METHODS
@@ -240,10 +247,10 @@ class _Call(Stream):
                 self._refuse_type()
             return
         try:
-            if self._ticket is None:
+            if self._place is None:
                 self._converse(part(data, at, end))
             else:
-                self._ticket.grow(end - at)
+                self._place.grow(end - at)
                 self._keep(data, at, end)
         except Refusal as refusal:
             self._refuse(refusal)
@@ -335,8 +342,8 @@ class _Call(Stream):
         if is_packed and len(body) <= INLINE_BYTES_MAX:
             body, is_packed = self._inflate(body), False
         if is_packed or len(body) > LARGE_BYTES:
-            if self._ticket is not None:
-                self._ticket.keep()
+            if self._place is not None:
+                self._place.keep()
             self._beside(self._take_long(signal, body, is_packed))
             return
         answer = receiver.export.take_now(signal, body, "proto", TRANSPORT, self._sender)
@@ -353,14 +360,14 @@ class _Call(Stream):
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
         # Both are kept to the end, also where the stream is reset.
-        room, ticket = Reservation(receiver.door), self._ticket
-        self._ticket = None
+        room, place = Reservation(receiver.admission), self._place
+        self._place = None
         try:
             if is_packed:
                 coding, most = self._coding.decode("latin-1"), receiver.max_message_bytes
                 async with receiver.inflating:
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
-            elif ticket is None or ticket.bytes < len(body):
+            elif place is None or place.bytes < len(body):
                 room.hold(len(body))
             answer = await receiver.export.take(
                 signal, body, "proto", TRANSPORT, self._sender, room
@@ -373,12 +380,12 @@ class _Call(Stream):
             self._finish(proto_answer(answer))
         finally:
             room.release()
-            if ticket is not None:
-                ticket.leave()
+            if place is not None:
+                place.leave()
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        tasks = self.connection.crowd.tasks
+        tasks = self.connection.connections.tasks
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -486,9 +493,9 @@ class _Call(Stream):
         self._pieces.clear()
         if self._path == HEALTH_WATCH:
             self._receiver.watchers.pop(self, None)
-        if self._ticket is not None:
-            self._ticket.leave()
-            self._ticket = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
 
 
 def _framed(message: bytes) -> bytes:

@@ -24,9 +24,9 @@ from collector.receive.connections import (
     COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
-    Crowd,
+    ConnectionBase,
+    Connections,
     Data,
-    Member,
     part,
 )
 from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
@@ -133,16 +133,18 @@ class Exchange(ABC):
             self.connection.transport.write(CONTINUE)
 
 
-class Connection(Member):
+class Connection(ConnectionBase):
     """One connection, with bounds on size and time of what its client sends.
 
     Args:
         start: makes an exchange when a request begins.
-        crowd: the listener's connections.
+        connections: the listener's connections.
     """
 
-    def __init__(self, start: Callable[[Connection], Exchange], crowd: Crowd) -> None:
-        self.crowd = crowd
+    def __init__(
+        self, start: Callable[[Connection], Exchange], connections: Connections
+    ) -> None:
+        self.connections = connections
         self.deadline = NEVER
         """When we have waited too long, on the loop's clock."""
         self.idle = False
@@ -205,12 +207,12 @@ class Connection(Member):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.deadline = self._born + self.crowd.bounds.head
-        self.crowd.join(self)
-        self.crowd.await_(self)
+        self.deadline = self._born + self.connections.bounds.head
+        self.connections.join(self)
+        self.connections.await_(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self.crowd.part(self)
+        self.connections.part(self)
         self.is_deaf = True
         self._later.clear()
         self._unread = b""
@@ -228,7 +230,7 @@ class Connection(Member):
     def buffer_updated(self, count: int) -> None:
         if self.is_deaf:
             return
-        data = self.crowd.inbox[:count]
+        data = self.connections.inbox[:count]
         if count <= COPIED_BYTES:
             copied = data.tobytes()
             self._take(copied, copied)
@@ -267,7 +269,7 @@ class Connection(Member):
         while at < size and not self.is_deaf:
             if self._held or (at and perf_counter() >= self._turn_end):
                 self._unread = part(data, at, size)
-                self.crowd.defer()
+                self.connections.defer()
                 break
             is_framed = self._in_head or self._reading is None
             end = min(at + (SLICE_BYTES if is_framed else BODY_SLICE_BYTES), size)
@@ -347,9 +349,9 @@ class Connection(Member):
         if front is not None and not front.is_answered:
             if front.is_whole:
                 self.deadline = NEVER
-                self.crowd.leave(self)
+                self.connections.leave(self)
             else:
-                self._wait(self.crowd.bounds.body)
+                self._wait(self.connections.bounds.body)
         self._listen()
 
     @property
@@ -542,7 +544,7 @@ class Connection(Member):
             self.deadline = NEVER
             exchange.complete()
             if not exchange.is_answered:
-                self.crowd.leave(self)
+                self.connections.leave(self)
 
     def answered(self, exchange: Exchange) -> None:
         """The answer has been written."""
@@ -551,7 +553,7 @@ class Connection(Member):
             self.take_no_body(is_paused=False)
         if not exchange.keep_alive:
             self._hang_up(is_read=exchange.is_whole)
-            self.crowd.moved.set()
+            self.connections.moved.set()
             return
         if exchange.is_whole:
             self._rest()
@@ -585,7 +587,7 @@ class Connection(Member):
         if not self._held or self.is_deaf or self._later or not self._is_writable:
             return
         self._held = False
-        bounds = self.crowd.bounds
+        bounds = self.connections.bounds
         if self._reading is not None:
             self._is_timed = True
             self._wait(bounds.head if self._in_head else bounds.body)
@@ -600,14 +602,14 @@ class Connection(Member):
         """What has begun to come, and is not whole, has until then: looked at once a read."""
         if not self._is_timed:
             self._is_timed = True
-            bounds = self.crowd.bounds
+            bounds = self.connections.bounds
             self.deadline = self._now() + (bounds.head if self._in_head else bounds.body)
         if is_new:
-            self.crowd.await_(self)
+            self.connections.await_(self)
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._now() + seconds
-        self.crowd.await_(self)
+        self.connections.await_(self)
 
     def _rest(self) -> None:
         """Nothing is under way."""
@@ -616,7 +618,7 @@ class Connection(Member):
             self._wait(IDLE_SECONDS_MAX)
 
     def _is_old(self) -> bool:
-        age = self.crowd.bounds.age
+        age = self.connections.bounds.age
         return age is not None and self._now() - self._born >= age
 
     # --- the end --------------------------------------------------------------------------------
@@ -643,13 +645,13 @@ class Connection(Member):
 
     def end(self) -> None:
         """Closes the connection."""
-        self.crowd.leave(self)
+        self.connections.leave(self)
         self.is_deaf = True
         self.transport.close()
 
     def _refuse_other(self) -> None:
         if not self._greeted:
-            self.crowd.foreign(protocol_of(self._greeting, "HTTP"), "HTTP")
+            self.connections.foreign(protocol_of(self._greeting, "HTTP"), "HTTP")
         self._refuse(NOT_HTTP)
 
     def _refuse(self, words: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.sinks.alert import Links, Page, PageKey, as_alert, printable
+from collector.sinks.alert import Links, PageAlert, PageKey, as_alert, printable
 from collector.sinks.pager import (
     FIRING_MAX,
     MINUTE,
@@ -57,7 +57,7 @@ class Told:
         self.repeated: list[int] = []
         self.pager = Pager(rules or Rules(), self._tell)
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         if news:
             self.news += [(page.key.reason, bool(page.ended_ns), now) for page in pages]
         else:
@@ -201,7 +201,7 @@ def test_memory_is_bounded() -> None:
 
 def test_hostile_text_stays_on_its_line() -> None:
     """Line ends and escape sequences of an agent's names arrive as what they are."""
-    page = Page(
+    page = PageAlert(
         key=_key(),
         verdict=verdict(tool="wa\x1b[31mter\nSTATUS: fine" + "x" * 999, session="s\r\n\u202e"),
         since_ns=SECOND,
@@ -224,7 +224,7 @@ def _key() -> PageKey:
 
 def test_a_page_says_all_that_is_needed() -> None:
     """Who, where, which call, why, what was allowed, what was skipped, since when."""
-    told: list[Page] = []
+    told: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: told.extend(pages))
     pager.take([verdict(4)], 0)
     pager.tick(SECOND)
@@ -279,7 +279,7 @@ def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
 
 def test_a_page_on_a_session_says_what_it_came_to() -> None:
     """Its alert has a name of its own, and the limit that was not kept."""
-    found: list[Page] = []
+    found: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: found.extend(pages))
     pager.take([on_session(4)], 0)
     pager.tick(SECOND)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.sinks.alert import Links, Page, as_alert, rank
+from collector.sinks.alert import Links, PageAlert, as_alert, rank
 from collector.sinks.pager import (
     CALLS_MAX,
     MINUTE,
@@ -74,7 +74,7 @@ class Told:
         self.alerts: dict[str, dict[str, Any]] = {}
         self.pager = Pager(rules or Rules(), self._tell)
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         for page in pages:
             alert = as_alert(page, Links(), now + MINUTE)
             labels = alert["labels"]

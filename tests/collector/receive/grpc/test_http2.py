@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from collector.decode.span import Span
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.grpc.hpack import Decoder, literal
@@ -293,11 +293,11 @@ def test_faults_close_the_connection(run: Run, sent: bytes, code: int) -> None:
     """With the code of RFC 9113, and nothing is left behind."""
 
     async def scenario() -> None:
-        door = Door()
-        async with served(door=door) as (server, peer):
+        admission = Admission()
+        async with served(admission=admission) as (server, peer):
             peer.write(sent)
             assert await peer.gone() == code
-            assert (door.requests, door.bytes) == (0, 0)
+            assert (admission.requests, admission.bytes) == (0, 0)
             assert server.spans == 0
 
     run(scenario())
