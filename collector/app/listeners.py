@@ -111,7 +111,7 @@ def _rate_limits(settings: Receiver, stats: Stats) -> RateLimits | None:
 
 def _grpc(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
     # Loaded only where it is on.
-    from collector.receive.grpc.http2 import Keeping
+    from collector.receive.grpc.lifetime import Keepalive
     from collector.receive.grpc.service import GrpcReceiver
 
     keepalive = settings.keepalive
@@ -122,7 +122,7 @@ def _grpc(settings: Receiver, export: Export, admission: Admission, connections:
         admission=admission,
         certificates=certificates_of(settings.tls, "receiver.tls"),
         bounds=Bounds(connections, settings.head_seconds),
-        keeping=Keeping(
+        keepalive=Keepalive(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
             ping_interval_min=keepalive.ping_min_seconds,

@@ -21,7 +21,9 @@ from collector.receive.connections import Bounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
-from collector.receive.grpc.http2 import Http2, Keeping, Stream, Whole
+from collector.receive.grpc.http2 import Http2
+from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.streams import FixedAnswer, Stream
 from collector.receive.listener import Listener
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import GRPC_NAMES, Outcome, Refusal, status_bytes
@@ -68,7 +70,7 @@ GRPC_HEAD: Final = (
     + literal(b"grpc-accept-encoding", b"identity,deflate,gzip,zstd")
 )
 OK_TRAILERS: Final = literal(b"grpc-status", b"0")
-TAKEN: Final = Whole(GRPC_HEAD, bytes(5), OK_TRAILERS)
+TAKEN: Final = FixedAnswer(GRPC_HEAD, bytes(5), OK_TRAILERS)
 """Full success: an empty message."""
 GRPC_OK: Final = GRPC_NAMES[Outcome.OK.value.grpc]
 WRONG_TYPE: Final = b"\x08\x03415"
@@ -110,8 +112,8 @@ class GrpcReceiver(Listener):
         max_message_bytes: before and after decompression; larger ones get RESOURCE_EXHAUSTED.
         admission: who is let in.
         certificates: with them TLS is spoken, and nothing else.
-        bounds: on connections; their `body` and `age` are the admission's and those of `keeping`.
-        keeping: how connections are kept.
+        bounds: on connections; their `body` and `age` are the admission's and those of `keepalive`.
+        keepalive: how connections are kept.
         reflection: whether clients may ask which services there are.
     """
 
@@ -126,7 +128,7 @@ class GrpcReceiver(Listener):
         admission: Admission | None = None,
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
-        keeping: Keeping | None = None,
+        keepalive: Keepalive | None = None,
         reflection: bool = False,
     ) -> None:
         super().__init__(
@@ -145,7 +147,7 @@ class GrpcReceiver(Listener):
         self.health = NOT_SERVING
         self.watchers: dict[_Call, None] = {}
         self.reflect: Callable[[bytes], bytes] | None = None
-        self._keeping = keeping or Keeping()
+        self._keepalive = keepalive or Keepalive()
         self._turns = Turns()
         if reflection:
             from collector.receive.grpc.reflection import answer
@@ -158,7 +160,7 @@ class GrpcReceiver(Listener):
             self._start_call,
             _read_head,
             connections,
-            self._keeping,
+            self._keepalive,
             self._turns,
             self.export.stats,
         )
@@ -458,7 +460,7 @@ class _Call(Stream):
         elif self._signal is None and self._path != HEALTH_CHECK:
             self.send(GRPC_HEAD, b"", OK_TRAILERS)
         elif not answer:
-            self.send_whole(TAKEN)
+            self.send_fixed(TAKEN)
         else:
             self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
 
