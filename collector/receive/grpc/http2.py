@@ -5,12 +5,12 @@ short: a request that is read whole, an answer that fits a packet. So nothing is
 pushed, our header blocks are literals, and only an answer that is larger than its window waits.
 
 This module reads frames. What stands alone has a module of its own: `frames` (bytes of a frame),
-`header_blocks` over `hpack` and `header_fields` (headers), `streams` (answers and their windows),
+`header_blocks` over `hpack` and `header_fields` (headers), `reading` (turns), `streams` (answers, windows),
 `closed_streams`, `frame_budget` (floods), `lifetime` (pings, age, GOAWAY).
 
 Invariants:
 
-- A turn is bounded (`TURN_SECONDS`). What is left waits in `_rest`, and the socket is not read meanwhile.
+- A turn is bounded (`TURN_SECONDS`). What is left waits in `rest`, and the socket is not read meanwhile.
 - Every frame that asks for nothing is paid for from `FrameBudget`; calls that are answered earn.
 - A fault of a stream resets that stream. A fault of the connection is named by GOAWAY, and nothing that
   follows it is looked at.
@@ -28,7 +28,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from collector.receive.connections import (
-    COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
     Connections,
@@ -89,11 +88,11 @@ from collector.receive.grpc.header_blocks import HeaderBlocks
 from collector.receive.grpc.header_fields import Section
 from collector.receive.grpc.hpack import Header, HpackError, TooLarge
 from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.reading import ReadingConnection
 from collector.receive.grpc.streams import (
     STREAM_WINDOW,
     USUAL_WINDOW,
     Stream,
-    StreamConnection,
 )
 from collector.receive.http.responses import last_words
 from collector.receive.protocol_detection import PREFACE, is_short, protocol_of
@@ -104,12 +103,6 @@ __all__ = ["Http2"]
 
 STREAMS_MAX: Final = 256
 CONNECTION_WINDOW: Final = 16 << 20
-THROWN_AWAY_MAX: Final = 4 << 20
-"""Bytes that are read and not looked at behind a fault, so that its name arrives."""
-FEW_WAITING: Final = 16
-CROWDED_BYTES: Final = 16 << 10
-"""Read from a socket at once while more connections than that wait for their turn: what is read is held
-until then."""
 NO_HTTP1: Final = last_words(
     400,
     3,
@@ -132,7 +125,7 @@ FAREWELL: Final = b"farewell"
 """A ping behind the first GOAWAY: its answer shows that the client has read that, too."""
 
 
-class Http2(StreamConnection):
+class Http2(ReadingConnection):
     """One connection.
 
     Args:
@@ -153,19 +146,13 @@ class Http2(StreamConnection):
         turns: Turns,
         stats: Stats,
     ) -> None:
-        super().__init__(connections, keepalive)
+        super().__init__(connections, keepalive, turns)
         self.idle = True
         """Whoever is too slow here is counted by its call."""
         self._start = start
         self._head_of = read
-        self._turns = turns
         self._stats = stats
         self._blocks = HeaderBlocks()
-        self._rest = b""
-        self._is_waiting = False
-        """For its next turn: the rest may have more than the beginning of a frame."""
-        self._is_queued = False
-        """It gets that turn by itself; else it waits for its client, too."""
         self._is_greeted = self._has_settings = False
         self._last = 0
         """The highest number of a stream."""
@@ -175,15 +162,11 @@ class Http2(StreamConnection):
         come, and how much of that is padding."""
         self._room = CONNECTION_WINDOW
         """Bytes of all bodies that may still come, before the client must wait for us."""
-        self._thrown_away = -1
-        """Bytes that came behind a fault; -1: there was none."""
         self._budget = FrameBudget(self.life.born_at)
-        self._readable = True
-        """The client reads what we write."""
 
     @property
     def is_busy(self) -> bool:
-        """Some call has begun and is not answered, or what was said last may not have been read."""
+        """Some call has begun and is not answered, or the client may not have read the last answer."""
         return bool(self.streams) or self.life.leaving_since is not None
 
     # --- the transport --------------------------------------------------------------------------
@@ -201,67 +184,14 @@ class Http2(StreamConnection):
 
     def _give_up(self) -> None:
         """Forgets what has begun, and what was to be read."""
-        self._rest = b""
+        self.rest = b""
         self._blocks.forget()
         streams, self.streams = self.streams, {}
         for stream in streams.values():
             if not stream.is_ended:
                 stream.lost()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's
-        inbox = self.connections.inbox
-        return inbox if len(self._turns) < FEW_WAITING else inbox[:CROWDED_BYTES]
-
-    def data_received(self, data: bytes) -> None:
-        if self.is_deaf:
-            self._throw_away(len(data))
-        else:
-            self._receive(data)
-
-    def buffer_updated(self, count: int) -> None:
-        if self.is_deaf:
-            self._throw_away(count)
-        else:
-            data = self.connections.inbox[:count]
-            self._receive(data.tobytes() if count <= COPIED_BYTES else data)
-
-    def _throw_away(self, count: int) -> None:
-        if self._thrown_away >= 0:
-            self._thrown_away += count
-            if self._thrown_away > THROWN_AWAY_MAX:
-                self.end()
-
-    def _receive(self, data: Data) -> None:
-        """Takes what has come, unless it is not its turn."""
-        self.life.read_at = self.now()
-        if self._rest:
-            data = b"".join((self._rest, data))
-        if self._is_waiting:  # it was under way when we stopped reading
-            self._rest = part(data, 0, len(data))
-        elif self._take_turn(data):
-            self._is_waiting = True
-            self._watch_socket()
-            self._queue()
-
-    def _queue(self) -> None:
-        self._is_queued = True
-        self._turns.wait(self._go_on)
-
-    def _go_on(self) -> bool:
-        """Takes its next turn; false: it has read all that had come, or its client does not read."""
-        self._is_queued = False
-        if not self._readable:
-            return False
-        try:
-            self._is_waiting = not self.is_deaf and self._take_turn(self._rest)
-        except Exception:
-            self.end()  # as a loop does where a protocol fails
-            raise
-        self._is_queued = self._is_waiting
-        self._watch_socket()
-        return self._is_waiting
-
-    def _take_turn(self, data: Data) -> bool:
+    def take_turn(self, data: Data) -> bool:
         """Reads as far as frames are whole and its time goes; true: there is more to read."""
         try:
             at, has_more = self._read(data)
@@ -272,7 +202,7 @@ class Http2(StreamConnection):
         except HpackError as error:
             self._fail(COMPRESSION_ERROR, str(error))
         else:
-            self._rest = part(data, at, len(data))
+            self.rest = part(data, at, len(data))
             return has_more
         return False
 
@@ -280,28 +210,9 @@ class Http2(StreamConnection):
         """Names the fault, and looks at nothing more that comes."""
         self._stats.count("http2_errors", "connection", error_name(code))
         self._go_away(code, text, self._last)
-        self._thrown_away = 0
+        self.thrown_away = 0
         self._part_at_once()
         self._give_up()
-
-    def pause_writing(self) -> None:
-        self._readable = False
-        self._watch_socket()
-
-    def resume_writing(self) -> None:
-        self._readable = True
-        if self._is_waiting and not self._is_queued:
-            self._queue()
-        self._watch_socket()
-
-    def _watch_socket(self) -> None:
-        """Reads the socket while the client reads ours, and it is not for us to read on first."""
-        if self.transport.is_closing():
-            return
-        if self._readable and not self._is_waiting:
-            self.transport.resume_reading()
-        else:
-            self.transport.pause_reading()
 
     # --- frames ---------------------------------------------------------------------------------
 
@@ -312,7 +223,7 @@ class Http2(StreamConnection):
         """
         at, size = 0, len(data)
         ends = time.perf_counter() + TURN_SECONDS
-        high: int  # what is unpacked is of any type, unless it is told
+        high: int  # what is unpacked is of any type, unless it is declared
         low: int
         kind: int
         flags: int
@@ -330,7 +241,7 @@ class Http2(StreamConnection):
             begin = at + HEAD_BYTES
             if begin > size:
                 break
-            if time.perf_counter() >= ends or not self._readable:
+            if time.perf_counter() >= ends or not self.client_reads:
                 return at, True
             high, low, kind, flags, number = FRAME_HEAD.unpack_from(data, at)
             number &= NUMBER_MASK
