@@ -168,7 +168,7 @@ class App:
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
-        record = self._recorder.take if self._recorder is not None else None
+        record = self._recorder.record if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record)
         admission = build_admission(settings.receiver, stats)
         self._capacity = capacity_of(settings)
