@@ -23,8 +23,8 @@ EVERY_SECONDS = 0.5
 HEARTBEAT_LOOKS = 30
 """Looks without news before a comment keeps the connection alive: 15 s."""
 
-TOLD_MAX = 200
-"""Sessions named in one event; beyond that it says that there are more."""
+NAMED_MAX = 200
+"""Sessions named in one event; beyond that, `more` is true."""
 
 
 class Events:
@@ -58,13 +58,13 @@ class Events:
         seen, ended, quiet = self._monitor.touched_ns, self._ended(), 0
         while self._health.ready and not gone.done():
             await asyncio.wait({gone}, timeout=EVERY_SECONDS)
-            changed = list(islice(self._monitor.touched_since(seen), TOLD_MAX + 1))
+            changed = list(islice(self._monitor.touched_since(seen), NAMED_MAX + 1))
             finished = self._ended() != ended
             seen, ended = self._monitor.touched_ns, self._ended()
             if changed or finished:
                 quiet = 0
-                told = [[key.namespace, key.id] for key in changed[:TOLD_MAX]]
-                news = {"sessions": told, "more": finished or len(changed) > TOLD_MAX}
+                named = [[key.namespace, key.id] for key in changed[:NAMED_MAX]]
+                news = {"sessions": named, "more": finished or len(changed) > NAMED_MAX}
                 yield b"event: change\ndata: " + as_json(self._redaction.shown(news)) + b"\n\n"
                 continue
             quiet += 1

@@ -23,7 +23,7 @@ class _Reader:
         self.missed = 0
         self.news = asyncio.Event()
 
-    def take(self, verdicts: Sequence[Verdict | Raised]) -> None:
+    def put(self, verdicts: Sequence[Verdict | Raised]) -> None:
         self.missed += max(0, len(self.verdicts) + len(verdicts) - WAITING_MAX)
         self.verdicts.extend(verdicts)
         self.news.set()
@@ -33,7 +33,7 @@ class VerdictFeed:
     """Streams of verdicts as JSON lines.
 
     Args:
-        attend: told whether anybody looks on: harmless verdicts are worded only then.
+        attend: gets whether anybody reads: harmless verdicts are worded only then.
     """
 
     def __init__(self, attend: Callable[[bool], None]) -> None:
@@ -48,7 +48,7 @@ class VerdictFeed:
 
     def deliver(self, verdicts: Sequence[Verdict | Raised]) -> None:
         for reader in self._readers:
-            reader.take(verdicts)
+            reader.put(verdicts)
 
     def close(self) -> None:
         """Ends all streams."""

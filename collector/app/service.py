@@ -52,7 +52,7 @@ __all__ = ["App", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
-"""A new agent is told of when it has had time to show more than one call."""
+"""A new agent is logged when it has had time to show more than one call."""
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -113,7 +113,7 @@ def _begin(recorder: Recorder, settings: Record) -> None:
 
 
 def _check_lines(file: Path | None) -> None:
-    """Harmful verdicts are to be appended to a file: said at the start, if that cannot be done."""
+    """Harmful verdicts are to be appended to a file: an error at the start, if that cannot be done."""
     if file is None:
         return
     try:
@@ -300,7 +300,7 @@ class App:
                 self._end_sessions,
                 self._sink.tick,
                 self._introduce,
-                self._tell_expired,
+                self._log_expired,
             ):
                 try:
                     step(self._clock())
@@ -329,7 +329,7 @@ class App:
         while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
             self._sink.introduce(new.pop(0))
 
-    def _tell_expired(self, _now: int) -> None:
+    def _log_expired(self, _now: int) -> None:
         """One line for each accepted call that is harmful again from now on."""
         while self.monitor.expired:
             spec, entry = self.monitor.expired.pop(0)

@@ -104,7 +104,7 @@ def learn_files(
     _one_agent(found)
     given = _given(writes, old)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
-    progress.say("comparing the runs")
+    progress.begin("comparing the runs")
     learnt = learn(found.runs, given, source)
     own = id_ or (old.id if old is not None else "")
     number = _next(old.version) if old is not None else "1"
@@ -140,7 +140,7 @@ def _drafted(found: Draft, out: Path) -> Iterator[str]:
     """Writes the drafted spec, and says what a reviewer should know of it."""
     out.write_text(found.text, encoding="utf-8")
     yield f"{out}: a task spec, drafted for review"
-    yield from (f"  {printable(line)}" for line in found.told)
+    yield from (f"  {printable(line)}" for line in found.notes)
     yield from (f"  {printable(str(each))}" for each in found.findings)
     if has_errors(found.findings):
         yield "  It does not load as it is: mend it first."

@@ -229,7 +229,7 @@ def _changed_limits(was: Judged | None, now: Judged | None) -> Iterator[ChangedC
     for key in dict.fromkeys((*before, *after)):
         missed, judged = before.get(key) or after[key]
         old, new = (
-            "not judged" if side is None else _said(missed) if key in known else "in time"
+            "not judged" if side is None else _sentence(missed) if key in known else "in time"
             for side, known in ((was, before), (now, after))
         )
         if old != new:
@@ -247,7 +247,7 @@ def _limits(
     }
 
 
-def _said(missed: Mapping[str, Any]) -> str:
+def _sentence(missed: Mapping[str, Any]) -> str:
     rule = f" ({missed['rule']})" if missed["rule"] else ""
     return f"{missed['kind']}: {missed['reason']}{rule}"
 

@@ -182,9 +182,9 @@ class Connections:
         self._longest: list[tuple[int, ConnectionBase]] = []
         """Whom we had waited for longest when it was last looked at, and since when; the first last."""
         self._stats = stats
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._failed: dict[str, int] = {}
-        """Handshakes by reason, since the log was last told of them."""
+        """Handshakes by reason, since the last line of the log about them."""
         self._failed_next = -NEVER
         self._closing: dict[ConnectionBase, float] = {}
         """Since when each was seen that we have closed, and that is not gone."""
@@ -222,7 +222,7 @@ class Connections:
         self.await_(connection)
 
     def give_up(self, connection: ConnectionBase, reason: str) -> None:
-        """Its handshake failed. Counts it by reason; a line in the log a minute says how many."""
+        """Its handshake failed. Counts it by reason; the log has one line a minute with the numbers."""
         if self.arrivals.pop(connection, None) is None:
             return  # it had joined, or was closed to make room
         self.leave(connection)
@@ -317,10 +317,10 @@ class Connections:
         self._stats.count("reads_deferred")
 
     def foreign(self, name: str, here: Here) -> None:
-        """Counts another protocol on our port; each is told of once, not once a connection."""
+        """Counts another protocol on our port; each is logged once, not once a connection."""
         self._stats.count("foreign_protocol", name)
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._logged:
+            self._logged.add(name)
             reason = sentence(name, here, self._port)
             self._log.warning("foreign_protocol", protocol=name, reason=reason)
 

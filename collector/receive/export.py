@@ -369,7 +369,7 @@ class Export:
         except Refusal:
             raise
         except Unjudged as found:
-            refusal = self._told(found.__cause__ or found, found.errors)
+            refusal = self._refusal(found.__cause__ or found, found.errors)
             if not found.spans:
                 return None
             self.stats.drop("internal_error", found.spans)
@@ -381,9 +381,9 @@ class Export:
 
     def fault(self, error: Exception) -> Refusal:
         """An error of ours: counted, logged, and what the sender is told."""
-        return self._told(error, {type(error).__name__: 1})
+        return self._refusal(error, {type(error).__name__: 1})
 
-    def _told(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
+    def _refusal(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
         """The same, with how often each type of error came."""
         for each, count in errors.items():
             self.stats.count("internal_errors", each, by=count)

@@ -1,6 +1,14 @@
-"""A bound that what is told of lesser harm cannot use up, nor one tenant alone.
+"""A limit with quotas by severity and by tenant.
 
-It counts; what is there is kept by who asks. No clock: `now` is an argument, in nanoseconds.
+Idea: one limit holds for all, but the last quarter of it is kept. Lesser harm may use three quarters, so that
+critical harm always finds room. Once two namespaces have asked, each may use three quarters of what its
+severity may, so that a tenant that floods leaves room for the others.
+
+Invariant: `has` and `enter` only count. Who uses a quota keeps the things themselves, and calls `leave` once for
+each `enter`. No clock: `now` is an argument, in nanoseconds.
+
+Example, with a limit of 60: warnings may take 45, critical ones 60. When namespace b asks as well, a may take
+45 critical ones, and b the 15 that are left.
 """
 
 from __future__ import annotations

@@ -67,16 +67,16 @@ def _for_people(console: Any, event: Event) -> str:
 
 def _exception(raised: list[Any]) -> list[str]:
     """The exception and its causes, each with where it came from."""
-    told = []
+    lines = []
     for each in raised:
-        told.append(_plain(f"  {each['exc_type']}: {each['exc_value']}"))
-        told += [
+        lines.append(_plain(f"  {each['exc_type']}: {each['exc_value']}"))
+        lines += [
             _plain(f"    {frame['filename']}:{frame['lineno']} in {frame['name']}")
             for frame in each["frames"]
         ]
         for member in each["exceptions"]:
-            told += ["  " + line for line in _exception(member)]
-    return told
+            lines += ["  " + line for line in _exception(member)]
+    return lines
 
 
 def _plain(text: str) -> str:

@@ -404,7 +404,7 @@ def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
             "alerts_failing",
             "alerts_recovered",
         ]
-        monkeypatch.setattr("collector.sinks.queue.TELL_SECONDS", 0.0)
+        monkeypatch.setattr("collector.sinks.queue.LOG_SECONDS", 0.0)
         assert await told("bad", "bad") == ["alerts_failing"] * 2
         await queue.stop(1)
 
