@@ -24,7 +24,7 @@ class ReloadEndpoint:
         elif scope["method"] != "POST":
             await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
         elif any(name == b"origin" for name, _ in scope["headers"]):
-            # A page in somebody's browser: it may reach the loopback, but it is not the operator.
+            # A web page in somebody's browser: it may reach the loopback, but it is not the operator.
             await send_json(send, 403, {"error": "not from a web page"})
         else:
             done = await self._reloader.reload("request")

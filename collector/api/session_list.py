@@ -120,7 +120,7 @@ async def ranked(monitor: Monitor, wanted: SessionQuery) -> dict[str, Any]:
 class SessionLists:
     """One list at a time, shared by all who wait for the same one, so that ingest comes first.
 
-    However many pages are open, ranking takes a fifth of the process's time at most. Who asks
+    However many session views are open, ranking takes a fifth of the process's time at most. Who asks
     while a list is being made waits for the next one, so that none is older than the question.
     """
 

@@ -1,4 +1,4 @@
-"""What people look at, in front of the API: the session page, and what it alone asks for."""
+"""The session view: the web page that shows sessions, and the part of the API that it alone uses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _API = b"/api/v1/"
 class SessionView:
     """An ASGI application around the API.
 
-    `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
+    `/` is the session view. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
     harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
     `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
     `/api/v1/trails/{session}` its scores after each call, and

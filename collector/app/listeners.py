@@ -271,7 +271,7 @@ def _raise_limit(needed: int) -> int:
 
 
 def _open_files() -> int:
-    """How many descriptors the process has open; a guess where nobody tells."""
+    """How many descriptors the process has open; a guess where the system does not show it."""
     try:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""`offrails serve`: runs the service until it is told to stop."""
+"""`offrails serve`: runs the service until a signal stops it."""
 
 from __future__ import annotations
 

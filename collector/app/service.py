@@ -21,7 +21,7 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import OFF, Record, Redact, Settings
+from collector.config.settings import OFF, Record, Redact, Settings, Tls
 from collector.config.spec_reload import Reloader
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
@@ -172,7 +172,6 @@ class App:
         export = Export(pipeline.consume, stats, clock, bounds, record)
         admission = build_admission(settings.receiver, stats)
         self._capacity = capacity_of(settings)
-        bounds_of_observers = Bounds(self._capacity.observer)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
         )
@@ -182,8 +181,17 @@ class App:
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
-        families = Families(self.monitor, stats, self.reloader.reloads, more)
-        self._observers: dict[str, Server] = {}
+        self._observers = self._build_observers(
+            Families(self.monitor, stats, self.reloader.reloads, more)
+        )
+        self._servers |= self._observers
+        self._ticker: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def _build_observers(self, families: Families) -> dict[str, Server]:
+        """The metrics and the admin listener, where they are on."""
+        settings = self.settings
+        found: dict[str, Server] = {}
         if settings.metrics != OFF:
             guard = Guard(
                 settings.metrics,
@@ -192,32 +200,27 @@ class App:
                 addresses=True,
             )
             app = MetricsApp(families, self._health, self._redaction, guard)
-            certificates = certificates_of(settings.metrics_tls, "metrics_tls")
-            self._observers["metrics"] = Listener(
-                WebApp(app),
-                settings.metrics,
-                certificates=certificates,
-                bounds=bounds_of_observers,
-                stats=stats,
-                name="metrics",
+            found["metrics"] = self._observer(
+                "metrics", app, settings.metrics, settings.metrics_tls
             )
         if settings.admin != OFF:
-            page = self._page()
-            certificates = certificates_of(settings.admin_tls, "admin_tls")
-            self._observers["admin"] = Listener(
-                WebApp(page),
-                settings.admin,
-                certificates=certificates,
-                bounds=bounds_of_observers,
-                stats=stats,
-                name="admin",
+            found["admin"] = self._observer(
+                "admin", self._admin_app(), settings.admin, settings.admin_tls
             )
-        self._servers |= self._observers
-        self._ticker: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        return found
 
-    def _page(self) -> Application:
-        """The API, and the page that people look at."""
+    def _observer(self, name: str, app: Application, address: str, tls: Tls) -> Server:
+        return Listener(
+            WebApp(app),
+            address,
+            certificates=certificates_of(tls, f"{name}_tls"),
+            bounds=Bounds(self._capacity.observer),
+            stats=self._stats,
+            name=name,
+        )
+
+    def _admin_app(self) -> Application:
+        """The API and the session view."""
         # Loaded here: where it is off, it costs nothing.
         from collector.api.reload import ReloadEndpoint
         from collector.api.session_view import SessionView

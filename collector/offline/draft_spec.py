@@ -126,7 +126,7 @@ def _model(first: Any, tools: Sequence[str]) -> Model:
     return Model(edges, frozenset(ends))
 
 
-# --- what is said -----------------------------------------------------------------------------
+# --- notes ------------------------------------------------------------------------------------
 
 
 def _notes(

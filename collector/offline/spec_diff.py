@@ -17,7 +17,7 @@ from monitor.spec.spec import Spec
 __all__ = ["ChangedCall", "ChangedSession", "Comparison", "SpecChange", "compare", "lines"]
 
 PER = 1_000
-"""Pages are told for so many sessions."""
+"""Pages are counted per so many sessions."""
 
 Judged = Mapping[str, Any]
 """A judgement object."""
@@ -114,7 +114,7 @@ class Comparison:
     specs: tuple[SpecChange, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The summary; changed sessions are told one by one."""
+        """The summary; changed sessions are listed one by one."""
         return {
             "sessions": self.sessions,
             "changed_sessions": len({_name(each) for each in self.changed}),

@@ -380,7 +380,7 @@ class Export:
             raise self.fault(error) from error
 
     def fault(self, error: Exception) -> Refusal:
-        """An error of ours: counted, logged, and what the sender is told."""
+        """Counts and logs an error of ours; returns the answer for the sender."""
         return self._refusal(error, {type(error).__name__: 1})
 
     def _refusal(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
@@ -405,7 +405,7 @@ def _slices(
 ) -> Iterator[tuple[str, bytes | None]]:
     """The slices of a large body, each with where it begins, as far as that is known.
 
-    `hold` is told of the bytes that cutting it takes.
+    `hold` gets the bytes that cutting it takes.
     """
     try:
         if encoding == "proto":

@@ -1,7 +1,7 @@
 """A server on one address, in the running event loop.
 
 Connections are accepted here and not by the loop's own server, which would hold any number of them
-in their TLS handshake, and none of whose failures we would hear of.
+in their TLS handshake, and would report none of their failures.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Listener:
             try:
                 accepted, _ = self._socket.accept()
             except OSError as error:
-                # Others tell that nobody waits, or who waited has gone.
+                # Others mean that nobody waits, or who waited has gone.
                 if error.errno in NO_ROOM:
                     self._stats.count("connections_closed", "no_descriptor")
                     self._turn_away()
@@ -201,7 +201,9 @@ class Listener:
                     ssl_shutdown_timeout=LINGER_SECONDS,
                 )
         except asyncio.CancelledError:
-            if connection in self._connections.open:  # it had begun, and no loop tells its end
+            if (
+                connection in self._connections.open
+            ):  # it had begun, and no loop reports its end
                 connection.connection_lost(None)
         except OSError as error:  # the loop has closed it, as it does where this is cancelled
             self._connections.give_up(connection, failure_of(error))

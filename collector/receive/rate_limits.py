@@ -24,7 +24,7 @@ BESIDE_SHARE: Final = 2
 """So large a part of the bound on bodies is for what they become."""
 ALMOST_ONE: Final = 1 - 1e-6
 REASONS: Final = ("requests_rate", "bytes_rate", "bytes_inflight")
-"""Why a sender is told to wait: labels of the counter `requests_throttled`."""
+"""Why a sender has to wait: labels of the counter `requests_throttled`."""
 
 
 @dataclass(frozen=True, slots=True)

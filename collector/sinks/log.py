@@ -1,7 +1,7 @@
 """Log events: harmful calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
 
 Never with arguments. Lines of one agent under one spec are limited (`line_limit`): what is left out
-is counted, and told by an event of its own.
+is counted, and logged by an event of its own.
 """
 
 from __future__ import annotations

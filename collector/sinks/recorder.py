@@ -37,7 +37,7 @@ _PATTERN: Final = "offrails-*.jsonl.gz"
 _WAIT_SECONDS: Final = 1.0
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-"""A recording holds what agents said: it is its owner's alone."""
+"""A recording holds texts of agents: it is its owner's alone."""
 
 
 def line(

@@ -23,7 +23,7 @@ _any_encoded: Final = json.JSONEncoder(default=repr).encode
 
 
 def stamp(fields: Event, event: str, level: str, time_ns: int) -> None:
-    """Adds to what is said of an event its name, its level and its time, in Unix nanoseconds."""
+    """Adds to the fields of an event its name, its level and its time, in Unix nanoseconds."""
     fields["event"] = event
     fields["level"] = level
     fields["timestamp"] = _timestamp(time_ns)

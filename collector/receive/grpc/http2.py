@@ -261,7 +261,7 @@ class Http2(ReadingConnection):
         return at, False
 
     def _greet(self, data: Data) -> bool:
-        """Whether HTTP/2 is spoken; what is not is told so."""
+        """Whether HTTP/2 is spoken; another protocol gets an answer that says what is."""
         if part(data, 0, len(PREFACE)) != PREFACE:
             greeting = bytes(data)
             if not is_short(greeting):
@@ -404,7 +404,7 @@ class Http2(ReadingConnection):
         return end
 
     def _wants_more(self, stream: Stream) -> bool:
-        """It is to be told that there is room again."""
+        """The client needs a WINDOW_UPDATE of the stream."""
         is_low = stream.room < STREAM_WINDOW // 2
         return is_low and not stream.is_ended and stream.number in self.streams
 
@@ -419,7 +419,7 @@ class Http2(ReadingConnection):
             stream.piece(data, at, end)
 
     def _complete(self, stream: Stream) -> None:
-        """The client has said all; nothing is done where its stream is over."""
+        """The client has sent all; nothing is done where its stream is over."""
         if stream.number not in self.streams:
             self._closed.discard(stream.number)
             return
@@ -462,7 +462,7 @@ class Http2(ReadingConnection):
         if section.request_fault or (is_whole and section.length > 0):
             self._blame(number, PROTOCOL_ERROR)
         elif self.life.is_parted:
-            self._closed.add(number)  # GOAWAY has told it
+            self._closed.add(number)  # the client knows by GOAWAY
         elif len(self.streams) >= STREAMS_MAX:
             self.reset(number, REFUSED_STREAM)
         else:

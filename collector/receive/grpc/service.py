@@ -44,7 +44,7 @@ EXPORTS: Final[Mapping[bytes, Signal]] = {
 HEALTH_CHECK: Final = b"/grpc.health.v1.Health/Check"
 HEALTH_WATCH: Final = b"/grpc.health.v1.Health/Watch"
 WATCHERS_MAX: Final = 64
-"""Clients that are told when the health changes."""
+"""Clients that watch the health."""
 SERVICE_UNKNOWN: Final = 3
 TRANSPORT: Final = "grpc"
 CANCELLED: Final = "CANCELLED"
@@ -298,7 +298,7 @@ class _Call(Stream):
             self._refuse_type()
             return
         if self in self._receiver.watchers:
-            return  # it hears of each change
+            return  # it gets each change
         if self._signal is None:
             if self._path in (HEALTH_CHECK, HEALTH_WATCH) or self._pieces:
                 self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
@@ -442,7 +442,7 @@ class _Call(Stream):
         self._say_health(self._receiver.health if is_known else SERVICE_UNKNOWN)
 
     def end_watch(self) -> None:
-        """The service stops: tells it, and ends the call."""
+        """The service stops: sends that, and ends the call."""
         self._say_health(NOT_SERVING)
         self._finish(b"")
 

@@ -121,7 +121,7 @@ class Exchange(ABC):
         """The client has gone before it was answered."""
 
     def write(self, data: bytes) -> None:
-        """Sends some of the answer, while there is somebody to hear it."""
+        """Sends some of the answer, while there is somebody to read it."""
         self.is_begun = True
         if not self.connection.is_deaf:
             self.connection.transport.write(data)
@@ -166,9 +166,9 @@ class Connection(ConnectionBase):
         self._heads: list[tuple[KnownHead, Exchange]] = []
         """With the first exchange of each."""
         self._left = 0
-        """Of a body whose head was known: what the parser is not told."""
+        """Of a body whose head was known: what the parser does not get."""
         self._declined: Exchange | None = None
-        """The same, while its head is told to a parser once more."""
+        """The same, while a parser reads its head once more."""
         self._front: Exchange | None = None
         """The request whose turn it is; answered, it stays here until the next one's."""
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -244,7 +244,7 @@ class Connection(ConnectionBase):
             data: all of it.
             head: its beginning, at least.
         """
-        if self._unread:  # some loops hand over what they had when they were told to pause
+        if self._unread:  # some loops hand over what they had when they had to pause
             self._unread += part(data, 0, len(data))
             return
         if len(data) <= SLICE_BYTES:  # there is no more of it, and measuring would cost, too
@@ -376,7 +376,7 @@ class Connection(ConnectionBase):
     def _decline(self) -> None:
         """Goes on in HTTP/1.1 after a head that asked for another protocol (RFC 9110 7.8).
 
-        The parser takes what follows such a head for the other protocol; another one is told how
+        The parser takes what follows such a head for the other protocol; another one gets how
         long the body is.
         """
         reading, self._reading = self._reading, None
@@ -451,7 +451,7 @@ class Connection(ConnectionBase):
             self._reading.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reading is not None:  # it is, but while a head is told once more
+        if self._reading is not None:  # it is, but while a head is read once more
             name = name.lower()
             self._fields += 1
             if name == b"host":

@@ -1,4 +1,4 @@
-"""What is said in HTTP/1.1: the heads of answers, and last words."""
+"""Texts of HTTP/1.1: the heads of answers, and last words."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ class _Exchange(Exchange):
         return head_of(reply.status, headers) + b"\r\n" + body
 
     def _grant(self) -> list[tuple[bytes, bytes]]:
-        """What tells a browser that its page may send; nothing for other origins."""
+        """Headers by which a browser lets its page send; nothing for other origins."""
         vary = [(b"vary", b"origin")]
         if not self._is_granted():
             return vary
