@@ -1,4 +1,21 @@
-"""Which sessions have changed, as server-sent events: a hint to look, never the data itself."""
+"""Which sessions have changed, as server-sent events: a hint to ask again, never the data itself.
+
+Idea: the monitor keeps sessions in the order in which they were last touched. A stream remembers the time of
+the newest one and asks every 0.5 s which were touched since. So a stream costs the same however many calls
+there are, and no call costs more for a stream.
+
+Invariants:
+
+- At most one event in 0.5 s, with at most 200 sessions; beyond these `more` is true, and the reader asks for its
+  list again.
+- What time brings (ends, final verdicts) touches no session: it is noticed by its counts, and is `more`, too.
+- At most 32 streams. A stream ends when its reader goes or the service stops.
+
+Example, for a session that called twice in the last half second:
+
+    event: change
+    data: {"sessions":[["team-a","s-17"]],"more":false}
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,22 @@
-"""Who is let in: senders with a token, and as many at once as there is room for.
+"""Admission: which requests may be read, by the token of their sender and by the room there is.
 
-Both transports ask here before they read a body. What is refused here was not read, or is thrown
-away unread; what is let in is answered, so a sender never loses what it was told is taken.
+Idea: both transports ask here before they read a body. Of a refused request nothing is kept, and what still
+comes of it is thrown away unread. A request whose body was read whole is answered, so a sender never loses
+what was accepted.
 
-A request takes a place with the first byte of its body, not with its head: a head costs its sender
-nothing. Where all places are taken, whoever holds most of them gives up its oldest one that waits for
-its body, for somebody who holds fewer. So a flood takes what is left by others, never the last ones.
+A request takes a place with the first byte of its body, not with its head: a head costs its sender nothing.
+Where all places are taken, the sender that holds most gives up the oldest of its places that waits for a
+body, for a sender that holds fewer. So a flood takes what others leave, never their last place.
+
+Invariants:
+
+- `requests` is the number of places, `bytes` the sum of `Place.bytes`; both are 0 when nothing is in flight.
+- `waiting` has the places whose bodies are not whole, oldest first. Only these can be given up.
+- A place is given up only to a sender, or a connection of the same sender, that has at least two fewer.
+
+Example: 4 places, all with one client whose bodies trickle in. A second client sends a body: one of the four
+places is given up (its request is answered UNAVAILABLE, counted as `crowded_out`), and the second client is let
+in. For the next request of the first client there is no room: UNAVAILABLE, retry after 1 s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,21 @@
-"""The connections of one listener: how many, how old, and whom we wait for."""
+"""The connections of one listener: how many, how old, and whom we wait for.
+
+Idea: a connection is either waiting for us (its request is being judged) or keeps us waiting (idle, or in
+the middle of a request). Each that keeps us waiting has a number, `turn`: the smaller, the longer. A full
+listener closes the one with the smallest number to make room for a new one.
+
+Invariants:
+
+- `turn` is 0 exactly while the connection waits for us, and such a connection is never closed for another.
+- No order of all connections is kept. The 256 that keep us waiting longest are looked for once and used up;
+  one whose number has changed meanwhile is passed over.
+- `deadline` is looked at once a second (`sweep`), so no connection needs a timer.
+- The inbox is one buffer for all listeners. Whoever reads from it copies what is to outlast the call.
+
+Example: 16,384 connections are open, and all but two have been idle since their last request. A new one
+arrives: the connection with the smallest `turn` is closed and counted as `crowded`. The two whose requests are
+being judged stay. If all waited for us, the new one would be closed and counted as `refused`.
+"""
 
 from __future__ import annotations
 
