@@ -100,7 +100,7 @@ class _Turn:
 
 
 class Export:
-    """Takes request bodies, hands their spans on, says what came of it.
+    """Reads request bodies, hands their spans to the pipeline, and returns what came of it.
 
     Args:
         consume: the pipeline.
@@ -131,7 +131,7 @@ class Export:
         self._stamp = TenantStamp()
         self._judging: set[asyncio.Task[Rejects]] = set()
 
-    async def take(
+    async def ingest(
         self,
         signal: Signal,
         body: bytes,
@@ -140,18 +140,18 @@ class Export:
         sender: str | None = None,
         room: Reservation | None = None,
     ) -> Answer:
-        """Take a body of any signal; see `traces`, `metrics` and `logs`.
+        """Reads a body of any signal; see `traces`, `metrics` and `logs`.
 
-        What a large one becomes while it is taken is held in `room`, where that is given.
+        What a large one becomes while it is read is held in `room`, where that is given.
 
         Raises:
             Refusal: as they do, and UNAVAILABLE where there is no room.
         """
         if len(body) > LARGE_BYTES:
-            return await self._take_slices(signal, body, encoding, transport, sender, room)
-        return self.take_now(signal, body, encoding, transport, sender)
+            return await self._ingest_slices(signal, body, encoding, transport, sender, room)
+        return self.ingest_now(signal, body, encoding, transport, sender)
 
-    def take_now(
+    def ingest_now(
         self,
         signal: Signal,
         body: bytes,
@@ -159,7 +159,7 @@ class Export:
         transport: str,
         sender: str | None = None,
     ) -> Answer:
-        """Take a body that is not large; see `traces`, `metrics` and `logs`.
+        """Reads a body that is not large; see `traces`, `metrics` and `logs`.
 
         Raises:
             Refusal: as they do.
@@ -195,7 +195,7 @@ class Export:
 
     # --- large requests -----------------------------------------------------------------------
 
-    async def _take_slices(
+    async def _ingest_slices(
         self,
         signal: Signal,
         body: bytes,

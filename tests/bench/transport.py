@@ -139,7 +139,7 @@ def _export_us(traffic: Traffic) -> float:
 
     async def take_all() -> None:
         for body in traffic.requests:
-            await counted.export.take("traces", body, "proto", "grpc")
+            await counted.export.ingest("traces", body, "proto", "grpc")
 
     begun = time.process_time()
     uvloop.run(take_all())

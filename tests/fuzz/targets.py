@@ -184,7 +184,7 @@ def request(body: bytes) -> None:
     for signal in ("traces", "metrics", "logs"):
         for encoding in ("proto", "json"):
             try:
-                answer = _ended(export.take(signal, body, encoding, "grpc", "sender"))
+                answer = _ended(export.ingest(signal, body, encoding, "grpc", "sender"))
             except Refusal as refusal:
                 _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
                 status_bytes(refusal)

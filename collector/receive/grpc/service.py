@@ -348,7 +348,7 @@ class _Call(Stream):
                 self._place.keep()
             self._beside(self._take_long(signal, body, is_packed))
             return
-        answer = receiver.export.take_now(signal, body, "proto", TRANSPORT, self._sender)
+        answer = receiver.export.ingest_now(signal, body, "proto", TRANSPORT, self._sender)
         self._finish(proto_answer(answer))
 
     def _message(self) -> bytes:
@@ -371,7 +371,7 @@ class _Call(Stream):
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
             elif place is None or place.bytes < len(body):
                 room.hold(len(body))
-            answer = await receiver.export.take(
+            answer = await receiver.export.ingest(
                 signal, body, "proto", TRANSPORT, self._sender, room
             )
         except Refusal as refusal:

@@ -296,7 +296,7 @@ class _Exchange(Exchange):
             return
         transport = TRANSPORTS[self._encoding]
         export = self._app.export
-        answer = export.take_now(self._signal, body, self._encoding, transport, self._sender)
+        answer = export.ingest_now(self._signal, body, self._encoding, transport, self._sender)
         self._answer(self._reply(answer))
 
     def _body(self) -> bytes:
@@ -319,7 +319,7 @@ class _Exchange(Exchange):
                     )
             elif place is None or place.bytes < len(body):
                 room.hold(len(body))
-            answer = await app.export.take(
+            answer = await app.export.ingest(
                 self._signal, body, self._encoding, transport, self._sender, room
             )
         except Refusal as refusal:
