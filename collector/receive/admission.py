@@ -107,7 +107,7 @@ class Admission:
         self.requests = 0
         """Whose bodies are being read now, or judged."""
         self.body_seconds = body_seconds
-        self.asks = tokens is not None
+        self.needs_token = tokens is not None
         """Senders have to show a token."""
         self.beside = 0
         """Bytes that requests take beside their bodies: see `rate_limits.Reservation`."""

@@ -29,7 +29,7 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from collector.receive.admission import BODY_SECONDS, HEAD_SECONDS, Client
-from collector.receive.protocol_detection import Here, sentence
+from collector.receive.protocol_detection import Spoken, sentence
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 
@@ -212,7 +212,7 @@ class Connections:
         """How many connections are open, those in their handshake included."""
         return len(self.open) + len(self.arrivals)
 
-    def has_room(self) -> bool:
+    def make_room(self) -> bool:
         """Makes room for one more connection; False where there is none, since all wait for us.
 
         Where there are too many, the one that kept us waiting longest is closed.
@@ -226,23 +226,25 @@ class Connections:
         self._stats.count("connections_closed", "crowded")
         handshake = self.arrivals.pop(first, None)
         if handshake is not None:
-            self.leave(first)
+            self.stop_waiting(first)
             handshake.cancel()
         else:
             first.end()
             first.transport.abort()  # a farewell of TLS would wait for its peer
         return True
 
-    def arrive(self, connection: ConnectionBase, handshake: asyncio.Task[None]) -> None:
+    def begin_handshake(
+        self, connection: ConnectionBase, handshake: asyncio.Task[None]
+    ) -> None:
         """One was accepted; it joins when its handshake is over."""
         self.arrivals[connection] = handshake
-        self.await_(connection)
+        self.start_waiting(connection)
 
-    def give_up(self, connection: ConnectionBase, reason: str) -> None:
+    def fail_handshake(self, connection: ConnectionBase, reason: str) -> None:
         """Its handshake failed. Counts it by reason; the log has one line a minute with the numbers."""
         if self.arrivals.pop(connection, None) is None:
             return  # it had joined, or was closed to make room
-        self.leave(connection)
+        self.stop_waiting(connection)
         self._stats.count("tls_handshakes_failed", reason)
         now = asyncio.get_running_loop().time()
         self._failed[reason] = self._failed.get(reason, 0) + 1
@@ -251,7 +253,7 @@ class Connections:
             failed, self._failed = self._failed, {}
             self._log.warning("tls_handshakes_failed", listener=self._port, **failed)
 
-    def join(self, connection: ConnectionBase) -> None:
+    def register(self, connection: ConnectionBase) -> None:
         """One more has begun."""
         if not self.inbox:
             self.inbox = _inbox()
@@ -259,19 +261,19 @@ class Connections:
         connection.client = Client(_address(connection.transport))
         self.open.add(connection)
 
-    def await_(self, connection: ConnectionBase) -> None:
+    def start_waiting(self, connection: ConnectionBase) -> None:
         """From now on we wait for this client."""
         self._turns += 1
         connection.turn = self._turns
 
-    def leave(self, connection: ConnectionBase) -> None:
+    def stop_waiting(self, connection: ConnectionBase) -> None:
         """It waits for us."""
         connection.turn = 0
 
-    def part(self, connection: ConnectionBase) -> None:
+    def remove(self, connection: ConnectionBase) -> None:
         """It is gone."""
         self.open.discard(connection)
-        self.leave(connection)
+        self.stop_waiting(connection)
         self.moved.set()
 
     def _first(self) -> ConnectionBase | None:
@@ -287,7 +289,7 @@ class Connections:
                 return None
             self._longest = nsmallest(LONGEST, waiting, key=_turn)[::-1]
 
-    async def disperse(self, grace_seconds: float) -> None:
+    async def close_all(self, grace_seconds: float) -> None:
         """Closes all, those in the middle of a request after its answer, or after the grace."""
         for handshake in list(self.arrivals.values()):
             handshake.cancel()
@@ -329,11 +331,11 @@ class Connections:
                 self._stats.count("connections_closed", "stalled")
                 each.transport.abort()
 
-    def defer(self) -> None:
+    def count_deferred(self) -> None:
         """Counts that some of what a connection sent waits for its next turn."""
         self._stats.count("reads_deferred")
 
-    def foreign(self, name: str, here: Here) -> None:
+    def count_foreign(self, name: str, here: Spoken) -> None:
         """Counts another protocol on our port; each is logged once, not once a connection."""
         self._stats.count("foreign_protocol", name)
         if name not in self._logged:

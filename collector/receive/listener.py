@@ -123,7 +123,7 @@ class Listener:
         self._is_open = False
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
-        await self._connections.disperse(grace_seconds)
+        await self._connections.close_all(grace_seconds)
         if self._sweeper is not None:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -149,7 +149,7 @@ class Listener:
                     self._stats.count("connections_closed", "no_descriptor")
                     self._turn_away()
                 return
-            if self._connections.has_room():
+            if self._connections.make_room():
                 self._begin(accepted)
             else:
                 accepted.close()
@@ -182,10 +182,10 @@ class Listener:
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = self._connect_one(self._connections)
-        task = asyncio.get_running_loop().create_task(self._greet(connection, accepted))
-        self._connections.arrive(connection, task)
+        task = asyncio.get_running_loop().create_task(self._handshake(connection, accepted))
+        self._connections.begin_handshake(connection, task)
 
-    async def _greet(self, connection: ConnectionBase, accepted: socket.socket) -> None:
+    async def _handshake(self, connection: ConnectionBase, accepted: socket.socket) -> None:
         """Has the connection begin, after its handshake where TLS is spoken."""
         loop, tls = asyncio.get_running_loop(), self._tls
         factory = cast(Callable[[], asyncio.Protocol], lambda: connection)
@@ -206,7 +206,7 @@ class Listener:
             ):  # it had begun, and no loop reports its end
                 connection.connection_lost(None)
         except OSError as error:  # the loop has closed it, as it does where this is cancelled
-            self._connections.give_up(connection, failure_of(error))
+            self._connections.fail_handshake(connection, failure_of(error))
 
     def _release(self) -> None:
         if self._spare >= 0:

@@ -143,7 +143,7 @@ class RateLimits:
         return found
 
 
-class _Room(Protocol):
+class _BodyBound(Protocol):
     """Where bodies are let in."""
 
     beside: int
@@ -166,7 +166,7 @@ class Reservation:
 
     __slots__ = ("_room", "bytes")
 
-    def __init__(self, room: _Room) -> None:
+    def __init__(self, room: _BodyBound) -> None:
         self._room = room
         self.bytes = 0
 

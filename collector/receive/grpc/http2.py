@@ -16,7 +16,7 @@ Invariants:
   follows it is looked at.
 
 Example: a client sends preface, SETTINGS, HEADERS of stream 1 and DATA of 5 + n bytes with END_STREAM
-in one packet. `_read` takes the preface and writes `GREETING`; SETTINGS are acknowledged; HEADERS make
+in one packet. `_read` takes the preface and writes `OUR_PREFACE`; SETTINGS are acknowledged; HEADERS make
 a `Stream`; DATA goes to `Stream.piece` without a copy, then `Stream.complete` answers: HEADERS, DATA and
 trailers in one write.
 """
@@ -94,7 +94,7 @@ from collector.receive.grpc.streams import (
     USUAL_WINDOW,
     Stream,
 )
-from collector.receive.http.responses import last_words
+from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import PREFACE, is_short, protocol_of
 from collector.receive.turns import TURN_SECONDS, Turns
 from collector.telemetry.counters import Stats
@@ -103,14 +103,14 @@ __all__ = ["Http2"]
 
 STREAMS_MAX: Final = 256
 CONNECTION_WINDOW: Final = 16 << 20
-NO_HTTP1: Final = last_words(
+NO_HTTP1: Final = error_response(
     400,
     3,
     "gRPC over HTTP/2 is spoken here; OTLP over HTTP has a port of its own, usually 4318",
 )
 
 
-GREETING: Final = frame(
+OUR_PREFACE: Final = frame(
     SETTINGS,
     0,
     0,
@@ -153,7 +153,7 @@ class Http2(ReadingConnection):
         self._head_of = read
         self._stats = stats
         self._blocks = HeaderBlocks()
-        self._is_greeted = self._has_settings = False
+        self._has_preface = self._has_settings = False
         self._last = 0
         """The highest number of a stream."""
         self._closed = ClosedStreams()
@@ -173,13 +173,13 @@ class Http2(ReadingConnection):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.connections.join(self)
-        self.connections.await_(self)
+        self.connections.register(self)
+        self.connections.start_waiting(self)
         self._schedule()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self.connections.part(self)
-        self.is_deaf = True
+        self.connections.remove(self)
+        self.is_discarding = True
         self._give_up()
 
     def _give_up(self) -> None:
@@ -228,11 +228,11 @@ class Http2(ReadingConnection):
         kind: int
         flags: int
         number: int
-        if not self._is_greeted:
-            if not self._greet(data):
+        if not self._has_preface:
+            if not self._read_preface(data):
                 return 0, False
             at = len(PREFACE)
-        while not self.is_deaf:
+        while not self.is_discarding:
             if self._data_left:
                 if at == size:
                     break
@@ -260,15 +260,15 @@ class Http2(ReadingConnection):
                 at = self._begin_data(flags, number, length, data, at)
         return at, False
 
-    def _greet(self, data: Data) -> bool:
+    def _read_preface(self, data: Data) -> bool:
         """Whether HTTP/2 is spoken; another protocol gets an answer that says what is."""
         if part(data, 0, len(PREFACE)) != PREFACE:
-            greeting = bytes(data)
-            if not is_short(greeting):
-                self._refuse_other(greeting)
+            beginning = bytes(data)
+            if not is_short(beginning):
+                self._refuse_other(beginning)
             return False
-        self._is_greeted = True
-        self.write_control(GREETING)
+        self._has_preface = True
+        self.write_control(OUR_PREFACE)
         self._schedule()
         return True
 
@@ -471,7 +471,7 @@ class Http2(ReadingConnection):
             self._closed.discard(number)
 
     def _begin(self, number: int, section: Section, is_whole: bool) -> None:
-        self.connections.await_(self)
+        self.connections.start_waiting(self)
         if section.head is None:
             section.head = self._head_of(section.fields)
             section.fields = []
@@ -569,7 +569,7 @@ class Http2(ReadingConnection):
 
     def _schedule(self) -> None:
         """When to look again."""
-        if self.is_deaf:
+        if self.is_discarding:
             return
         due = self.life.due_at(is_unused=not self._last, is_quiet=not self.streams)
         for stream in self.streams.values():
@@ -578,11 +578,11 @@ class Http2(ReadingConnection):
 
     def time_out(self) -> None:
         """Does what is due."""
-        if self.is_deaf:
+        if self.is_discarding:
             self.end()
             return
         now, life = self.now(), self.life
-        gone = not self._is_greeted and life.is_mute(now)
+        gone = not self._has_preface and life.is_mute(now)
         for stream in [each for each in self.streams.values() if each.deadline <= now]:
             stream.deadline = NEVER
             gone |= bool(stream.waiting)
@@ -608,7 +608,7 @@ class Http2(ReadingConnection):
         It gets GOAWAY twice (RFC 9113 6.8): first without a last stream, and once it has answered a ping
         that follows, with the last one that it began.
         """
-        if not self._is_greeted:
+        if not self._has_preface:
             self.end()
         elif self.life.leaving_since is None:
             self.life.leaving_since = self.now()
@@ -630,7 +630,7 @@ class Http2(ReadingConnection):
         What it still sends is thrown away: closed with something unread, the kernel would take back
         what the client has not read of our answers.
         """
-        self.is_deaf = True
+        self.is_discarding = True
         if self.transport.is_closing():
             self.end()
             return
@@ -647,18 +647,18 @@ class Http2(ReadingConnection):
 
     def end(self) -> None:
         """Closes the connection."""
-        self.connections.leave(self)
-        self.is_deaf = True
+        self.connections.stop_waiting(self)
+        self.is_discarding = True
         self.transport.close()
 
-    def _refuse_other(self, greeting: bytes) -> None:
+    def _refuse_other(self, beginning: bytes) -> None:
         """Says what is spoken here, in HTTP/1.1 to who speaks that."""
-        name = protocol_of(greeting, "gRPC")
-        self.connections.foreign(name, "gRPC")
+        name = protocol_of(beginning, "gRPC")
+        self.connections.count_foreign(name, "gRPC")
         if name == "http1":
             self.write_control(NO_HTTP1)
         else:
-            self.write_control(GREETING)
+            self.write_control(OUR_PREFACE)
             text = "HTTP/2 with prior knowledge is spoken here"
             self._go_away(PROTOCOL_ERROR, text, self._last)
         self._part_at_once()

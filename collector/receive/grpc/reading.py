@@ -63,13 +63,13 @@ class ReadingConnection(StreamConnection):
         return inbox if len(self._turns) < FEW_WAITING else inbox[:CROWDED_BYTES]
 
     def data_received(self, data: bytes) -> None:
-        if self.is_deaf:
+        if self.is_discarding:
             self._throw_away(len(data))
         else:
             self._receive(data)
 
     def buffer_updated(self, count: int) -> None:
-        if self.is_deaf:
+        if self.is_discarding:
             self._throw_away(count)
         else:
             data = self.connections.inbox[:count]
@@ -103,7 +103,7 @@ class ReadingConnection(StreamConnection):
         if not self.client_reads:
             return False
         try:
-            self._is_waiting = not self.is_deaf and self.take_turn(self.rest)
+            self._is_waiting = not self.is_discarding and self.take_turn(self.rest)
         except Exception:
             self.end()  # as a loop does where a protocol fails
             raise

@@ -191,7 +191,7 @@ class StreamConnection(ConnectionBase):
 
     def __init__(self, connections: Connections, keepalive: Keepalive) -> None:
         self.connections = connections
-        self.is_deaf = False
+        self.is_discarding = False
         """Nothing that comes is looked at any more, and nothing is written."""
         self.now = asyncio.get_running_loop().time
         self.deadline = NEVER
@@ -216,19 +216,19 @@ class StreamConnection(ConnectionBase):
         """A request was none of gRPC; of a connection that is counted once."""
         if not self._is_foreign:
             self._is_foreign = True
-            self.connections.foreign("http2", "gRPC")
+            self.connections.count_foreign("http2", "gRPC")
 
     # --- writing --------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Writes some of an answer."""
-        if not self.is_deaf and data:
+        if not self.is_discarding and data:
             self.life.ping_strikes = -1
             self.transport.write(data)
 
     def write_control(self, data: bytes) -> None:
         """Writes what is no answer."""
-        if not self.is_deaf:
+        if not self.is_discarding:
             self.transport.write(data)
 
     def room_for(self, stream: Stream) -> int:

@@ -31,7 +31,7 @@ from collector.receive.connections import (
 )
 from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
 from collector.receive.http.head_cache import KnownHead, known_head
-from collector.receive.http.responses import last_words
+from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import protocol_of
 
 __all__ = ["Connection", "Exchange"]
@@ -56,11 +56,11 @@ UNUSUAL: Final = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
 """Headers after which more is to be done than to read a body."""
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")
-TOO_SLOW: Final = last_words(408, 4, "the request did not arrive in time")
-NOT_HTTP: Final = last_words(400, 3, "not an HTTP/1.1 request")
-WRONG_HOST: Final = last_words(400, 3, "expected one Host header with a host")
-CHUNKED_1_0: Final = last_words(400, 3, "HTTP/1.0 has no Transfer-Encoding")
+HEADERS_TOO_LARGE: Final = error_response(431, 8, "headers are too large")
+TOO_SLOW: Final = error_response(408, 4, "the request did not arrive in time")
+NOT_HTTP: Final = error_response(400, 3, "not an HTTP/1.1 request")
+WRONG_HOST: Final = error_response(400, 3, "expected one Host header with a host")
+CHUNKED_1_0: Final = error_response(400, 3, "HTTP/1.0 has no Transfer-Encoding")
 CODED: Final = frozenset((b"transfer-encoding",))
 HOST: Final = re.compile(
     rb"(?:\[[0-9A-Za-z:.%~_-]+\]|[0-9A-Za-z.~_!$&'()*+,;=%-]*)(?::[0-9]*)?"
@@ -123,13 +123,13 @@ class Exchange(ABC):
     def write(self, data: bytes) -> None:
         """Sends some of the answer, while there is somebody to read it."""
         self.is_begun = True
-        if not self.connection.is_deaf:
+        if not self.connection.is_discarding:
             self.connection.transport.write(data)
 
     def go_on(self, expected: bytes) -> None:
         """Tells a client that asks first, by its Expect header, that it may send the body."""
         asks = expected.lower() == b"100-continue"
-        if asks and not (self.is_whole or self.is_begun or self.connection.is_deaf):
+        if asks and not (self.is_whole or self.is_begun or self.connection.is_discarding):
             self.connection.transport.write(CONTINUE)
 
 
@@ -149,7 +149,7 @@ class Connection(ConnectionBase):
         """When we have waited too long, on the loop's clock."""
         self.idle = False
         """Between two requests."""
-        self.is_deaf = False
+        self.is_discarding = False
         """It has been refused, or had its last answer; what it still sends is thrown away."""
         self.writable = asyncio.Event()
         """The client reads what we write."""
@@ -181,8 +181,8 @@ class Connection(ConnectionBase):
         self._in_head = False
         self._is_timed = False
         """The deadline is that of what is being read."""
-        self._greeting = b""
-        self._greeted = False
+        self._first_bytes = b""
+        self._is_http = False
         self._born = self._now()
         self._leaving = False
         self._held = False
@@ -208,12 +208,12 @@ class Connection(ConnectionBase):
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         self.deadline = self._born + self.connections.bounds.head
-        self.connections.join(self)
-        self.connections.await_(self)
+        self.connections.register(self)
+        self.connections.start_waiting(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self.connections.part(self)
-        self.is_deaf = True
+        self.connections.remove(self)
+        self.is_discarding = True
         self._later.clear()
         self._unread = b""
         self._let_write()
@@ -224,11 +224,11 @@ class Connection(ConnectionBase):
             front.lost()
 
     def data_received(self, data: bytes) -> None:
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._take(data, data)
 
     def buffer_updated(self, count: int) -> None:
-        if self.is_deaf:
+        if self.is_discarding:
             return
         data = self.connections.inbox[:count]
         if count <= COPIED_BYTES:
@@ -266,10 +266,10 @@ class Connection(ConnectionBase):
             at = self._go_on(data, 0)
         elif begun is None and self._heads:
             at = self._take_known(data, head)
-        while at < size and not self.is_deaf:
+        while at < size and not self.is_discarding:
             if self._held or (at and perf_counter() >= self._turn_end):
                 self._unread = part(data, at, size)
-                self.connections.defer()
+                self.connections.count_deferred()
                 break
             is_framed = self._in_head or self._reading is None
             end = min(at + (SLICE_BYTES if is_framed else BODY_SLICE_BYTES), size)
@@ -282,7 +282,7 @@ class Connection(ConnectionBase):
 
     def _yield_turn(self) -> None:
         """Lets the other connections go first."""
-        if not (self._is_yielding or self.is_deaf or self.transport.is_closing()):
+        if not (self._is_yielding or self.is_discarding or self.transport.is_closing()):
             self._is_yielding = True
             self.transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._have_turn)
@@ -295,7 +295,7 @@ class Connection(ConnectionBase):
 
     def _read_on(self) -> None:
         """Takes what waited to be parsed, and then reads again."""
-        if self._unread and not self.is_deaf:
+        if self._unread and not self.is_discarding:
             data, self._unread = self._unread, b""
             self._take(data, data[:KNOWN_BYTES_MAX])
         self._resume_reading()
@@ -317,8 +317,8 @@ class Connection(ConnectionBase):
 
     def _feed(self, data: Data, head: bytes) -> bool:
         """Has the parser take it; False where it was refused."""
-        if not self._greeted and head:
-            self._greeting = head[:24]
+        if not self._is_http and head:
+            self._first_bytes = head[:24]
         is_between = self._reading is None
         try:
             self._parse(data)
@@ -330,7 +330,7 @@ class Connection(ConnectionBase):
             self._learn(first, head)
         self._head_bytes += len(data)
         too_large = self._head_bytes > HEADER_BYTES_MAX
-        if too_large and not self.is_deaf and not self.transport.is_closing():
+        if too_large and not self.is_discarding and not self.transport.is_closing():
             self._refuse(HEADERS_TOO_LARGE)
             return False
         return True
@@ -338,18 +338,18 @@ class Connection(ConnectionBase):
     def pause_writing(self) -> None:
         self._is_writable = False
         self.writable.clear()
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._wait(UNREAD_SECONDS_MAX)
 
     def resume_writing(self) -> None:
         self._let_write()
-        if self.is_deaf:
+        if self.is_discarding:
             return
         front = self._front
         if front is not None and not front.is_answered:
             if front.is_whole:
                 self.deadline = NEVER
-                self.connections.leave(self)
+                self.connections.stop_waiting(self)
             else:
                 self._wait(self.connections.bounds.body)
         self._listen()
@@ -428,7 +428,7 @@ class Connection(ConnectionBase):
         reading = self._reading
         if reading is not None and end > at and not reading.is_answered:
             reading.piece(part(data, at, end))
-        if not self._left and reading is not None and not self.is_deaf:
+        if not self._left and reading is not None and not self.is_discarding:
             self._reading = None
             self._complete(reading)
         return end
@@ -458,7 +458,7 @@ class Connection(ConnectionBase):
                 self._hosts.append(value)
             if self._fields <= HEADER_FIELDS_MAX:
                 self._reading.header(name, value)
-            elif not self.is_deaf:
+            elif not self.is_discarding:
                 self._refuse(HEADERS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
@@ -467,7 +467,7 @@ class Connection(ConnectionBase):
             return
         self._in_head = False
         self._head_bytes = 0
-        self._greeted = True
+        self._is_http = True
         reading = self._reading
         assert reading is not None
         reading.method = self._parser.get_method()
@@ -478,9 +478,9 @@ class Connection(ConnectionBase):
             and self._parser.should_keep_alive()
             and not self._is_old()
         )
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._check_framing(reading)
-        if self.is_deaf:
+        if self.is_discarding:
             return
         reading.route()
         self._is_timed = False
@@ -507,7 +507,7 @@ class Connection(ConnectionBase):
     def on_body(self, piece: bytes) -> None:
         self._head_bytes = 0
         reading = self._reading
-        if self.is_deaf or reading is None:
+        if self.is_discarding or reading is None:
             return
         if reading is not self._front:
             self._later.append((self._piece, (reading, piece)))
@@ -519,7 +519,7 @@ class Connection(ConnectionBase):
             return
         self._head_bytes = 0
         reading, self._reading = self._reading, None
-        if self.is_deaf or reading is None:
+        if self.is_discarding or reading is None:
             return
         if reading is self._front:
             self._complete(reading)
@@ -544,7 +544,7 @@ class Connection(ConnectionBase):
             self.deadline = NEVER
             exchange.complete()
             if not exchange.is_answered:
-                self.connections.leave(self)
+                self.connections.stop_waiting(self)
 
     def answered(self, exchange: Exchange) -> None:
         """The answer has been written."""
@@ -564,7 +564,7 @@ class Connection(ConnectionBase):
 
     def _take_turns(self) -> None:
         """Goes on with what was parsed meanwhile, and then listens again."""
-        while self._later and not self.is_deaf and self._is_next():
+        while self._later and not self.is_discarding and self._is_next():
             event, arguments = self._later.popleft()
             event(*arguments)
         self._listen()
@@ -584,7 +584,7 @@ class Connection(ConnectionBase):
 
     def _listen(self) -> None:
         """Reads again, unless there is still something to do first."""
-        if not self._held or self.is_deaf or self._later or not self._is_writable:
+        if not self._held or self.is_discarding or self._later or not self._is_writable:
             return
         self._held = False
         bounds = self.connections.bounds
@@ -605,11 +605,11 @@ class Connection(ConnectionBase):
             bounds = self.connections.bounds
             self.deadline = self._now() + (bounds.head if self._in_head else bounds.body)
         if is_new:
-            self.connections.await_(self)
+            self.connections.start_waiting(self)
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._now() + seconds
-        self.connections.await_(self)
+        self.connections.start_waiting(self)
 
     def _rest(self) -> None:
         """Nothing is under way."""
@@ -629,7 +629,7 @@ class Connection(ConnectionBase):
         if self._front is not None and self.is_busy:
             self._front.keep_alive = False
         else:
-            self.is_deaf = True
+            self.is_discarding = True
             self.transport.close()
 
     def time_out(self) -> None:
@@ -639,19 +639,19 @@ class Connection(ConnectionBase):
             self.transport.abort()  # nothing more would be read
             return
         begun = self._front is not None and self.is_busy and self._front.is_begun
-        if (self._in_head or self.is_busy) and not begun and not self.is_deaf:
+        if (self._in_head or self.is_busy) and not begun and not self.is_discarding:
             self.transport.write(TOO_SLOW)
         self.end()
 
     def end(self) -> None:
         """Closes the connection."""
-        self.connections.leave(self)
-        self.is_deaf = True
+        self.connections.stop_waiting(self)
+        self.is_discarding = True
         self.transport.close()
 
     def _refuse_other(self) -> None:
-        if not self._greeted:
-            self.connections.foreign(protocol_of(self._greeting, "HTTP"), "HTTP")
+        if not self._is_http:
+            self.connections.count_foreign(protocol_of(self._first_bytes, "HTTP"), "HTTP")
         self._refuse(NOT_HTTP)
 
     def _refuse(self, words: bytes) -> None:
@@ -661,7 +661,7 @@ class Connection(ConnectionBase):
 
     def _hang_up(self, *, is_read: bool) -> None:
         """Closes; where not all was read, once the client has had a chance to read our words."""
-        self.is_deaf = True
+        self.is_discarding = True
         if is_read or self.transport.is_closing() or not self.transport.can_write_eof():
             self.transport.close()
             return

@@ -229,7 +229,7 @@ class _Exchange(Exchange):
             )
         admission = self._app.admission
         self._sender = (
-            admission.sender(self._text(b"authorization")) if admission.asks else None
+            admission.sender(self._text(b"authorization")) if admission.needs_token else None
         )
         self._place = admission.enter(self._sender, self.connection.client, self)
         expected = self._found.get(b"expect")
