@@ -39,7 +39,7 @@ COMPILED = {
     "collector/dialects": "answers base choose doubt names outputs plan read span_name wrappers",
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission connections export listener protocol_detection turns",
-    "collector/receive/grpc": "frame_budget frames header_fields hpack http2 service streams",
+    "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
     "collector/receive/http": "asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
     "collector/telemetry": "counters log_lines",

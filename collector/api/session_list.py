@@ -13,7 +13,7 @@ from monitor.session.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.summary import SORTS, agent_of, summary
 
-__all__ = ["LISTED_MAX", "Lists", "Wanted", "ranked"]
+__all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
 
 LISTED_MAX = 1_000
 """Rows of one list."""
@@ -30,7 +30,7 @@ PARTS: Final = ("harmful", "live", "ended")
 """Of all sessions, those that may be asked for alone."""
 
 
-class Wanted(NamedTuple):
+class SessionQuery(NamedTuple):
     """What a list is asked for; "" asks for anything."""
 
     sort: str
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     """One of `PARTS`."""
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Wanted:
+    def read(cls, query: Mapping[str, str]) -> SessionQuery:
         """Reads a query string's values.
 
         Raises:
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
     @property
     def filters(self) -> bool:
         """True where not every judgement is wanted."""
-        return self != Wanted(self.sort, self.limit)
+        return self != SessionQuery(self.sort, self.limit)
 
     def takes(self, session: Session, judgement: Judgement) -> bool:
         """True where a row of the list is about this judgement."""
@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
         return True
 
 
-async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+async def ranked(monitor: Monitor, wanted: SessionQuery) -> dict[str, Any]:
     """The first `limit` summaries, and how many judgements match in all.
 
     Memory is bounded by the limit; other tasks run between lumps.
@@ -117,29 +117,29 @@ async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
     return {"sessions": rows, "matching": matching, "live": monitor.sessions}
 
 
-class Lists:
+class SessionLists:
     """One list at a time, shared by all who wait for the same one, so that ingest comes first.
 
-    However many pages are open, ranking takes a fifth of the process's time at most. Who asks
+    However many session views are open, ranking takes a fifth of the process's time at most. Who asks
     while a list is being made waits for the next one, so that none is older than the question.
     """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._waiting: dict[Wanted, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
         """By what is asked for, the list that has not been begun."""
         self._turn = asyncio.Lock()
         self._next = 0.0
         """The event loop's time from which there may be another list."""
 
-    async def get(self, wanted: Wanted) -> dict[str, Any]:
+    async def get(self, wanted: SessionQuery) -> dict[str, Any]:
         """What `ranked` gives, no earlier than now."""
         found = self._waiting.get(wanted)
         if found is None:
             found = self._waiting[wanted] = asyncio.ensure_future(self._make(wanted))
         return await asyncio.shield(found)
 
-    async def _make(self, wanted: Wanted) -> dict[str, Any]:
+    async def _make(self, wanted: SessionQuery) -> dict[str, Any]:
         async with self._turn:
             loop = asyncio.get_running_loop()
             await asyncio.sleep(self._next - loop.time())

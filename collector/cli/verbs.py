@@ -538,8 +538,8 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _quit(message: str) -> NoReturn:
-    from collector.telemetry.log_writer import FLUSH_SECONDS, say
+    from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 
-    # Whether anybody reads it or not, the exit code says it as well.
-    say(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
+    # Whether anybody reads it or not, the exit code shows it as well.
+    print_in_thread(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
     raise SystemExit(USAGE)

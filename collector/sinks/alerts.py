@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
-from collector.sinks.alert import Links, Page, as_alert
+from collector.sinks.alert import Links, PageAlert, as_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
 from collector.sinks.http_client import HttpSender
@@ -32,7 +32,7 @@ TICK_SECONDS = 0.05
 """How late a settled call may page."""
 
 KEPT_FOR = 4
-"""An Alertmanager that hears nothing of an alert for so many repeats takes it as over."""
+"""An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
 NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
@@ -76,7 +76,7 @@ class Alerts:
             quiet_ns=quiet_ns,
             per_minute=settings.pages_per_minute,
         )
-        self.pager = Pager(rules, self._tell)
+        self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
 
     @property
@@ -96,7 +96,7 @@ class Alerts:
             if verdict.kind in ALARMING or verdict.revised_from in ALARMING
         ]
         if self._managers or self._hooks:
-            self.pager.take(news, now)
+            self.pager.consider(news, now)
         for verdict in news:
             for queue in self._lines:
                 queue.put(as_event(verdict))
@@ -126,7 +126,7 @@ class Alerts:
 
     # --- what goes out -------------------------------------------------------------------------
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _put(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         ends = now + KEPT_FOR * self._repeat_ns
         for page in pages:
             alert = as_alert(page, self._links, ends)
@@ -171,7 +171,7 @@ class Alerts:
         await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
         await asyncio.gather(*(sender.close() for sender in self._senders))
 
-    # --- what the metrics say of it --------------------------------------------------------------
+    # --- metrics --------------------------------------------------------------------------------
 
     def families(self) -> Iterator[Family]:
         """The metrics of alerts; those of several Alertmanagers are one."""
@@ -217,7 +217,7 @@ def _latency(
     return labels, list(zip(bounds, sums, strict=True)), total
 
 
-def _for_hook(page: Page, alert: dict[str, Any]) -> dict[str, Any]:
+def _for_hook(page: PageAlert, alert: dict[str, Any]) -> dict[str, Any]:
     ended = bool(page.ended_ns)
     status = "resolved" if ended else "firing"
     return {**alert, "status": status, "endsAt": alert["endsAt"] if ended else NO_END}

@@ -19,7 +19,7 @@ from collector.metrics import service as metrics
 from collector.metrics.process import HELP
 from collector.metrics.service import Families
 from collector.metrics.text_format import lines
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.sinks.alerts import Alerts
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -113,7 +113,9 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr(metrics, "__version__", "1.2.3")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
-    return Families(_monitor(), _stats(), None, [Door(), Alerts(settings, "", 0, lambda: 0)])
+    return Families(
+        _monitor(), _stats(), None, [Admission(), Alerts(settings, "", 0, lambda: 0)]
+    )
 
 
 @pytest.mark.parametrize(

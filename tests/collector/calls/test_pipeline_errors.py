@@ -243,7 +243,7 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
-        asyncio.run(export.take("traces", body, "proto", "grpc"))
+        asyncio.run(export.ingest("traces", body, "proto", "grpc"))
 
     assert refusal.value.outcome is Outcome.INTERNAL
     assert service.stats.dropped == {"internal_error": 1}

@@ -216,7 +216,7 @@ def test_serving_loads_what_serves() -> None:
         ),
         *("pydantic", "rich", "prometheus_client", "importlib.metadata"),
         *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
-        *("collector.api.page_app", "collector.api.page", "collector.receive.grpc.service"),
+        *("collector.api.session_view", "collector.api.page", "collector.receive.grpc.service"),
         *(
             "collector.sinks.recorder",
             "collector.offline.replay",

@@ -11,12 +11,12 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from collector.app.listeners import Connections
+from collector.app.listeners import ConnectionMetrics
 from collector.config.settings import Alerts as AlertSettings
 from collector.metrics.process import HELP
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
@@ -34,7 +34,7 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    more: list[Source] = [Door(), Connections({}), alerts]
+    more: list[Source] = [Admission(), ConnectionMetrics({}), alerts]
     app = MetricsApp(Families(Monitor(), stats or Stats(), None, more), Health())
     sent: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""What people look at, in front of the API: the session page, and what it alone asks for."""
+"""The session view: the web page that shows sessions, and the part of the API that it alone uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collector import __version__
 from collector.api.change_stream import Events
 from collector.api.page import FILES, send_file
 from collector.api.reference_view import tree
-from collector.api.session_list import Lists, Wanted
+from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.spec_view import drawn, head
 from collector.net.asgi import (
     Application,
@@ -29,17 +29,17 @@ from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
 from monitor.session.summary import agent_of, trail
 
-__all__ = ["Viewing"]
+__all__ = ["SessionView"]
 
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
 
 
-class Viewing:
+class SessionView:
     """An ASGI application around the API.
 
-    `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
+    `/` is the session view. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
     harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
     `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
     `/api/v1/trails/{session}` its scores after each call, and
@@ -62,7 +62,7 @@ class Viewing:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
-        self._lists = Lists(monitor)
+        self._lists = SessionLists(monitor)
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()
@@ -104,7 +104,7 @@ class Viewing:
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
-            wanted = Wanted.read({**query, **self._originals(query)})
+            wanted = SessionQuery.read({**query, **self._originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
