@@ -501,9 +501,12 @@ class Judgement:
     def _walk(self, runs: Sequence[Run], stretches: list[_Stretch]) -> list[list[Step]]:
         """Steps a part of the log under each reading, with stops on the way: what is judged anew."""
         news: list[list[Step]] = [[] for _ in runs]
-        for stretch in stretches:
+        last = len(stretches) - 1
+        for number, stretch in enumerate(stretches):
             if stretch.first >= STOP_EVERY:
                 self._stop(stretch.first, runs)
+            if number == last and stretch.together and stretch.first:
+                self._stop_at_last_group(stretch.first, runs)
             for reading, run in enumerate(runs):
                 self._step(run, stretch, news[reading], news=True)
         return news
@@ -513,6 +516,11 @@ class Judgement:
             self._stops = Stops()
         if self._stops.due(place):
             self._stops.add(self.log, place, runs)
+
+    def _stop_at_last_group(self, place: int, runs: Sequence[Run]) -> None:
+        if self._stops is None:
+            self._stops = Stops()
+        self._stops.add_last_group(self.log, place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
         """The calls of the log as they are judged together, and where each group may have led.

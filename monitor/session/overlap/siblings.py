@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.overlap.chains import Spans, chained
-from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, merge
+from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
@@ -160,13 +160,29 @@ def _searched(
                 ends.append([_walk(stepper, position, tokens, places).end])
         else:
             found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
-    taken = _taken(spans, sorted(free), [each.first for each in found])
+    if len(found) == 1 and not free:
+        return _only(stepper, found[0], strict=strict)
+    taken = _taken(spans, sorted(free), [ways_to(best_of(each)) for each in found])
     if strict:
         end = _walk(stepper, position, tokens, taken).end
     else:
-        end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
+        best = [[node.position for node in best_of(each)] for each in found]
+        end = _joined(stepper, position, [*ends, *best])
     every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
     return Order(taken, end, all(each.whole for each in found), every)
+
+
+def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
+    """The order of calls that are all in one part: the search has their places already."""
+    best = best_of(merges)
+    taken = min(best, key=_path_of)
+    end = taken.position if strict else stepper.union(node.position for node in best)
+    every = [Reached(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
+    return Order(taken.path, end, merges.whole, tuple(every))
+
+
+def _path_of(node: Node) -> tuple[int, ...]:
+    return node.path
 
 
 def _reached(
@@ -183,10 +199,11 @@ def _reached(
     sign = -1 if strict else 1
     together: list[tuple[int, list[Node]]] = [(0, [])]
     for part in found:
+        begun = [(end.harms, ways_to([end])) for end in part.ends[:ENDS_MAX]]
         more = [
-            (harms + sign * end.harms, [*nodes, end.first])
+            (harms + sign * own, [*nodes, first])
             for harms, nodes in together
-            for end in part.every
+            for own, first in begun
         ]
         more.sort(key=_first_of)
         together = more[:ENDS_MAX]
