@@ -67,7 +67,7 @@ class Readings:
                 if pattern.kind != "any":
                     checked = replace(pattern, matches=pattern.takes)
                     self._checks.setdefault(name, []).append((number, checked))
-        self._kinds = {name: self._tell_apart(checks) for name, checks in self._checks.items()}
+        self._kinds = {name: self._distinguish(checks) for name, checks in self._checks.items()}
         """By argument, the masks of its values; None where they are too many to list."""
 
     # --- masks --------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Readings:
             mask &= ~(1 << number)
         return mask
 
-    def _tell_apart(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
+    def _distinguish(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
         named, text = samples([pattern for _, pattern in checks])
         self.work -= len(named) * len(checks)
         if (

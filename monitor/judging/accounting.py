@@ -27,13 +27,13 @@ from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
 
-__all__ = ["Ledger"]
+__all__ = ["Accounting"]
 
 EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
 
 
-class Ledger:
+class Accounting:
     """Counts what judgements say, and words it.
 
     Args:
@@ -246,7 +246,7 @@ class Ledger:
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
-        self.finalise(session, judgement, judgement.finalise(now).told)
+        self.finalise(session, judgement, judgement.finalise(now).reported)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
@@ -281,7 +281,7 @@ class Ledger:
             ended,
             finished,
             judgement.judge.unsatisfied(judgement.head.position),
-            tuple(_said(each.missed) for each in missed_of(judgement)),
+            tuple(_described(each.missed) for each in missed_of(judgement)),
         )
 
     def _finish(self, judgement: Judgement, finished: Finished) -> None:
@@ -419,7 +419,7 @@ def _count_call(pair: Pair, code: int) -> int:
     return pair.loops
 
 
-def _said(missed: Missed) -> str:
+def _described(missed: Missed) -> str:
     return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
 
 

@@ -93,7 +93,7 @@ class Step(NamedTuple):
 class Finality(NamedTuple):
     """What has become final, and what has not."""
 
-    told: list[Step]
+    reported: list[Step]
     """The harmful steps that are final now; under a learnt reference, which knows no harm, those that wrote
     what nobody has written."""
     open: int | None
@@ -248,6 +248,7 @@ class Judgement:
         "behind",
         "blind_ns",
         "counted",
+        "declared",
         "doubtful",
         "ending",
         "head",
@@ -260,7 +261,6 @@ class Judgement:
         "part",
         "sampled",
         "share",
-        "told",
     )
 
     def __init__(
@@ -315,7 +315,7 @@ class Judgement:
         """What it adds to the live sums of its pair."""
         self.behind = 0
         """Its calls behind the live means."""
-        self.told = 0
+        self.declared = 0
         """What was told and counted of its comparison with a reference (`monitor.judging.reference_alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
@@ -780,8 +780,8 @@ class Judgement:
         if log.grouped:
             for group in log.groups(end=end):
                 end = max(end, group[1])
-        found, told = self.walk(end), set(new)
-        return [step for step in found if step.code >= HARMFUL and step.place in told]
+        found, final = self.walk(end), set(new)
+        return [step for step in found if step.code >= HARMFUL and step.place in final]
 
     def _unexpected(self, places: list[int]) -> list[Step]:
         watch, position = self.judge.watch, self.head.position

@@ -338,8 +338,8 @@ class _Parser:
             raise self._wrong("takes a whole number after the symbol")
         least = 0 if self.template in {"at_most", "exactly"} else 1
         if number < least and _COUNTS[self.template][0]:
-            said = f"no session can satisfy {self.template} {number}"
-            raise ConstraintError("unsatisfiable", said)
+            message = f"no session can satisfy {self.template} {number}"
+            raise ConstraintError("unsatisfiable", message)
         if not least <= number <= COUNT_MAX:
             raise self._wrong(f"counts from {least} to {COUNT_MAX:,}")
         return number
@@ -361,8 +361,10 @@ class _Parser:
         if places[1:] and places[0] & places[1]:
             raise self._wrong("needs different symbols in its two places")
         shown = [_shown(operand) for operand in operands]
-        said = ", ".join(shown if number is None else [*shown, str(number)])
-        text = f"{self.template}: {said}" if said == shown[0] else f"{self.template}: [{said}]"
+        given = ", ".join(shown if number is None else [*shown, str(number)])
+        text = (
+            f"{self.template}: {given}" if given == shown[0] else f"{self.template}: [{given}]"
+        )
         return Constraint(self.template, text, _table(rows, shown), places)
 
     def _symbols(self, place: Any) -> frozenset[int]:
@@ -371,12 +373,12 @@ class _Parser:
             raise self._wrong("takes a symbol, or a list of symbols for any of them")
         for name in names:
             if name not in self.index:
-                said = f"{name!r} is not in the alphabet"
-                raise ConstraintError("undeclared_symbol", said)
+                message = f"{name!r} is not in the alphabet"
+                raise ConstraintError("undeclared_symbol", message)
         return frozenset(self.index[name] for name in names)
 
-    def _wrong(self, said: str) -> ConstraintError:
-        return ConstraintError("invalid_constraint", f"{self.template} {said}")
+    def _wrong(self, message: str) -> ConstraintError:
+        return ConstraintError("invalid_constraint", f"{self.template} {message}")
 
 
 def _shown(place: Any) -> str:

@@ -244,12 +244,12 @@ def test_final_verdicts_are_given_once() -> None:
     assert found.finalise(0) == ([], early)
     first = found.finalise(early)
 
-    assert [(step.place, step.code >= HARMFUL) for step in first.told] == [(0, True)]
+    assert [(step.place, step.code >= HARMFUL) for step in first.reported] == [(0, True)]
     assert (found.is_final(0), found.is_final(1)) == (True, False)
     assert first.open == late
     assert found.finalise(early) == ([], late)
     last = found.finalise(late)
-    assert ([step.place for step in last.told], last.open) == ([1], None)
+    assert ([step.place for step in last.reported], last.open) == ([1], None)
 
 
 # --- folding --------------------------------------------------------------------------------------
