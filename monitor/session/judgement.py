@@ -1,8 +1,26 @@
 """One session under one spec: a log of recent calls behind one checkpoint.
 
-The head holds everything that is asked per call in O(1). A call that arrives in order steps the
-head; one that belongs earlier goes to its place and the log is stepped again from the checkpoint.
-Old calls are folded into the checkpoint, so a session's memory does not grow with its length.
+Idea: the head (a `Run`) holds what is needed for each call in O(1). A call that arrives in order
+steps the head. A call that belongs earlier goes to its place in the log, and the log is stepped
+again from the last place at which the runs were kept (a stop, or the checkpoint). Old calls are
+folded into the checkpoint, so the memory of a session does not grow with its length.
+
+Invariants:
+
+- The head is the run after all steps of the log, and each step's mark is the verdict that stepping
+  gives. So any order of arrival ends in the same verdicts.
+- A verdict is reported when a mark changes, and only then (`Change`): first the verdict of the new
+  call, then the revisions.
+- The checkpoint is the run after the folded steps. Folded steps do not change any more; a call that
+  belongs among them is `late`, and goes to the front of the log.
+- A doubtful session is read in two ways: from the start (plain) and from anywhere (joined). The
+  head is the reading with fewer harms, `_rival` is the other.
+
+Example: `unlock move` arrive without `scan`, then `open`: harmful. `scan`, which started before
+`open`, arrives one second later. It is inserted before `open` and the log is stepped again: `scan`
+gets its first verdict (progress), and the verdict of `open` is revised from harmful to progress.
+
+Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,27 @@
 """The recent steps of one judgement, in call order, packed into bytes.
 
-A step is a row of 32 bytes: a tuple of the same content costs eight times as much, and a monitor
-holds many sessions. Texts (call ids, and arguments while they are shown) are kept aside, by span id:
-the ids are packed, too (`call_ids.py`).
+Idea: a step is a row of 32 bytes in one `bytearray`. A tuple of the same content takes eight times
+as much, and a monitor holds many sessions. A row holds its place in the order (`at`), how long the
+call took, how much later it was received, its span id, flags, a mark of the judgement, and the
+numbers of its context (trace and parent), tool and token. What does not fit is kept aside, by span
+id: texts (`Texts`), moved steps (`_Moved`), distant times (`_far`).
+
+Invariants:
+
+- Rows are sorted by (at, end, span id), whatever the order of arrival. So the same calls give the
+  same log.
+- `at` is the start of the call, with one exception: a call stands behind the call that it is a part
+  of, whatever the clocks of their hosts say (`settle`).
+- `append` takes only calls that belong behind all others and overlap no sibling. All others go
+  through `insert`.
+- `tail_end` and `_running` say what runs on behind the last step, so `append` decides in O(1).
+- While `grouped` is False, no siblings overlap.
+
+Example: `a` (10 to 20), `b` (12 to 30) and `c` (30 to 31) have one parent. `b` starts before `a`
+has ended, so they are a group: `groups()` is `[(0, 2)]`. `c` starts when `b` has ended: touching
+times are a sequence, and `c` is in no group.
+
+Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,21 @@
-"""The best of the orders that chains of overlapping calls can be merged in.
+"""The best merges of chains of overlapping calls, by dynamic programming.
 
-A program over how far each chain has come. Where that is too much, the best of what was found so
-far is gone on with, at last in the order of the starts: what is taken then is an order that may
-have been and no worse than that of the starts, but there may be a better one.
+Idea: a node is how far each chain has come, and the position there. Whatever the merge that led to
+it, what follows is the same. So of the merges to one node only the best harms count, and layer k
+holds the nodes after k calls. Each node keeps the best merge that is nearest to the starts
+(`path`), and the links of all best merges (`behind`), which siblings.py follows where several parts
+have to be put together.
+
+Bounds: a group has at most `STEPS_MAX` steps. Up to `FEW` calls every merge is tried, whatever the
+bound. Of more calls the worst nodes of a layer are dropped once the steps run short, and at last
+`_finish` goes on in the order of the starts. The node of that order is never dropped. So what is
+taken is a possible order and no worse than that of the starts, but there may be a better one
+(`Merges.whole` is False).
+
+Example: chains A (2 calls) and B (1 call) have the nodes (0,0), (1,0), (0,1), (2,0), (1,1), (2,1):
+6 nodes for 3 merges. With 2 chains of 10 calls, 121 nodes stand for 184,756 merges.
+
+Source: Held and Karp 1962, over chains instead of single calls; the bound is a beam search.
 """
 
 from __future__ import annotations

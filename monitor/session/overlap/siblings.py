@@ -1,13 +1,29 @@
-"""Calls that overlap: which orders they may have had, and which of them is taken.
+"""Calls that overlap: which orders they may have had, and which order is taken.
 
-Siblings whose times overlap have no order of their own. Any order that keeps "ended before it
-started" may have been the true one. A task takes the order with the fewest harms and goes on from
-every state such an order can end in; a strict policy takes the order with the most.
+Idea: siblings whose times overlap have no order of their own. Every order that keeps "ended before
+it started" may have been the true one. A task takes the order with the fewest harms, a strict
+policy the order with the most; of equals, the one nearest to the order of the starts. `Order.every`
+lists the other ends, which `monitor.session.run` goes on from.
 
-Most orders need not be tried. Calls that are the same everywhere may stand anywhere, so may those
-that are alike among themselves, and calls that no constraint sees both of are ordered apart: orders
-of the parts can always be merged, since of two pairs of calls in which one ended before the other
-started, one's first had ended before the other's second started (Fishburn 1970, interval orders).
+Most orders need not be tried:
+
+- Calls that no part of the machine looks at may stand anywhere (`free`), and so may calls that are
+  all alike.
+- Calls that no constraint sees both of are ordered in parts, each by itself. Orders of parts can
+  always be merged: take two pairs of calls, in each of which the first ended before the second
+  started. The first call of one pair ended before the second call of the other pair started, or the
+  reverse, so no cycle can arise (Fishburn 1970, interval orders).
+- Within a part, alike calls form chains (`chains.py`), and orders are merges of chains
+  (`merges.py`).
+
+Invariant: while `Order.whole` is true, the result equals that of trying every order. Otherwise the
+order taken is a possible one and no worse than the order of the starts. A strict policy then looks
+at each constraint alone (`_broken`), so a harm that one constraint can prove is found.
+
+Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They are
+received as `close`, `open`, `read`. Of the six orders one has no harm, so none of the calls is
+harmful. If `open` ended before `read` and `close` started, four orders are left out from the
+beginning.
 """
 
 from __future__ import annotations
