@@ -19,8 +19,9 @@ from monitor.aggregate.totals import (
 from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
-from monitor.session.judgement import Change, Judgement, Step
+from monitor.session.judgement import Judgement
 from monitor.session.log.log import Names, Row
+from monitor.session.marks import Change, Step
 from monitor.session.outlook import News
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session

@@ -12,8 +12,9 @@ from monitor.judging.accounting import Accounting
 from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
-from monitor.session.judgement import Change, Judgement
+from monitor.session.judgement import Judgement
 from monitor.session.log.log import Names, Texts, origin_of
+from monitor.session.marks import Change
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec

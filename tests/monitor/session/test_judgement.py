@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.folding import FOLD_AFTER, FOLD_LUMP, LOG_MAX
 from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
-from monitor.session.judgement import FOLD_AFTER, FOLD_LUMP, LOG_MAX, Judgement
+from monitor.session.judgement import Judgement
 from monitor.session.stops import STOP_EVERY
 from monitor.spec.compiler.compile import compile_text
 
