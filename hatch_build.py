@@ -51,7 +51,7 @@ COMPILED = {
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
     "monitor/session": "checkpoint compensation episodes folding forgotten judge judgement marks outlook replay run scoring session spec_binding stops survey table timing tool_names",
-    "monitor/session/log": "call_ids log",
+    "monitor/session/log": "call_ids log rows",
     "monitor/session/overlap": "chains merges siblings",
     "monitor/spec": "constraints spec",
 }

@@ -15,11 +15,11 @@ from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table
+from monitor.session.tool_names import Names
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
 from monitor.tenants import Shared

@@ -20,13 +20,14 @@ from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names, Row
+from monitor.session.log.rows import Row
 from monitor.session.marks import Change, Step
 from monitor.session.outlook import News
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
+from monitor.session.tool_names import Names
 
 __all__ = ["Accounting"]
 

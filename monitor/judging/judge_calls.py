@@ -13,10 +13,11 @@ from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names, Texts, origin_of
+from monitor.session.log.rows import Texts, origin_of
 from monitor.session.marks import Change
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
+from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
 from monitor.weights import call_bytes

@@ -20,9 +20,9 @@ from monitor.reference.settings import RISK_ALARM
 from monitor.reference.watch import Divergence, Watch, Watched, packed, unpacked
 from monitor.session.comparison import PAGE, explained, level_of
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names
 from monitor.session.marks import Step
 from monitor.session.session import Ended, Session
+from monitor.session.tool_names import Names
 
 __all__ = ["Alarms"]
 

@@ -44,7 +44,8 @@ from monitor.session.judge import (
     Judge,
     is_substantive,
 )
-from monitor.session.log.log import Log, mark_of
+from monitor.session.log.log import Log
+from monitor.session.log.rows import mark_of
 from monitor.session.marks import (
     CODE,
     FINAL,

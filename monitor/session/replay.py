@@ -12,7 +12,8 @@ from typing import NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import built
 from monitor.session.judge import CONTROL_TOKEN, Judge
-from monitor.session.log.log import Brief, Log, mark_of
+from monitor.session.log.log import Log
+from monitor.session.log.rows import Brief, mark_of
 from monitor.session.marks import CODE, Step
 from monitor.session.run import Run
 from monitor.session.stops import STOP_EVERY

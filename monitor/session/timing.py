@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
-from monitor.session.log.log import Row
+from monitor.session.log.rows import Row
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 
