@@ -50,8 +50,8 @@ COMPILED = {
     "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "compensation episodes forgotten judge judgement outlook run scoring session spec_binding stops survey table timing tool_names",
-    "monitor/session/log": "call_ids log",
+    "monitor/session": "checkpoint compensation episodes folding forgotten judge judgement marks outlook replay run scoring session spec_binding stops survey table timing tool_names",
+    "monitor/session/log": "call_ids log rows",
     "monitor/session/overlap": "chains merges siblings",
     "monitor/spec": "constraints spec",
 }

@@ -90,7 +90,7 @@ class Events:
 
     def _ended(self) -> int:
         """Grows when time, and no call, has brought something."""
-        return sum(self._monitor.ended.values()) + self._monitor.told_by_time
+        return sum(self._monitor.ended.values()) + self._monitor.timed_verdicts
 
 
 async def _disconnected(receive: Receive) -> None:

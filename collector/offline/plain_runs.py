@@ -19,9 +19,9 @@ from monitor.limits import SECOND, Limits
 from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import Session
+from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 
 __all__ = ["BadRun", "Run", "RunCall", "is_plain", "judge_run", "read_runs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-__all__ = ["Exemplar", "Spread"]
+__all__ = ["Exemplar", "Histogram"]
 
 
 class Exemplar(NamedTuple):
@@ -17,7 +17,7 @@ class Exemplar(NamedTuple):
     """Receipt, Unix nanoseconds."""
 
 
-class Spread:
+class Histogram:
     """How a score is spread over finished sessions: counts by upper bound, inclusive."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")

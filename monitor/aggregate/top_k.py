@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-__all__ = ["ROOM", "Worst"]
+__all__ = ["ROOM", "TopK"]
 
 ROOM: Final = 128
 """Entries kept at least; five times as many are held before the heap is cleared up."""
@@ -34,7 +34,7 @@ _Entry = tuple[tuple[float, ...], int, object, Held]
 """What comes first is worse: badness, turned round; then who came earlier; the share, and whose it is."""
 
 
-class Worst(Generic[Held]):
+class TopK(Generic[Held]):
     """Holders by badness.
 
     Args:

@@ -10,10 +10,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, Protocol
 
-from monitor.aggregate.consistency_sample import Repeats
+from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift
-from monitor.aggregate.histogram import Exemplar, Spread
-from monitor.aggregate.top_k import Worst
+from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.tenants import Holdings
 
@@ -30,11 +30,11 @@ __all__ = [
     "UNMATCHED",
     "Exemplar",
     "Finished",
+    "Histogram",
     "NamespaceLabel",
     "Pair",
     "SessionFinished",
     "Share",
-    "Spread",
     "Totals",
     "fixed",
     "mean",
@@ -275,14 +275,14 @@ class Pair:
         self.scores: dict[str, tuple[int, int]] = {}
         """Score name -> (fixed sum, count) over the finished sessions of the window."""
         names = BOUNDS if scored else ("calls",)
-        self.spreads = {name: Spread(BOUNDS[name]) for name in names}
+        self.spreads = {name: Histogram(BOUNDS[name]) for name in names}
         self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
         """The latest call of a kind, and the latest final one of a reason and severity."""
-        self.repeats = Repeats()
+        self.repeats = ConsistencySample()
         self.drift: Drift | None = None
         """Where the spec is a learnt reference."""
-        self._worst: Worst[_Holder] = Worst(_harm)
-        self._worst_prefix_crit: Worst[_Holder] = Worst(_crit)
+        self._worst: TopK[_Holder] = TopK(_harm)
+        self._worst_prefix_crit: TopK[_Holder] = TopK(_crit)
 
     # --- what live judgements add --------------------------------------------------------------
 
@@ -361,13 +361,13 @@ class Pair:
         return self._harmful
 
     @property
-    def worst(self) -> Worst[_Holder]:
+    def worst(self) -> TopK[_Holder]:
         """Live judgements that did harm, by HarmRate, then H."""
         self.catch_up()
         return self._worst
 
     @property
-    def worst_prefix_crit(self) -> Worst[_Holder]:
+    def worst_prefix_crit(self) -> TopK[_Holder]:
         """The same by PrefixCrit."""
         self.catch_up()
         return self._worst_prefix_crit

@@ -17,16 +17,16 @@ from monitor.aggregate.totals import (
     OUTCOMES,
     UNKNOWN_TOOL,
     Exemplar,
+    Histogram,
     Pair,
     Share,
-    Spread,
     Totals,
     fixed,
     mean,
 )
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
-from monitor.session.spec_binding import Binder
+from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
 
 __all__ = [
@@ -541,7 +541,7 @@ def _bucket_samples(
     yield Sample("_sum", labels, total)
 
 
-def buckets(name: str, spread: Spread, labels: str) -> str | Marked:
+def buckets(name: str, spread: Histogram, labels: str) -> str | Marked:
     """The lines of one histogram, with the exemplar of each bucket.
 
     Args:
@@ -587,7 +587,7 @@ def _several(
 
 
 def monitor_families(
-    totals: Totals, binder: Binder, ended: Mapping[str, int], tools_overflowed: int = 0
+    totals: Totals, binder: SpecBinder, ended: Mapping[str, int], tools_overflowed: int = 0
 ) -> Iterator[Family]:
     """Families of what the monitor knows."""
     pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
@@ -916,7 +916,7 @@ def _each(counted: Mapping[_Key, int], keys: Iterable[_Key]) -> Iterable[int] | 
     return [counted.get(key, 0) for key in keys] if counted else None
 
 
-def _by_tool(totals: Totals, binder: Binder) -> Iterator[tuple[tuple[str, ...], float]]:
+def _by_tool(totals: Totals, binder: SpecBinder) -> Iterator[tuple[tuple[str, ...], float]]:
     """Tools of the loaded specs from zero on, and what has been counted."""
     wanted = dict.fromkeys(totals.by_tool)
     for judge in binder.judges.values():

@@ -19,21 +19,23 @@ from monitor.aggregate.totals import (
 from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
-from monitor.session.judgement import Change, Judgement, Step
-from monitor.session.log.log import Names, Row
+from monitor.session.judgement import Judgement
+from monitor.session.log.rows import Row
+from monitor.session.marks import Change, Step
 from monitor.session.outlook import News
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
+from monitor.session.tool_names import Names
 
-__all__ = ["Ledger"]
+__all__ = ["Accounting"]
 
 EXEMPLAR_EACH: Final = 64
 """Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
 
 
-class Ledger:
+class Accounting:
     """Counts what judgements say, and words it.
 
     Args:
@@ -246,7 +248,7 @@ class Ledger:
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
-        self.finalise(session, judgement, judgement.finalise(now).told)
+        self.finalise(session, judgement, judgement.finalise(now).reported)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
@@ -281,7 +283,7 @@ class Ledger:
             ended,
             finished,
             judgement.judge.unsatisfied(judgement.head.position),
-            tuple(_said(each.missed) for each in missed_of(judgement)),
+            tuple(_described(each.missed) for each in missed_of(judgement)),
         )
 
     def _finish(self, judgement: Judgement, finished: Finished) -> None:
@@ -419,7 +421,7 @@ def _count_call(pair: Pair, code: int) -> int:
     return pair.loops
 
 
-def _said(missed: Missed) -> str:
+def _described(missed: Missed) -> str:
     return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
 
 

@@ -8,13 +8,13 @@ from typing import Final
 
 from monitor.records import SessionKey
 
-__all__ = ["Agenda"]
+__all__ = ["DueQueue"]
 
 _LATEST: Final = 2**62 - 1
 """In the year 2116: clocks may say anything, and what is later is in the heap."""
 
 
-class Agenda:
+class DueQueue:
     """What is due when.
 
     Nearly all come in the order of their times: they are kept as they come, 16 bytes each, where

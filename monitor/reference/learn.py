@@ -154,8 +154,8 @@ class _Learning:
         return {name: self._alarm(tests[name]) for name in ALARMS}
 
     def _alarm(self, test: Callable[[SeenRun], bool | None]) -> Alarm:
-        told = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
-        judged = [(raised, good) for raised, good in told if raised is not None]
+        outcomes = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
+        judged = [(raised, good) for raised, good in outcomes if raised is not None]
         raised = sum(1 for each, _ in judged if each)
         false = sum(1 for each, good in judged if each and good)
         good = sum(1 for _, each in judged if each)

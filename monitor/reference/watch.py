@@ -194,8 +194,8 @@ class Watch:
         self._number_writes()
         self._seen: list[frozenset[int] | None] = []
         self._number_nodes()
-        told = {tool for tool, _ in self._pairs}
-        self._plain = frozenset(set(range(len(tools))) - told)
+        varying = {tool for tool, _ in self._pairs}
+        self._plain = frozenset(set(range(len(tools))) - varying)
         """Tools whose arguments make no difference: they are not looked at."""
         self._children = self._grow()
         self._ahead = [self._look_ahead(node) for node in range(len(learnt.nodes))]

@@ -137,7 +137,7 @@ class Judge:
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
         self.numbers = [-1] * self.plain
-        """By symbol, the number of its tool (`monitor.session.log.log.Names`), once it is known."""
+        """By symbol, the number of its tool (`monitor.session.tool_names.Names`), once it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
         """The machine of one episode, where an accepting state may start another."""

@@ -1,4 +1,28 @@
-"""What a judgement knows of the calls so far, in a few integers: the O(1) accumulators."""
+"""What a judgement knows of a prefix of the calls: position, tally, and the orders still in question.
+
+Idea: in sequence, a `Run` is one position and one tally, and `step` costs O(1). Calls that overlap
+have no order of their own, and their orders may end in different states. Which order is best for
+the whole session shows only later. So a run keeps one way (a `Run` of its own) for each end state,
+at most `ENDS_MAX`.
+
+Invariants:
+
+- Each way is the best by which its position may have been reached: with the fewest harms, or with
+  the most where the spec is strict. Of two ways at one position only the better one can win, so
+  `_choose` drops the other.
+- A call is harmful if the least number of harms over all ways rises (strict: the greatest). So a
+  verdict does not depend on later calls.
+- The tally is that of the best way, the first of equals. So the scored path is always one of the
+  best, and of these the one nearest to the order of the starts.
+
+Example: in state s, `a` leads to t and `b` leads to u; t and u refuse the other call. If `a` and
+`b` overlap, each order has one harm. The run keeps two ways: at t and at u, one harm each. If the
+next call is `c`, which only u allows, the least number of harms stays 1: the call is not harmful,
+and the way at u is taken from now on. Its lineage says which order of the group that was.
+
+Source: dynamic programming over end states, as in the Viterbi algorithm;
+docs/decisions/0006-search-over-orders.md.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Deadlines, idle limits and traps over the calls of one judgement, on the calls' own times.
 
 Everything follows from the log and its order, so the same calls end alike however they arrived.
-Whether a call that is still missing may yet come is the timekeeper's business, not this file's.
+Whether a call that is still missing may yet come is `DeadlineTimer`'s business, not this file's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
-from monitor.session.log.log import Row
+from monitor.session.log.rows import Row
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 

@@ -1,13 +1,29 @@
-"""Calls that overlap: which orders they may have had, and which of them is taken.
+"""Calls that overlap: which orders they may have had, and which order is taken.
 
-Siblings whose times overlap have no order of their own. Any order that keeps "ended before it
-started" may have been the true one. A task takes the order with the fewest harms and goes on from
-every state such an order can end in; a strict policy takes the order with the most.
+Idea: siblings whose times overlap have no order of their own. Every order that keeps "ended before
+it started" may have been the true one. A task takes the order with the fewest harms, a strict
+policy the order with the most; of equals, the one nearest to the order of the starts. `Order.every`
+lists the other ends, which `monitor.session.run` goes on from.
 
-Most orders need not be tried. Calls that are the same everywhere may stand anywhere, so may those
-that are alike among themselves, and calls that no constraint sees both of are ordered apart: orders
-of the parts can always be merged, since of two pairs of calls in which one ended before the other
-started, one's first had ended before the other's second started (Fishburn 1970, interval orders).
+Most orders need not be tried:
+
+- Calls that no part of the machine looks at may stand anywhere (`free`), and so may calls that are
+  all alike.
+- Calls that no constraint sees both of are ordered in parts, each by itself. Orders of parts can
+  always be merged: take two pairs of calls, in each of which the first ended before the second
+  started. The first call of one pair ended before the second call of the other pair started, or the
+  reverse, so no cycle can arise (Fishburn 1970, interval orders).
+- Within a part, alike calls form chains (`chains.py`), and orders are merges of chains
+  (`merges.py`).
+
+Invariant: while `Order.whole` is true, the result equals that of trying every order. Otherwise the
+order taken is a possible one and no worse than the order of the starts. A strict policy then looks
+at each constraint alone (`_broken`), so a harm that one constraint can prove is found.
+
+Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They are
+received as `close`, `open`, `read`. Of the six orders one has no harm, so none of the calls is
+harmful. If `open` ended before `read` and `close` started, four orders are left out from the
+beginning.
 """
 
 from __future__ import annotations
@@ -17,7 +33,7 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.overlap.chains import Spans, chained
-from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, merge
+from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
@@ -160,13 +176,29 @@ def _searched(
                 ends.append([_walk(stepper, position, tokens, places).end])
         else:
             found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
-    taken = _taken(spans, sorted(free), [each.first for each in found])
+    if len(found) == 1 and not free:
+        return _only(stepper, found[0], strict=strict)
+    taken = _taken(spans, sorted(free), [ways_to(best_of(each)) for each in found])
     if strict:
         end = _walk(stepper, position, tokens, taken).end
     else:
-        end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
+        best = [[node.position for node in best_of(each)] for each in found]
+        end = _joined(stepper, position, [*ends, *best])
     every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
     return Order(taken, end, all(each.whole for each in found), every)
+
+
+def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
+    """The order of calls that are all in one part: the search has their places already."""
+    best = best_of(merges)
+    taken = min(best, key=_path_of)
+    end = taken.position if strict else stepper.union(node.position for node in best)
+    every = [Reached(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
+    return Order(taken.path, end, merges.whole, tuple(every))
+
+
+def _path_of(node: Node) -> tuple[int, ...]:
+    return node.path
 
 
 def _reached(
@@ -183,10 +215,11 @@ def _reached(
     sign = -1 if strict else 1
     together: list[tuple[int, list[Node]]] = [(0, [])]
     for part in found:
+        begun = [(end.harms, ways_to([end])) for end in part.ends[:ENDS_MAX]]
         more = [
-            (harms + sign * end.harms, [*nodes, end.first])
+            (harms + sign * own, [*nodes, first])
             for harms, nodes in together
-            for end in part.every
+            for own, first in begun
         ]
         more.sort(key=_first_of)
         together = more[:ENDS_MAX]

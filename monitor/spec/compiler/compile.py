@@ -333,11 +333,11 @@ def _check_conventions(model: SpecDocument, notes: Notes) -> None:
         return
     of_scores = [key for key in _OF_SCORES if ("conventions", key) in notes.read.places]
     for key in of_scores:
-        said = f"a {model.kind} has no scores, so {key!r} is not used"
-        notes.add("unused_convention", said, "conventions", key)
+        message = f"a {model.kind} has no scores, so {key!r} is not used"
+        notes.add("unused_convention", message, "conventions", key)
     if model.kind == "reference" and model.conventions.failed_calls == "harmful":
-        said = "a reference judges no harm: a failed call changes nothing"
-        notes.add("unused_convention", said, "conventions", "failed_calls")
+        message = "a reference judges no harm: a failed call changes nothing"
+        notes.add("unused_convention", message, "conventions", "failed_calls")
 
 
 def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:

@@ -14,7 +14,7 @@ from monitor.aggregate.consistency_sample import (
     EVERY_NS,
     KEPT,
     LIVE_MAX,
-    Repeats,
+    ConsistencySample,
     hashed,
 )
 from monitor.aggregate.totals import Pair
@@ -120,7 +120,7 @@ def test_a_late_name_does_not_widen_the_sample() -> None:
 
 def test_a_full_sample_is_renewed_slowly() -> None:
     """Once there are enough, a session is taken now and then: comparing it is not free."""
-    repeats = Repeats()
+    repeats = ConsistencySample()
     for _ in range(KEPT):
         assert repeats.wants(SECOND)
         repeats.add([("a", frozenset())])
@@ -206,7 +206,7 @@ def test_a_session_put_together(both: bool) -> None:
 @given(st.lists(st.sampled_from(["yes", "no", None]), max_size=KEPT + 4))
 def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> None:
     """The agreement of the last sessions' answers is the batch definition on those that told one."""
-    repeats = Repeats()
+    repeats = ConsistencySample()
     for answer in told:
         repeats.add([("a", None)], None if answer is None else hash(answer))
     known = [answer for answer in told[-KEPT:] if answer is not None]

@@ -7,7 +7,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judging.due_queue import Agenda
+from monitor.judging.due_queue import DueQueue
 from monitor.records import SessionKey
 
 
@@ -17,7 +17,7 @@ def key(number: int) -> SessionKey:
 
 def test_what_is_not_due_waits() -> None:
     """A key is taken at its time exactly, and once."""
-    agenda = Agenda()
+    agenda = DueQueue()
     agenda.put(10, key(1))
     agenda.put(20, key(2))
 
@@ -37,7 +37,7 @@ def test_what_is_not_due_waits() -> None:
 )
 def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
     """Puts and takes at any times give what a heap of (time, key) gives."""
-    agenda = Agenda()
+    agenda = DueQueue()
     heap: list[tuple[int, SessionKey]] = []
     for time, *number in done:
         if number:
@@ -53,7 +53,7 @@ def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
 
 def test_any_time_can_be_put_in() -> None:
     """A clock may say anything: times that no 64 bits hold wait like others."""
-    agenda = Agenda()
+    agenda = DueQueue()
     for number, time in enumerate([2**70, 5, 2**63, -1, 2**62]):
         agenda.put(time, key(number))
 
@@ -63,7 +63,7 @@ def test_any_time_can_be_put_in() -> None:
 
 def test_what_is_taken_is_let_go() -> None:
     """However many pass through it, it holds no more than twice those that wait."""
-    agenda = Agenda()
+    agenda = DueQueue()
     for number in range(1_000):
         agenda.put(number, key(number))
         agenda.take(number - 10)
