@@ -19,11 +19,11 @@ from collector.dialects.answers import answer_of
 from monitor.engine import Monitor
 from monitor.records import Named, SessionKey, ToolCall, Verdict
 
-__all__ = ["Docket", "Failed"]
+__all__ = ["Batch", "Failed"]
 
 
 @mypyc_attr(acyclic=True)
-class _Matter:
+class _Entry:
     """A call, or what a span that is none tells of a session."""
 
     __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "start_ns")
@@ -49,7 +49,7 @@ class Failed:
         self.call = call
 
 
-class Docket:
+class Batch:
     """Calls and news that wait to be heard, of one request at a time.
 
     Args:
@@ -58,7 +58,7 @@ class Docket:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._matters: list[_Matter] = []
+        self._entries: list[_Entry] = []
         """Those that wait, and behind them those that are free: they are made once."""
         self._count = 0
         """How many wait."""
@@ -83,9 +83,9 @@ class Docket:
 
     @property
     def monitor(self) -> Monitor:
-        """The monitor, once it has heard all: for whatever is no matter of the docket."""
+        """The monitor, once it has heard all: for whatever is no entry of the batch."""
         if self._count or self._answers:
-            self.hear()
+            self.flush()
         return self._monitor
 
     def observe(self, of: Call, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
@@ -93,8 +93,8 @@ class Docket:
         if self._at_once:
             self._observe(of, call, named, doubted)
             return
-        matter = self._next()
-        matter.of, matter.call, matter.named, matter.doubted = of, call, named, doubted
+        entry = self._next()
+        entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
 
     def learn(
         self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
@@ -103,10 +103,10 @@ class Docket:
         if self._at_once:
             self._learn(key, named, attributes, start_ns)
             return
-        matter = self._next()
-        matter.call = None
-        matter.key, matter.named, matter.attributes = key, named, attributes
-        matter.start_ns = start_ns
+        entry = self._next()
+        entry.call = None
+        entry.key, entry.named, entry.attributes = key, named, attributes
+        entry.start_ns = start_ns
 
     def answer(self, key: SessionKey, span: Span) -> None:
         """What the agent said in the end, if its session is compared with others."""
@@ -116,33 +116,33 @@ class Docket:
         self._answered.append(key)
         self._answers.append(span)
 
-    def hear(self) -> None:
+    def flush(self) -> None:
         """All of them, in order; what the monitor cannot take keeps it from no other."""
         count, self._count = self._count, 0
         for place in range(count):
-            matter = self._matters[place]
+            entry = self._entries[place]
             call, of, named, key, attributes = (
-                matter.call,
-                matter.of,
-                matter.named,
-                matter.key,
-                matter.attributes,
+                entry.call,
+                entry.of,
+                entry.named,
+                entry.key,
+                entry.attributes,
             )
-            matter.call = matter.of = matter.named = matter.key = matter.attributes = None
+            entry.call = entry.of = entry.named = entry.key = entry.attributes = None
             if call is not None and of is not None:
-                self._observe(of, call, named, matter.doubted)
+                self._observe(of, call, named, entry.doubted)
             elif key is not None and attributes is not None:
-                self._learn(key, named, attributes, matter.start_ns)
+                self._learn(key, named, attributes, entry.start_ns)
         if self._answers:
-            self._hear_answers()
+            self._flush_answers()
 
-    def _next(self) -> _Matter:
+    def _next(self) -> _Entry:
         """The next one that waits."""
         place = self._count
         self._count = place + 1
-        if place == len(self._matters):
-            self._matters.append(_Matter())
-        return self._matters[place]
+        if place == len(self._entries):
+            self._entries.append(_Entry())
+        return self._entries[place]
 
     def _observe(self, of: Call, call: ToolCall, named: Named | None, doubted: bool) -> None:
         try:
@@ -169,7 +169,7 @@ class Docket:
         if news:
             self._verdicts += news
 
-    def _hear_answers(self) -> None:
+    def _flush_answers(self) -> None:
         for place, span in enumerate(self._answers):
             self._answer(self._answered[place], span)
         self._answers.clear()

@@ -23,7 +23,7 @@ from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence, ToolCall, Verdict
 
-__all__ = ["LIKE_MAX", "Joiner"]
+__all__ = ["LIKE_MAX", "CallMerge"]
 
 LIKE_MAX: Final = 16
 """Calls of one trace with one call id and tool that a new one is compared with: the latest."""
@@ -31,7 +31,7 @@ LIKE_MAX: Final = 16
 Retract = Callable[[ToolCall], list[Verdict]]
 
 
-class Joiner:
+class CallMerge:
     """Merges calls.
 
     Args:

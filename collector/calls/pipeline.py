@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from collector.calls.batch import Docket
-from collector.calls.call import SERVER, Call, Piece, Seen, is_another
-from collector.calls.inventory import SeenAgents
-from collector.calls.mcp_echo import Served
-from collector.calls.merge import Joiner
-from collector.calls.model_requests import Asked, Mode, Requests
+from collector.calls.batch import Batch
+from collector.calls.call import SERVER, Call, Piece, is_another
+from collector.calls.duplicates import DuplicateFilter
+from collector.calls.inventory import Inventory
+from collector.calls.mcp_echo import McpEcho
+from collector.calls.merge import CallMerge
+from collector.calls.model_requests import Mode, ModelRequests, RequestPiece
 from collector.calls.near_misses import NearMisses
-from collector.calls.records import Asker
+from collector.calls.records import Requester
 from collector.calls.session_claim import Claim
-from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, Sessions
+from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, SessionIds
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, NEVER, Trace, Traces
 from collector.decode.sizes import kept
@@ -123,25 +124,25 @@ class Pipeline:
         arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
     ) -> None:
         self.monitor = monitor
-        self.seen = SeenAgents()
+        self.inventory = Inventory()
         self.quiet = True
         """False words every verdict, for whoever looks on; else only what is news."""
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
         self._span_keys = frozenset(span_keys)
-        self._sessions = Sessions(session_keys, namespace_keys)
+        self._sessions = SessionIds(session_keys, namespace_keys)
         self._traces = Traces(bytes_max=arguments_bytes_max)
-        self._again = Seen()
-        self._requests = Requests(requested)
-        self._served = Served()
+        self._duplicates = DuplicateFilter()
+        self._requests = ModelRequests(requested)
+        self._mcp_echo = McpEcho()
         self._foreign = 0
         self._executed = 0
         """Executed calls of this request."""
         self._heard: list[Trace] = []
         """Traces with spans that their session was not told of."""
-        self._joiner = Joiner(self._retract, stats)
-        self._docket = Docket(monitor)
+        self._call_merge = CallMerge(self._retract, stats)
+        self._batch = Batch(monitor)
         self._near = NearMisses(monitor)
         self._rejects: Rejects | None = None
         self._remembered = b""
@@ -163,7 +164,7 @@ class Pipeline:
         """
         verdicts: list[Verdict] = []
         count = len(spans)
-        self._docket.open(now, verdicts, quiet=self.quiet, at_once=count == 1)
+        self._batch.open(now, verdicts, quiet=self.quiet, at_once=count == 1)
         for first in range(0, count, TOGETHER):
             part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
             self._take_together(part, now, verdicts)
@@ -181,7 +182,7 @@ class Pipeline:
         return rejects
 
     def _take_together(self, spans: Sequence[Span], now: int, verdicts: list[Verdict]) -> None:
-        """Some spans, in three steps: see `docket`."""
+        """Some spans, in three steps: see `batch`."""
         plans: list[Plan | None] = []
         readings: list[Reading | None] = []
         doubts: dict[int, Doubt] | None = None
@@ -222,8 +223,8 @@ class Pipeline:
                 except Exception as error:  # noqa: BLE001
                     self._leave(error)
                     self._forget(span, judged=True)
-        self._docket.hear()
-        if self._docket.failed:
+        self._batch.flush()
+        if self._batch.failed:
             self._fail_calls(spans)
 
     # --- errors of ours -----------------------------------------------------------------------
@@ -237,7 +238,7 @@ class Pipeline:
 
     def _fail_calls(self, spans: Sequence[Span]) -> None:
         """The monitor could not take some calls of these spans, or what they tell of sessions."""
-        failed, self._docket.failed = self._docket.failed, []
+        failed, self._batch.failed = self._batch.failed, []
         for each in failed:
             call, new = each.of, each.call
             pieces: Mapping[bytes, Piece] = {}
@@ -264,7 +265,7 @@ class Pipeline:
         key = self._seen_key(owner, span)
         for each in (key, key + b"p"):
             if not judged or each == self._remembered:
-                self._again.forget(each)
+                self._duplicates.forget(each)
 
     def _raise_unjudged(self) -> None:
         """Raises what kept spans of the request from being judged, and begins anew."""
@@ -335,9 +336,9 @@ class Pipeline:
         if plan.entry:
             node.entry = True
         if plan.session or owner.session is not None:
-            told = self._sessions.told(span, plan, owner, tree)
+            told = self._sessions.claim_of(span, plan, owner, tree)
             if plan.plain and told is not None and told.rung != RESOURCE_RUNG:
-                tree.hold(told.told(span.span_id, span.start_ns))
+                tree.hold(told.by(span.span_id, span.start_ns))
                 told = owner.session
         if told is not None or trace.split:
             self._told(trace, tree, node, told, span.start_ns, now, verdicts)
@@ -379,7 +380,7 @@ class Pipeline:
             told.key if told is not None and own else None,
             told.name if told is not None and own else "",
         )
-        self._joiner.place(tree, node, piece, verdicts)
+        self._call_merge.place(tree, node, piece, verdicts)
         if reading.dialect == SERVER or reading.tool.startswith(PREFIX):
             self._match_served(trace, node, piece, verdicts)
         if node.waiting is None:
@@ -420,13 +421,13 @@ class Pipeline:
                     self._traces.hold(tree, each.arguments)
         self._learn(span, trace, told, agent)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
-            self._docket.answer(told.key if told is not None else trace.key, span)
+            self._batch.answer(told.key if told is not None else trace.key, span)
         if plan.outputs is not None:
             if span.dropped:
                 self._cover("truncated_attributes")
             if trace.first is None:
                 self._note_answers(span, plan.outputs, trace)
-            self._ask(span, plan.outputs, owner.asker, trace, agent, now, verdicts)
+            self._ask(span, plan.outputs, owner.requester, trace, agent, now, verdicts)
 
     def _fail(
         self, trace: Trace, tree: Tree, node: Node, now: int, verdicts: list[Verdict]
@@ -453,7 +454,7 @@ class Pipeline:
         """The first calls of a trace's session may be missing, or are not: tells what has changed."""
         doubted = trace.is_rest
         if doubted is not trace.doubted:
-            verdicts += self._docket.monitor.doubt(trace.key, doubted=doubted)
+            verdicts += self._batch.monitor.doubt(trace.key, doubted=doubted)
             trace.doubted = doubted
 
     def _tell_seen(self, now: int) -> None:
@@ -466,7 +467,7 @@ class Pipeline:
             self._executed = 0
         heard, self._heard = self._heard, []
         for trace in heard:
-            trace.heard = False
+            trace.touched = False
         for trace in heard:
             if self.monitor.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
@@ -486,8 +487,8 @@ class Pipeline:
     def _hear(self, trace: Trace) -> None:
         """A span more, of which the trace's session is told at the end of the request."""
         trace.spans += 1
-        if not trace.heard:
-            trace.heard = True
+        if not trace.touched:
+            trace.touched = True
             self._heard.append(trace)
 
     def _reject(self, span: Span) -> None:
@@ -504,10 +505,10 @@ class Pipeline:
         """
         key = self._seen_key(owner, span)
         if evidence is Evidence.PENDING:
-            if key in self._again:
+            if key in self._duplicates:
                 return True
             key += b"p"
-        if self._again.again(key, now):
+        if self._duplicates.is_repeat(key, now):
             return True
         self._remembered = key
         return False
@@ -584,7 +585,7 @@ class Pipeline:
         """Another call under ids that were seen: it is judged as one of its own, and counted."""
         own = span.but(span_id=_own_id(span, reading))
         key = own.trace_id + own.span_id
-        if key not in self._again:
+        if key not in self._duplicates:
             self._miss("id_reused", call)
         self._take(own, plan, reading, evidence, now, verdicts)
 
@@ -601,7 +602,7 @@ class Pipeline:
         """Counts a reason in all, and in the session it concerns."""
         self._cover(reason)
         if call is not None and call.judged is not None:
-            self._docket.monitor.miss(call.judged.session, reason)
+            self._batch.monitor.miss(call.judged.session, reason)
 
     def _cover(self, reason: str, count: int = 1) -> None:
         self._stats.add(("coverage", reason), count)
@@ -621,7 +622,7 @@ class Pipeline:
         """A span tells its session: calls move to it, all of the trace or the ones it concerns."""
         if told is not None:
             if trace.doubted:
-                verdicts += self._docket.monitor.doubt(trace.key, doubted=False)
+                verdicts += self._batch.monitor.doubt(trace.key, doubted=False)
                 trace.doubted = False
             before = self._sessions.learn(trace, tree, node, told, start_ns)
             if before is not None:
@@ -660,14 +661,14 @@ class Pipeline:
 
     def _move(self, trace: Trace, tree: Tree, before: SessionKey, now: int) -> None:
         """The trace's calls get the session id that has just been told."""
-        if not self._docket.monitor.rekey(before, trace.key, trace.session_from, now):
+        if not self._batch.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
         for node in tree.calls():
             call = node.call
             known = call.judged if call is not None else None
             if call is not None and known is not None and known.session == before:
-                self.seen.moved(known, trace.session_from)
+                self.inventory.record_move(known, trace.session_from)
                 call.judged = known._replace(session=trace.key, session_from=trace.session_from)
 
     def _note(self, span: Span, plan: Plan, trace: Trace, agent: str) -> None:
@@ -695,7 +696,7 @@ class Pipeline:
     ) -> None:
         """A span that is no call still tells whose turn it is; the monitor hears what is new."""
         if agent:
-            self.seen.named(trace.namespace, span.resource.attributes, agent)
+            self.inventory.record_agent(trace.namespace, span.resource.attributes, agent)
         attributes = trace.attributes(span.resource.attributes, self._span_keys)
         if trace.split:
             named = Named(span.start_ns, span.span_id, agent) if agent else None
@@ -712,7 +713,7 @@ class Pipeline:
             trace.learnt_early = trace.learnt_early or early
         trace.learnt = attributes
         key = told.key if told is not None else trace.key
-        self._docket.learn(key, named, attributes, span.start_ns)
+        self._batch.learn(key, named, attributes, span.start_ns)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -726,14 +727,14 @@ class Pipeline:
         switch: str = "",
     ) -> None:
         """A call looks at what is above it by now; what is new of it is told."""
-        self._joiner.rise(tree, node, verdicts)
+        self._call_merge.rise(tree, node, verdicts)
         if tree.plain is not None:
             self._believe(trace, tree, node, now, verdicts)
         call = node.call
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
-        if self._joiner.released:
+        if self._call_merge.released:
             self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
@@ -742,7 +743,7 @@ class Pipeline:
         self, trace: Trace, tree: Tree, now: int, verdicts: list[Verdict]
     ) -> None:
         """Spans that were taken for pieces of a call turned out to be calls of their own."""
-        released, self._joiner.released = self._joiner.released, []
+        released, self._call_merge.released = self._call_merge.released, []
         for node in released:
             call = node.call
             if call is not None:
@@ -759,7 +760,7 @@ class Pipeline:
     ) -> None:
         """The same for several, which all look before one is told of."""
         for node in nodes:
-            self._joiner.rise(tree, node, verdicts)
+            self._call_merge.rise(tree, node, verdicts)
             if tree.plain is not None:
                 self._believe(trace, tree, node, now, verdicts)
         told: list[Call] | None = None
@@ -776,7 +777,7 @@ class Pipeline:
                 told.append(call)
                 outer = tree.node(call.outer.span_id)
             self._settle(trace, tree, call, outer, now, verdicts, switch)
-        if self._joiner.released:
+        if self._call_merge.released:
             self._settle_released(trace, tree, now, verdicts)
         if tree.parts is not None and tree.parts.loosened:
             self._settle_loose(trace, tree, tree.parts, now, verdicts)
@@ -813,7 +814,7 @@ class Pipeline:
             verdicts += self._retract(old)
             named = None if trace.split else trace.named
             call.judged = new
-            self._docket.observe(call, new, named, doubted=False)
+            self._batch.observe(call, new, named, doubted=False)
         elif not self._differs(old, new):
             call.judged = new
         else:
@@ -834,11 +835,11 @@ class Pipeline:
         switch: str,
     ) -> None:
         """A call the monitor has not heard of."""
-        self.seen.see(new, switch, now)
+        self.inventory.record(new, switch, now)
         self._count_first(call, new, trace.sampled, 1)
         named = None if trace.split else trace.named
         call.judged = new
-        self._docket.observe(call, new, named, doubted=trace.doubted)
+        self._batch.observe(call, new, named, doubted=trace.doubted)
         near = self._near.reason(new)
         if near:
             self._miss(near, call)
@@ -871,11 +872,11 @@ class Pipeline:
             near = self._near.reason(new)
             if near:
                 self._cover(near)
-                self._docket.monitor.miss(new.session, near)
+                self._batch.monitor.miss(new.session, near)
         named = None if trace.split else trace.named
-        verdicts += self._docket.monitor.amend(old, new, now, named)
+        verdicts += self._batch.monitor.amend(old, new, now, named)
         if old.attributes is not new.attributes:
-            self._docket.learn(new.session, None, new.attributes, new.start_ns)
+            self._batch.learn(new.session, None, new.attributes, new.start_ns)
 
     def _differs(self, old: ToolCall, new: ToolCall) -> bool:
         """True where the difference may change a verdict, or what is shown of it."""
@@ -920,7 +921,7 @@ class Pipeline:
         return key, source
 
     def _retract(self, call: ToolCall) -> list[Verdict]:
-        return self._docket.monitor.retract(call)
+        return self._batch.monitor.retract(call)
 
     # --- servers in the agent's process ---------------------------------------------------------
 
@@ -931,15 +932,15 @@ class Pipeline:
         call = node.call
         if call is None or piece.evidence is not Evidence.EXECUTED:
             return
-        asker = self._sessions.asker(trace.namespace, piece.attributes)
+        requester = self._sessions.requester(trace.namespace, piece.attributes)
         if piece.source == SERVER:
             if call.is_one:
-                if self._served.serves(asker, call):
+                if self._mcp_echo.of_server(requester, call):
                     self._double(call, verdicts)
                 elif trace.tree is not None:
                     trace.tree.shared = True
             return
-        for other in self._served.asks(asker, piece):
+        for other in self._mcp_echo.of_agent(requester, piece):
             if not other.doubled and other is not call:
                 self._double(other, verdicts)
 
@@ -957,28 +958,28 @@ class Pipeline:
         self,
         span: Span,
         outputs: Outputs,
-        asker: Asker,
+        requester: Requester,
         trace: Trace,
         agent: str,
         now: int,
         verdicts: list[Verdict],
     ) -> None:
         """An LLM span: tool calls it asks for, judged where nothing else tells of them."""
-        found = self._requests.asked(asker, trace, span, outputs, agent, now)
+        found = self._requests.read(requester, trace, span, outputs, agent, now)
         if trace.answered_ns < NEVER:
             self._doubt(trace, verdicts)
         for asked in found:
             try:
-                self._judge_request(asker, asked, now, verdicts)
+                self._judge_request(requester, asked, now, verdicts)
             except Exception as error:  # noqa: BLE001
                 self._leave(error)
-                self._requests.keep(asker, asked)
+                self._requests.keep(requester, asked)
         if self._requests.oversized:
             self._count_missing("over_bound", [(trace, self._requests.oversized)])
             self._requests.oversized = 0
 
     def _judge_request(
-        self, asker: Asker, asked: Asked, now: int, verdicts: list[Verdict]
+        self, requester: Requester, asked: RequestPiece, now: int, verdicts: list[Verdict]
     ) -> None:
         trace, piece = asked
         tree = trace.tree
@@ -988,10 +989,10 @@ class Pipeline:
         node = tree.node(piece.span_id)
         if node is None or not node.came:
             node = tree.put(piece.span_id, piece.parent)
-        self._joiner.place(tree, node, piece, verdicts)
+        self._call_merge.place(tree, node, piece, verdicts)
         call = node.call
         if call is not None and call.judged is None:
-            self._requests.judged(asker, trace, call)
+            self._requests.judged(requester, trace, call)
             tree.shared = True
         self._rise(trace, tree, node, now, verdicts)
         self._traces.hold(tree, piece.arguments)
@@ -1000,8 +1001,10 @@ class Pipeline:
         self, trace: Trace, new: ToolCall, now: int, verdicts: list[Verdict], *, judged: bool
     ) -> None:
         """A tool span shows that the agent's tools have spans: its judged requests were doubles."""
-        asker = self._sessions.asker(trace.namespace, new.attributes)
-        for other in self._requests.executed(asker, trace, new.tool, new.source, judged=judged):
+        requester = self._sessions.requester(trace.namespace, new.attributes)
+        for other in self._requests.executed(
+            requester, trace, new.tool, new.source, judged=judged
+        ):
             call = other.call
             known = call.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
@@ -1013,7 +1016,7 @@ class Pipeline:
         """What was announced, by a model or by a call's parent id, and never came."""
         for trace, count in found:
             self._cover(reason, count)
-            self._docket.monitor.miss(trace.key, reason, count)
+            self._batch.monitor.miss(trace.key, reason, count)
 
 
 def _own_id(span: Span, reading: Reading) -> bytes:

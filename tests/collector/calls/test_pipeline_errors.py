@@ -31,12 +31,18 @@ pytestmark = pytest.mark.plain
 NOW = 1_800_000_000 * SECOND
 
 STAGES = (
-    *("_plans.of", "_sessions.owner", "_sessions.told", "_sessions.learn"),
-    *("_traces.of", "_joiner.place", "_joiner.rise", "_joiner._join_by_id", "_joiner._merge"),
+    *("_plans.of", "_sessions.owner", "_sessions.claim_of", "_sessions.learn"),
     *(
-        "_requests.asked",
+        "_traces.of",
+        "_call_merge.place",
+        "_call_merge.rise",
+        "_call_merge._join_by_id",
+        "_call_merge._merge",
+    ),
+    *(
+        "_requests.read",
         "_requests.executed",
-        "seen.see",
+        "inventory.record",
         "_settle",
         "_take",
         "_judge_request",

@@ -2332,7 +2332,7 @@ def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:
         wire.tool("move", arguments=MOVE, attributes={"gen_ai.conversation.id": "s1"}),
         wire.tool("log", start=2, attributes={"gen_ai.agent.name": "rover"}),
     )
-    (seen,) = found.pipeline.seen
+    (seen,) = found.pipeline.inventory
     shown = seen.as_json()
 
     assert shown["service"] == "svc"
