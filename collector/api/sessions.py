@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from collector.calls.inventory import SeenAgents
+from collector.calls.inventory import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses
@@ -36,7 +36,7 @@ class Admin:
     def __init__(
         self,
         monitor: Monitor,
-        seen: SeenAgents,
+        seen: Inventory,
         health: Health,
         redaction: Redaction | None = None,
     ) -> None:

@@ -164,7 +164,7 @@ class App:
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._seen = pipeline.seen
+        self._seen = pipeline.inventory
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)

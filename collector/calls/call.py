@@ -28,7 +28,6 @@ __all__ = [
     "SERVER",
     "Call",
     "Piece",
-    "Seen",
     "agree",
     "differ",
     "is_another",
@@ -56,68 +55,6 @@ _MILLISECOND: Final = 1_000_000
 _SDK: Final = "telemetry.sdk.language"
 _COARSE: Final = ("nodejs", "webjs")
 """The SDKs whose spans begin at whole milliseconds: see `_end`."""
-
-PARTS: Final = 16
-"""Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""
-_PART_AT: Final = (9, 15)
-"""The bytes of a key that tell its part: two of its trace's id, of which not all may be random."""
-
-
-class _Part:
-    """Two generations: the young one becomes the old one after a period, or at its bound.
-
-    A re-export within the period is always found, and forgetting costs nothing per span.
-    """
-
-    __slots__ = ("old", "since", "young")
-
-    def __init__(self) -> None:
-        self.young: set[bytes] = set()
-        self.old: set[bytes] = set()
-        self.since = 0
-
-
-class Seen:
-    """Ids of judged spans, remembered for one to two periods, at most two bounds of them.
-
-    Args:
-        period_ns: length of a period, Unix nanoseconds.
-        bound: ids in all after which a period ends early.
-    """
-
-    def __init__(self, period_ns: int = 600 * 1_000_000_000, bound: int = 1_000_000) -> None:
-        self._period_ns = period_ns
-        self._bound = bound // PARTS
-        self._parts = [_Part() for _ in range(PARTS)]
-
-    def again(self, key: bytes, now: int) -> bool:
-        """True for a key (a trace's id, and more) that was asked about before, and is from now on."""
-        part = self._part(key)
-        young = part.young
-        known = len(young)
-        if now - part.since >= self._period_ns or known >= self._bound:
-            part.old, part.young, part.since = young, set(), now
-            young, known = part.young, 0
-        young.add(key)
-        if len(young) == known:
-            return True
-        if key in part.old:
-            young.discard(key)
-            return True
-        return False
-
-    def forget(self, key: bytes) -> None:
-        """The span was not judged after all."""
-        part = self._part(key)
-        part.young.discard(key)
-        part.old.discard(key)
-
-    def __contains__(self, key: bytes) -> bool:
-        part = self._part(key)
-        return key in part.young or key in part.old
-
-    def _part(self, key: bytes) -> _Part:
-        return self._parts[(key[_PART_AT[0]] ^ key[_PART_AT[1]]) % PARTS]
 
 
 @mypyc_attr(acyclic=True)

@@ -11,7 +11,7 @@ from monitor.records import ToolCall
 from monitor.tenants import Holdings
 from monitor.weights import text_bytes
 
-__all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
+__all__ = ["AGENTS_MAX", "NAMES_MAX", "AgentRecord", "Inventory"]
 
 AGENTS_MAX: Final = 1_000
 """Services remembered; the one that was seen first is forgotten."""
@@ -31,7 +31,7 @@ ENTRY_BYTES: Final = 128
 UNKNOWN: Final = "unknown"
 
 
-class SeenAgent:
+class AgentRecord:
     """One service, and what its spans carry."""
 
     __slots__ = (
@@ -81,15 +81,15 @@ class SeenAgent:
         """Attribute, or "trace" -> calls."""
         return self._session_from.counts
 
-    def told_by(self) -> dict[str, int]:
+    def session_sources(self) -> dict[str, int]:
         """Where the session ids of its calls come from, as far as is known by now."""
         return {name: calls for name, calls in self.session_from.items() if calls}
 
-    def see(self, call: ToolCall, switch: str, now: int) -> None:
+    def record(self, call: ToolCall, switch: str, now: int) -> None:
         """Takes note of a call."""
         self.last_ns = now
         self.calls += 1
-        self.named(call.agent)
+        self.record_agent(call.agent)
         source = call.source
         if source is not self._dialect:
             self._dialect = source
@@ -100,13 +100,13 @@ class SeenAgent:
         self._session_from.add(1, call.session_from)
         self._tool(call.tool, call.arguments)
 
-    def named(self, agent: str) -> None:
+    def record_agent(self, agent: str) -> None:
         """Takes note of an agent's name, if there is one."""
         if agent is not self._agent and agent:
             self._agent = agent
             self._keep(self.agents, agent)
 
-    def moved(self, before: str, now: str) -> None:
+    def record_move(self, before: str, now: str) -> None:
         """A call's session became known late: what told it before, and what tells it now."""
         known = self.session_from
         if known.get(before):
@@ -146,7 +146,7 @@ class SeenAgent:
             "agents": list(self.agents),
             "dialects": list(self.dialects),
             "tools": {tool: sorted(names) for tool, names in self.tools.items()},
-            "session_from": self.told_by(),
+            "session_from": self.session_sources(),
             "calls": self.calls,
             "calls_with_arguments": self.arguments,
             "switches": list(self.switches),
@@ -155,19 +155,19 @@ class SeenAgent:
         }
 
 
-class SeenAgents:
+class Inventory:
     """Every service whose calls were read, bounded."""
 
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
-        self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
+        self._agents: OrderedDict[tuple[str, str], AgentRecord] = OrderedDict()
         self._counts = Holdings()
         """Services by tenant."""
-        self._last: SeenAgent | None = None
+        self._last: AgentRecord | None = None
         """Whose the last span was, and its attributes (by identity) and namespace."""
         self._attributes: Mapping[str, Any] = {}
         self._namespace = ""
-        self.new: list[SeenAgent] = []
+        self.new: list[AgentRecord] = []
         """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
 
     def __iter__(self) -> Any:
@@ -176,7 +176,7 @@ class SeenAgents:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def see(self, call: ToolCall, switch: str, now: int) -> None:
+    def record(self, call: ToolCall, switch: str, now: int) -> None:
         """Takes note of a call that is about to be judged."""
         namespace = call.session.namespace
         attributes = call.attributes
@@ -184,9 +184,9 @@ class SeenAgents:
         if found is None:
             found = self._open(_key(namespace, attributes), now)
             self._note(found, namespace, attributes)
-        found.see(call, switch, now)
+        found.record(call, switch, now)
 
-    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> SeenAgent | None:
+    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> AgentRecord | None:
         """The service with these attributes, if it was seen; mostly it is the last one."""
         if attributes is self._attributes and namespace == self._namespace:
             last = self._last
@@ -197,11 +197,11 @@ class SeenAgents:
             self._note(found, namespace, attributes)
         return found
 
-    def _note(self, last: SeenAgent, namespace: str, attributes: Mapping[str, Any]) -> None:
+    def _note(self, last: AgentRecord, namespace: str, attributes: Mapping[str, Any]) -> None:
         self._last, self._namespace, self._attributes = last, namespace, attributes
 
-    def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
-        found = self._agents[key] = SeenAgent(*key, now)
+    def _open(self, key: tuple[str, str], now: int) -> AgentRecord:
+        found = self._agents[key] = AgentRecord(*key, now)
         found.tenant = self._counts.name(found.namespace)
         self._counts.add(found.tenant, 1)
         if len(self._agents) > self._agents_max:
@@ -220,17 +220,17 @@ class SeenAgents:
                 self._counts.add(name, -1)
                 return
 
-    def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
+    def record_agent(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
         """A span that is no call names an agent of the service with these attributes."""
         found = self._known(namespace, attributes)
         if found is not None:
-            found.named(agent)
+            found.record_agent(agent)
 
-    def moved(self, call: ToolCall, session_from: str) -> None:
+    def record_move(self, call: ToolCall, session_from: str) -> None:
         """The call's session became known late."""
         found = self._agents.get(_key(call.session.namespace, call.attributes))
         if found is not None:
-            found.moved(call.session_from, session_from)
+            found.record_move(call.session_from, session_from)
 
 
 def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:

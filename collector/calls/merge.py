@@ -21,17 +21,17 @@ from collector.calls.call import (
 )
 from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
-from monitor.records import Evidence, ToolCall, Verdict
+from monitor.records import Evidence, ToolCall
 
-__all__ = ["LIKE_MAX", "Joiner"]
+__all__ = ["LIKE_MAX", "CallMerge"]
 
 LIKE_MAX: Final = 16
 """Calls of one trace with one call id and tool that a new one is compared with: the latest."""
 
-Retract = Callable[[ToolCall], list[Verdict]]
+Retract = Callable[[ToolCall], None]
 
 
-class Joiner:
+class CallMerge:
     """Merges calls.
 
     Args:
@@ -45,7 +45,7 @@ class Joiner:
         self.released: list[Node] = []
         """Spans that turned out to be calls of their own, until somebody has told of them."""
 
-    def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
+    def place(self, tree: Tree, node: Node, piece: Piece) -> None:
         """A piece has come: it joins the calls it is known to be part of, or is one."""
         if node.failed:
             piece.error = True
@@ -60,24 +60,20 @@ class Joiner:
             call.sink(piece.span_id)
         if piece.call_id:
             try:
-                self._join_by_id(tree, node, piece, piece.call_id, verdicts)
+                self._join_by_id(tree, node, piece, piece.call_id)
             except Exception:
                 if node.call is call:
                     node.call = None  # it is placed anew when its span comes again
                 raise
 
-    def _join_by_id(
-        self, tree: Tree, node: Node, piece: Piece, call_id: str, verdicts: list[Verdict]
-    ) -> None:
+    def _join_by_id(self, tree: Tree, node: Node, piece: Piece, call_id: str) -> None:
         like = tree.like(call_id, piece.tool)
         if like.first is None:
             like.begin(call_id, piece.tool, node)
         else:
-            self._join_alike(tree, node, piece, like, verdicts)
+            self._join_alike(tree, node, piece, like)
 
-    def _join_alike(
-        self, tree: Tree, node: Node, piece: Piece, like: Alike, verdicts: list[Verdict]
-    ) -> None:
+    def _join_alike(self, tree: Tree, node: Node, piece: Piece, like: Alike) -> None:
         nodes = like.nodes()
         for each in nodes:
             call, other = node.call, each.call
@@ -85,11 +81,11 @@ class Joiner:
                 continue
             told = other.piece(each.span_id)
             if overlaps(piece, told) and not differ(piece, told):
-                self._merge(tree, other, call, verdicts)
+                self._merge(tree, other, call)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
 
-    def rise(self, tree: Tree, node: Node, verdicts: list[Verdict]) -> None:
+    def rise(self, tree: Tree, node: Node) -> None:
         """A piece looks at what is above it by now.
 
         The nearest call there, with no agent or model between, may be the same.
@@ -98,7 +94,7 @@ class Joiner:
             return
         piece = node.call.piece(node.span_id)
         if tree.wrapped is not None and piece.around is None:
-            self._enclose(tree, node, node.call, piece, verdicts)
+            self._enclose(tree, node, node.call, piece)
         above = tree.up(node)
         for _depth in range(DEPTH_MAX):
             if above is None:
@@ -110,12 +106,10 @@ class Joiner:
                     tree.wait(above, node.span_id)
                 return
             if not piece.apart:
-                piece.apart = self._meet(tree, node, piece, above, verdicts)
+                piece.apart = self._meet(tree, node, piece, above)
             above = tree.up(above)
 
-    def _enclose(
-        self, tree: Tree, node: Node, call: Call, piece: Piece, verdicts: list[Verdict]
-    ) -> None:
+    def _enclose(self, tree: Tree, node: Node, call: Call, piece: Piece) -> None:
         """The span around a piece may list the call: with its arguments' names, and its id."""
         listed = tree.listed_around(piece.parent)
         around = piece.listed(listed) if listed else None
@@ -123,11 +117,9 @@ class Joiner:
             return
         call.enclose(piece, around)
         if around.call_id and not piece.call_id:
-            self._join_by_id(tree, node, piece, around.call_id, verdicts)
+            self._join_by_id(tree, node, piece, around.call_id)
 
-    def _meet(
-        self, tree: Tree, node: Node, piece: Piece, above: Node, verdicts: list[Verdict]
-    ) -> bool:
+    def _meet(self, tree: Tree, node: Node, piece: Piece, above: Node) -> bool:
         """True where the span above settles what the piece is part of."""
         call, other = node.call, above.call
         if call is None or other is None:
@@ -137,10 +129,10 @@ class Joiner:
             return above.stops
         if above is not node and same_call(outer, piece):
             call.sink(piece.span_id)
-            self._merge(tree, other, call, verdicts)
+            self._merge(tree, other, call)
         return True
 
-    def _merge(self, tree: Tree, one: Call, other: Call, verdicts: list[Verdict]) -> None:
+    def _merge(self, tree: Tree, one: Call, other: Call) -> None:
         """Two calls are one; what was judged twice is taken back once.
 
         Where some of their pieces are of two calls, the earlier call keeps those that tell nothing against it.
@@ -160,7 +152,7 @@ class Joiner:
         if one.judged is None and other.judged is not None:
             keep, gone = other, one
         if gone.judged is not None:
-            verdicts += self._retract(gone.judged)
+            self._retract(gone.judged)
             gone.judged = None
         parts = tree.parts
         if parts is not None and one.session != other.session:

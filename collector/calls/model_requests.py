@@ -13,10 +13,11 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from collector.calls.call import Call, Piece, Seen
-from collector.calls.records import Asker
+from collector.calls.call import Call, Piece
+from collector.calls.duplicates import DuplicateFilter
+from collector.calls.records import Requester
 from collector.calls.span_tree import Tree
-from collector.calls.trace_store import Open, Trace
+from collector.calls.trace_store import OpenRequest, Trace
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
@@ -30,24 +31,32 @@ from monitor.records import Evidence
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]
+__all__ = [
+    "AGENTS_MAX",
+    "HELD_MAX",
+    "JudgedRequest",
+    "Mode",
+    "ModelRequests",
+    "OpenRequest",
+    "RequestPiece",
+]
 
 Mode = Literal["auto", "always", "never"]
 
 AGENTS_MAX: Final = 1_000
-"""Askers remembered; the one that was heard of least recently is forgotten, and learnt anew."""
+"""Requesters remembered; the one that was heard of least recently is forgotten, and learnt anew."""
 
 HELD_MAX: Final = 256
-"""Requests of one asker held until it is known whether its tools are silent; those beyond it are counted."""
+"""Requests of one requester held until it is known whether its tools are silent; those beyond it are counted."""
 
 HELD_BYTES_MAX: Final = 16 << 20
-"""Of the requests of all askers that are held, about; beyond it those of who has most are counted, too."""
+"""Of the requests of all requesters that are held, about; beyond it those of who has most are counted, too."""
 
 JUDGED_MAX: Final = 256
-"""Judged requests of one asker that can still be taken back."""
+"""JudgedRequest requests of one requester that can still be taken back."""
 
 SERVED_MAX: Final = 256
-"""Tools of one asker that MCP's spans were seen of."""
+"""Tools of one requester that MCP's spans were seen of."""
 
 OPEN_MAX: Final = 10_000
 """Requests whose execution is awaited."""
@@ -70,14 +79,14 @@ _ANSWER: Final = '"tool_call_response"'
 """The type of an answer's part in messages as the GenAI conventions write them."""
 
 
-class Asked(NamedTuple):
+class RequestPiece(NamedTuple):
     """A request that is to be judged, as a piece of a call in its trace."""
 
     trace: Trace
     piece: Piece
 
 
-class Judged(NamedTuple):
+class JudgedRequest(NamedTuple):
     """A request that was judged."""
 
     trace: Trace
@@ -85,7 +94,7 @@ class Judged(NamedTuple):
 
 
 class _Agent:
-    """What is known of one asker."""
+    """What is known of one requester."""
 
     __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
 
@@ -94,13 +103,13 @@ class _Agent:
         """Of what is held, about."""
         self.has_tools = False
         self.is_silent = False
-        self.held: deque[Asked] = deque(maxlen=HELD_MAX)
-        self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
+        self.held: deque[RequestPiece] = deque(maxlen=HELD_MAX)
+        self.judged: deque[JudgedRequest] = deque(maxlen=JUDGED_MAX)
         self.served: set[str] = set()
         """Tools with spans of MCP, which say nothing of the others."""
 
 
-class Requests:
+class ModelRequests:
     """Decides which requests are judged.
 
     Args:
@@ -109,12 +118,12 @@ class Requests:
 
     def __init__(self, mode: Mode = "auto") -> None:
         self.mode = mode
-        self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
-        self._last: tuple[Asker, _Agent] | None = None
+        self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
+        self._last: tuple[Requester, _Agent] | None = None
         """The one that was asked for last, who mostly is the next one, too."""
-        self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
-        self._oldest: Open | None = None
-        self._newest: Open | None = None
+        self._asked = DuplicateFilter(period_ns=600 * 1_000_000_000, bound=100_000)
+        self._oldest: OpenRequest | None = None
+        self._newest: OpenRequest | None = None
         """The ends of a chain of those of all traces."""
         self._count = 0
         """How many there are."""
@@ -124,26 +133,32 @@ class Requests:
         self.oversized = 0
         """Requests over a bound, since somebody last set it to 0."""
         self._bytes = Holdings(AGENTS_MAX)
-        """Of what is held, by tenant: there are no more than askers."""
+        """Of what is held, by tenant: there are no more than requesters."""
 
-    def _agent(self, asker: Asker) -> _Agent:
+    def _agent(self, requester: Requester) -> _Agent:
         last = self._last
-        if last is not None and last[0] is asker:
+        if last is not None and last[0] is requester:
             return last[1]
-        agent = self._agents.get(asker)
+        agent = self._agents.get(requester)
         if agent is None:
-            agent = self._agents[asker] = _Agent()
+            agent = self._agents[requester] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 other, gone = self._agents.popitem(last=False)
                 self._weigh(other, gone, 0)
         else:
-            self._agents.move_to_end(asker)
-        self._last = asker, agent
+            self._agents.move_to_end(requester)
+        self._last = requester, agent
         return agent
 
-    def asked(
-        self, asker: Asker, trace: Trace, span: Span, outputs: Outputs, agent: str, now: int
-    ) -> list[Asked]:
+    def read(
+        self,
+        requester: Requester,
+        trace: Trace,
+        span: Span,
+        outputs: Outputs,
+        agent: str,
+        now: int,
+    ) -> list[RequestPiece]:
         """Reads an LLM span.
 
         Returns:
@@ -151,7 +166,7 @@ class Requests:
         """
         if self.mode == "never":
             return []
-        known = self._agent(asker)
+        known = self._agent(requester)
         if trace.has_tools:
             known.has_tools = True
         if known.has_tools and self.mode != "always":
@@ -159,62 +174,64 @@ class Requests:
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
             for index, request in enumerate(found):
-                self._is_news(asker, trace, span, request, index, now, judged=False)
+                self._is_news(requester, trace, span, request, index, now, judged=False)
             return []
-        ready = self._confirmed(asker, known, span, outputs)
+        ready = self._confirmed(requester, known, span, outputs)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         asked = [
-            Asked(trace, _piece(span, request, index, len(found), agent))
+            RequestPiece(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
-            if self._is_news(asker, trace, span, request, index, now, judged=True)
+            if self._is_news(requester, trace, span, request, index, now, judged=True)
             and (request.tool not in known.served or self.mode == "always")
         ]
         if self.mode == "always" or known.is_silent:
             return ready + asked
-        self._hold(asker, known, asked)
+        self._hold(requester, known, asked)
         return ready
 
-    def keep(self, asker: Asker, asked: Asked) -> None:
+    def keep(self, requester: Requester, asked: RequestPiece) -> None:
         """A request could not be judged: it waits for the next answer to one of its agent's."""
-        self._hold(asker, self._agent(asker), [asked])
+        self._hold(requester, self._agent(requester), [asked])
 
-    def _hold(self, asker: Asker, known: _Agent, asked: list[Asked]) -> None:
+    def _hold(self, requester: Requester, known: _Agent, asked: list[RequestPiece]) -> None:
         """Keeps requests until more is known of their tools."""
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
-        self._weigh(asker, known, sum(map(_size, known.held)))
+        self._weigh(requester, known, sum(map(_size, known.held)))
         while self._bytes.total > HELD_BYTES_MAX:
-            if not self._drop_held(self._bytes.gives_way(self._bytes.name(asker.namespace))):
+            if not self._drop_held(
+                self._bytes.gives_way(self._bytes.name(requester.namespace))
+            ):
                 return
 
     def _drop_held(self, name: str) -> bool:
-        """The requests of one asker are not judged: of the tenant that holds too much, who has most."""
-        most: tuple[Asker, _Agent] | None = None
-        for asker, agent in self._agents.items():
+        """The requests of one requester are not judged: of the tenant that holds too much, who has most."""
+        most: tuple[Requester, _Agent] | None = None
+        for requester, agent in self._agents.items():
             more = agent.bytes > (0 if most is None else most[1].bytes)
-            if more and self._bytes.name(asker.namespace) == name:
-                most = asker, agent
+            if more and self._bytes.name(requester.namespace) == name:
+                most = requester, agent
         if most is None:
             return False
         self.oversized += len(most[1].held)
         self._clear(*most)
         return True
 
-    def _clear(self, asker: Asker, known: _Agent) -> None:
-        """Nothing of an asker is held any more."""
+    def _clear(self, requester: Requester, known: _Agent) -> None:
+        """Nothing of an requester is held any more."""
         known.held.clear()
-        self._weigh(asker, known, 0)
+        self._weigh(requester, known, 0)
 
-    def _weigh(self, asker: Asker, known: _Agent, size: int) -> None:
-        """What an asker's held requests take by now."""
+    def _weigh(self, requester: Requester, known: _Agent, size: int) -> None:
+        """What an requester's held requests take by now."""
         if size != known.bytes:
-            self._bytes.add(self._bytes.name(asker.namespace), size - known.bytes)
+            self._bytes.add(self._bytes.name(requester.namespace), size - known.bytes)
             known.bytes = size
 
     def _is_news(
         self,
-        asker: Asker,
+        requester: Requester,
         trace: Trace,
         span: Span,
         request: Requested,
@@ -235,16 +252,16 @@ class Requests:
         if tree is not None and request.call_id:
             told = tree.ask(request.call_id, request.tool)
         if judged or told is None:
-            told = self._asked.again(_identity(trace, span, request, index), now)
+            told = self._asked.is_repeat(_identity(trace, span, request, index), now)
         if told:
             return False
         self._await(trace, request.tool, now)
-        trace.asker = asker
+        trace.requester = requester
         return True
 
     def _confirmed(
-        self, asker: Asker, known: _Agent, span: Span, outputs: Outputs
-    ) -> list[Asked]:
+        self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
+    ) -> list[RequestPiece]:
         """The held requests, once the model was given the answer to one and no tool span came."""
         if known.has_tools:
             return []
@@ -254,44 +271,44 @@ class Requests:
             return []
         known.is_silent = True
         ready = list(known.held)
-        self._clear(asker, known)
+        self._clear(requester, known)
         return ready
 
-    def judged(self, asker: Asker, trace: Trace, call: Call) -> None:
+    def judged(self, requester: Requester, trace: Trace, call: Call) -> None:
         """A request was judged, so no execution is awaited; it may have to be taken back."""
-        self._agent(asker).judged.append(Judged(trace, call))
+        self._agent(requester).judged.append(JudgedRequest(trace, call))
         known = _open_of(trace, call.outer.tool)
         if known is not None:
             self._one_less(known)
 
-    def back(self, judged: Judged, now: int) -> None:
+    def back(self, judged: JudgedRequest, now: int) -> None:
         """A judged request was taken back: its execution is awaited again."""
         self._await(judged.trace, judged.call.outer.tool, now)
 
     def executed(
-        self, asker: Asker, trace: Trace, tool: str, source: str, *, judged: bool
-    ) -> list[Judged]:
+        self, requester: Requester, trace: Trace, tool: str, source: str, *, judged: bool
+    ) -> list[JudgedRequest]:
         """A tool span has come, of this dialect; its request may have been judged.
 
         Returns:
-            Judged requests that are to be taken back, because tool spans tell of them.
+            JudgedRequest requests that are to be taken back, because tool spans tell of them.
         """
         if not judged:
             self._done(trace, tool)
         if source in _PROTOCOL:
-            return self._is_served(asker, tool)
-        if trace.has_tools and self._agent(asker).has_tools:
+            return self._is_served(requester, tool)
+        if trace.has_tools and self._agent(requester).has_tools:
             return []  # nothing of it is held or judged
         trace.has_tools = True
-        back = self._carries(asker)
-        other = trace.asker
-        if other is None or other is asker or other == asker:
+        back = self._carries(requester)
+        other = trace.requester
+        if other is None or other is requester or other == requester:
             return back
         return back + self._carries(other)
 
-    def _is_served(self, asker: Asker, tool: str) -> list[Judged]:
+    def _is_served(self, requester: Requester, tool: str) -> list[JudgedRequest]:
         """A span of MCP: the agent's other tools may have none all the same."""
-        known = self._agent(asker)
+        known = self._agent(requester)
         if tool in known.served or known.has_tools:
             return []
         if len(known.served) < SERVED_MAX:
@@ -305,12 +322,12 @@ class Requests:
             known.judged.remove(each)
         return back
 
-    def _carries(self, asker: Asker) -> list[Judged]:
-        known = self._agent(asker)
+    def _carries(self, requester: Requester) -> list[JudgedRequest]:
+        known = self._agent(requester)
         if known.has_tools:
             return []
         known.has_tools = True
-        self._clear(asker, known)
+        self._clear(requester, known)
         back = list(known.judged) if self.mode == "auto" else []
         known.judged.clear()
         return back
@@ -335,7 +352,7 @@ class Requests:
     def _open(self, trace: Trace, tool: str, now: int) -> None:
         """The first request of a tool in a trace: it is the newest of all."""
         newest = self._newest
-        known = self._newest = Open(trace, tool, now, newest)
+        known = self._newest = OpenRequest(trace, tool, now, newest)
         if newest is None:
             self._oldest = known
         else:
@@ -344,12 +361,12 @@ class Requests:
         others = trace.open
         if others is None:
             trace.open = known
-        elif isinstance(others, Open):
+        elif isinstance(others, OpenRequest):
             trace.open = {others.tool: others, tool: known}
         else:
             others[tool] = known
 
-    def _close(self, known: Open) -> None:
+    def _close(self, known: OpenRequest) -> None:
         """They are executed, or given up."""
         older, newer = known.older, known.newer
         if older is None:
@@ -378,7 +395,7 @@ class Requests:
         else:
             self._one_less(known)
 
-    def _one_less(self, known: Open) -> None:
+    def _one_less(self, known: OpenRequest) -> None:
         if known.count == 1:
             self._close(known)
         else:
@@ -417,16 +434,16 @@ class Requests:
         return rest + self._lost
 
 
-def _size(asked: Asked) -> int:
+def _size(asked: RequestPiece) -> int:
     return REQUEST_BYTES + arguments_bytes(asked.piece.arguments)
 
 
-def _open_of(trace: Trace, tool: str) -> Open | None:
+def _open_of(trace: Trace, tool: str) -> OpenRequest | None:
     """What waits in a trace for an execution of a tool: mostly there is one request at a time."""
     known = trace.open
     if known is None:
         return None
-    if isinstance(known, Open):
+    if isinstance(known, OpenRequest):
         return known if known.tool == tool else None
     return known.get(tool)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Asker"]
+__all__ = ["Requester"]
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """Who asks for calls."""
 
     namespace: str

@@ -6,7 +6,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import SessionKey
 
-__all__ = ["Claim", "Told"]
+__all__ = ["Claim", "SpanClaim"]
 
 
 @mypyc_attr(acyclic=True)
@@ -24,9 +24,9 @@ class Claim:
         self.as_written = as_written
         """The attribute that told it, as it was on the wire, where that is remembered; else b""."""
 
-    def told(self, span_id: bytes, start_ns: int) -> Told:
+    def by(self, span_id: bytes, start_ns: int) -> SpanClaim:
         """The same as one span told it."""
-        return Told(self, span_id, start_ns)
+        return SpanClaim(self, span_id, start_ns)
 
     def counts_before(
         self, span_id: bytes, start_ns: int, other: Claim, other_id: bytes, other_ns: int
@@ -40,7 +40,7 @@ class Claim:
 
 
 @mypyc_attr(acyclic=True)
-class Told:
+class SpanClaim:
     """A session id, and the span that told it: the best rung of the earliest span counts."""
 
     __slots__ = ("claim", "span_id", "start_ns")
@@ -50,7 +50,7 @@ class Told:
         self.span_id = span_id
         self.start_ns = start_ns
 
-    def counts_before(self, other: Told) -> bool:
+    def counts_before(self, other: SpanClaim) -> bool:
         """True where this says more than the other of whose the trace is."""
         return self.claim.counts_before(
             self.span_id, self.start_ns, other.claim, other.span_id, other.start_ns

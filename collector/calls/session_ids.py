@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.records import Asker
+from collector.calls.records import Requester
 from collector.calls.session_claim import Claim
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace_store import Trace
@@ -32,8 +32,8 @@ __all__ = [
     "NAMESPACE_KEYS",
     "RESOURCE_RUNG",
     "Owner",
-    "Sessions",
-    "asker_of",
+    "SessionIds",
+    "requester_of",
 ]
 
 NAMESPACE_KEYS: Final = ("service.namespace", "deployment.environment.name")
@@ -55,14 +55,14 @@ _RAW_MAX: Final = 256
 class Owner:
     """What a resource says of whose its spans are."""
 
-    __slots__ = ("asker", "claims", "mark", "namespace", "resource", "session")
+    __slots__ = ("claims", "mark", "namespace", "requester", "resource", "session")
 
     def __init__(
         self,
         resource: Resource,
         namespace: str,
         session: Claim | None,
-        asker: Asker,
+        requester: Requester,
         claims: dict[bytes, Claim],
     ) -> None:
         self.resource = resource
@@ -71,13 +71,13 @@ class Owner:
         """The namespace, to be put behind ids that are its alone."""
         self.session = session
         """Where the resource itself carries a session's id."""
-        self.asker = asker
+        self.requester = requester
         """Whose tools leave spans or not: the service."""
         self.claims = claims
         """Attribute as it was on the wire -> what it tells, shared by the owners of one namespace."""
 
 
-class Sessions:
+class SessionIds:
     """Reads and resolves session ids.
 
     Args:
@@ -91,9 +91,9 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
-        self._askers: dict[Asker, Asker] = {}
+        self._requesters: dict[Requester, Requester] = {}
         """One object for equal ones: processes of one service are many."""
-        self._last = Owner(Resource({}), "", None, Asker("", ""), {})
+        self._last = Owner(Resource({}), "", None, Requester("", ""), {})
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """Namespace -> attribute as it was on the wire -> what it tells."""
         self._remembered = 0
@@ -109,7 +109,7 @@ class Sessions:
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
                 self._owners.clear()
-                self._askers.clear()
+                self._requesters.clear()
                 self._claims.clear()
             found = self._owners[id(resource)] = self._owner(resource)
         return found
@@ -126,19 +126,19 @@ class Sessions:
             ),
             None,
         )
-        asker = asker_of(namespace, resource.attributes)
-        asker = self._askers.setdefault(asker, asker)
+        requester = requester_of(namespace, resource.attributes)
+        requester = self._requesters.setdefault(requester, requester)
         claims = self._claims.setdefault(namespace, {})
-        return Owner(resource, namespace, session, asker, claims)
+        return Owner(resource, namespace, session, requester, claims)
 
-    def asker(self, namespace: str, resource: Mapping[str, Any]) -> Asker:
+    def requester(self, namespace: str, resource: Mapping[str, Any]) -> Requester:
         """Who asks in the spans of a resource, which is mostly the last span's."""
         last = self._last
         if resource is last.resource.attributes:
-            return last.asker
-        return asker_of(namespace, resource)
+            return last.requester
+        return requester_of(namespace, resource)
 
-    def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
+    def claim_of(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
         """The session the span names, by its own id or by its resource's."""
         for index, name, rung in plan.session:
             claim = tree.claim
@@ -195,16 +195,16 @@ class Sessions:
             node.claim, node.start_ns = claim, start_ns
         first = trace.first
         if first is None:
-            trace.hear(claim, node.span_id, start_ns)
+            trace.set_first(claim, node.span_id, start_ns)
             before = trace.belong(claim)
             return before if before is not None and before != claim.key else None
         if trace.split:
             if own and tree.parts is not None:
-                tree.hint(tree.parts, claim.told(node.span_id, start_ns), node)
+                tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
         if trace.is_earlier(claim, node.span_id, start_ns):
-            trace.hear(claim, node.span_id, start_ns)
+            trace.set_first(claim, node.span_id, start_ns)
             first = claim
         if trace.split:
             trace.belong(first)
@@ -215,7 +215,7 @@ class Sessions:
         trace.split = True
         parts = tree.parts = Parts()
         for node in tree.spans():
-            told = node.told
+            told = node.span_claim
             if told is not None:
                 tree.hint(parts, told, node)
         tree.loosen(parts)
@@ -250,7 +250,7 @@ class Sessions:
         certain = found or nested
         if certain is not None:
             return (*certain, True)
-        likely = weak or trace.told
+        likely = weak or trace.span_claim
         return None if likely is None else (*likely.whose, False)
 
 
@@ -262,10 +262,10 @@ def _own(call: Call) -> tuple[SessionKey, str] | None:
     return own.session, own.session_from
 
 
-def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
+def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
     """Who asks in the spans of a resource."""
     service = resource.get("service.name")
-    return Asker(namespace, service if isinstance(service, str) else "")
+    return Requester(namespace, service if isinstance(service, str) else "")
 
 
 def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.session_claim import Claim, Told
+from collector.calls.session_claim import Claim, SpanClaim
 from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ class Node:
         return self.place != 0
 
     @property
-    def told(self) -> Told | None:
+    def span_claim(self) -> SpanClaim | None:
         """The session it tells itself, and when."""
         claim = self.claim
-        return claim.told(self.span_id, self.start_ns) if claim is not None else None
+        return claim.by(self.span_id, self.start_ns) if claim is not None else None
 
     def forget(self) -> None:
         """It is as if it had not come."""
@@ -133,7 +133,7 @@ class Parts:
     __slots__ = ("hints", "loose", "loosened")
 
     def __init__(self) -> None:
-        self.hints: dict[bytes, Told] = {}
+        self.hints: dict[bytes, SpanClaim] = {}
         """Span -> the session told by the earliest span below it."""
         self.loose: dict[int, Call] = {}
         """Calls whose session may still change."""
@@ -185,7 +185,7 @@ class Tree:
         """The same by call id and tool, once they are many."""
         self.early: dict[str, int] | None = None
         """Tool -> executions that no model has been seen to ask for."""
-        self.plain: dict[bytes, Told] | None = None
+        self.plain: dict[bytes, SpanClaim] | None = None
         """Span -> the session it tells under a plain name, which is not believed yet."""
         self.parts: Parts | None = None
         """What is kept once two sessions were told in the trace."""
@@ -352,19 +352,19 @@ class Tree:
         """The calls that a span lists which is around calls; None where it is not."""
         return self.wrapped.get(span_id) if self.wrapped is not None else None
 
-    def hold(self, told: Told) -> None:
+    def hold(self, told: SpanClaim) -> None:
         """A span tells a session under a plain name."""
         if self.plain is None:
             self.plain = {}
         self.plain[told.span_id] = told
 
-    def believed(self, node: Node) -> list[Told]:
+    def believed(self, node: Node) -> list[SpanClaim]:
         """Sessions under plain names that the spans above a call tell, for the first time.
 
         A name that is below a call may be an argument of it, so nothing is believed before it is known
         what is above: up to the root, or to what the service was asked for from outside.
         """
-        plain, found, inside = self.plain, list[Told](), list[Told]()
+        plain, found, inside = self.plain, list[SpanClaim](), list[SpanClaim]()
         for above in self.ancestors(node) if plain else ():
             if not above.came:
                 inside.clear()
@@ -482,7 +482,7 @@ class Tree:
 
     # --- a trace of several sessions ------------------------------------------------------------
 
-    def hint(self, parts: Parts, told: Told, node: Node) -> None:
+    def hint(self, parts: Parts, told: SpanClaim, node: Node) -> None:
         """What was told below a span is a hint for it and for those above."""
         for above in self.ancestors(node):
             known = parts.hints.get(above.span_id)

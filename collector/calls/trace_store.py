@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.records import Asker
-from collector.calls.session_claim import Claim, Told
+from collector.calls.records import Requester
+from collector.calls.session_claim import Claim, SpanClaim
 from collector.calls.span_tree import TREE_MAX, Parts, Tree
 from collector.decode.retained import Retained
 from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
@@ -57,23 +57,23 @@ RESOURCES_MAX: Final = 64
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Open:
+class OpenRequest:
     """Requests of one tool in one trace that wait for their execution.
 
     It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
-    `Requests.rest`.
+    `ModelRequests.rest`.
     """
 
     __slots__ = ("count", "newer", "older", "since", "tool", "trace")
 
-    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
+    def __init__(self, trace: Trace, tool: str, since: int, older: OpenRequest | None) -> None:
         self.trace = trace
         self.tool = tool
         self.count = 1
         self.since = since
         self.older = older
         """The one of all traces that came before."""
-        self.newer: Open | None = None
+        self.newer: OpenRequest | None = None
 
 
 @mypyc_attr(acyclic=True)
@@ -85,7 +85,6 @@ class Trace:
         "_joined",
         "_key",
         "answered_ns",
-        "asker",
         "called_ns",
         "doubted",
         "epoch",
@@ -94,7 +93,6 @@ class Trace:
         "first_ns",
         "foreign",
         "has_tools",
-        "heard",
         "learnt",
         "learnt_early",
         "learnt_named",
@@ -102,10 +100,12 @@ class Trace:
         "named",
         "namespace",
         "open",
+        "requester",
         "sampled",
         "session_from",
         "spans",
         "split",
+        "touched",
         "trace_id",
         "tree",
     )
@@ -121,7 +121,7 @@ class Trace:
         """Its spans that no session was told of yet."""
         self.split = False
         """True once two sessions were told in it."""
-        self.heard = False
+        self.touched = False
         """True while one of this request is to be told."""
         self.sampled = False
         """True where only a share of such traces is kept."""
@@ -149,9 +149,9 @@ class Trace:
         """The attributes the monitor was last told of."""
         self.learnt_named: Named | None = None
         """The agent's name it was last told of, by a span that is no call."""
-        self.asker: Asker | None = None
+        self.requester: Requester | None = None
         """Who asked for calls in it, for tool spans that another service sends."""
-        self.open: Open | dict[str, Open] | None = None
+        self.open: OpenRequest | dict[str, OpenRequest] | None = None
         """Tool -> requests that wait for their execution."""
         self.foreign = 0
         """Of `spans`, those that speak no dialect."""
@@ -167,12 +167,12 @@ class Trace:
         return self._key
 
     @property
-    def told(self) -> Told | None:
+    def span_claim(self) -> SpanClaim | None:
         """What the earliest span told of the session, and when."""
         first = self.first
-        return first.told(self.first_by, self.first_ns) if first is not None else None
+        return first.by(self.first_by, self.first_ns) if first is not None else None
 
-    def hear(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
+    def set_first(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
         """A span has told of the session that is earlier than all that have."""
         self.first, self.first_by, self.first_ns = claim, span_id, start_ns
 

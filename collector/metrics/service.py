@@ -9,7 +9,7 @@ from math import inf
 from typing import Final, Protocol
 
 from collector import __version__
-from collector.calls.pipeline import COVERAGE
+from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
 from collector.metrics.process import Process

@@ -119,7 +119,7 @@ def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
     end = max((span.end_ns for spans in requests for span in spans), default=0)
     for spans in requests:
         pipeline.consume(spans, end, "replay")
-    seen = [agent.as_json() for agent in pipeline.seen]
+    seen = [agent.as_json() for agent in pipeline.inventory]
     runs = [run for each in found for run in each.runs]
     return agents(seen, monitor.judgements()) + agents_of_runs(runs)
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from collector.calls.inventory import SeenAgent
+from collector.calls.inventory import AgentRecord
 from collector.config.settings import LogLines
 from collector.sinks.event import as_event
 from collector.sinks.line_limit import LeftOut, LineLimit
@@ -139,7 +139,7 @@ class LogSink:
                 }
                 self._logger.log_fields(logging.INFO, "session_finished", fields)
 
-    def introduce(self, agent: SeenAgent) -> None:
+    def introduce(self, agent: AgentRecord) -> None:
         """An agent that is seen for the first time. Each has another name: its namespace is limited."""
         if self._agents.allows(agent.namespace, "", "", self._clock()):
             fields = {
@@ -148,7 +148,7 @@ class LogSink:
                 "agents": list(agent.agents),
                 "dialects": list(agent.dialects),
                 "tools": sorted(agent.tools),
-                "session_from": list(agent.told_by()),
+                "session_from": list(agent.session_sources()),
                 "arguments": bool(agent.arguments),
                 "to_see_arguments": [] if agent.arguments else list(agent.switches),
             }

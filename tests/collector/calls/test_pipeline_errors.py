@@ -31,16 +31,11 @@ pytestmark = pytest.mark.plain
 NOW = 1_800_000_000 * SECOND
 
 STAGES = (
-    *("_plans.of", "_sessions.owner", "_sessions.told", "_sessions.learn"),
-    *("_traces.of", "_joiner.place", "_joiner.rise", "_joiner._join_by_id", "_joiner._merge"),
-    *(
-        "_requests.asked",
-        "_requests.executed",
-        "seen.see",
-        "_settle",
-        "_take",
-        "_judge_request",
-    ),
+    *("_plans.of", "_session_ids.owner", "_session_ids.claim_of", "_session_ids.learn"),
+    *("_traces.of", "_correlation._call_merge.place", "_correlation._call_merge.rise"),
+    *("_correlation._call_merge._join_by_id", "_correlation._call_merge._merge"),
+    *("_requests.read", "_requests.executed", "inventory.record"),
+    *("_correlation._update", "_take", "_requested_calls._judge"),
     *("monitor.observe", "monitor.amend", "monitor.rekey", "monitor.learn", "monitor.doubt"),
     *("monitor._court.take", "monitor._court._judge", "monitor._court.bind", "monitor._queue"),
     *("monitor._ledger.count", "monitor.saw", "read"),

@@ -170,5 +170,5 @@ def test_arguments_over_the_bound_are_unknown(encoding: Encoding, form: str) -> 
     assert ("coverage", "arguments_missing") not in stats.counts
     assert ("arguments_unreadable", "gen_ai") not in stats.counts
     assert stats.counts[("attributes_over_bound",)] >= 1
-    [seen] = pipeline.seen
+    [seen] = pipeline.inventory
     assert (seen.calls, seen.arguments) == (1, 0)
