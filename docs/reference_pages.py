@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.config.settings import ENVIRONMENT, Settings
+from collector.metrics.families import TABLE
 from collector.metrics.process import HELP
-from monitor.exposition.families import TABLE
 from monitor.spec.document.typed import leaves
 
 __all__ = ["metrics", "settings"]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.metrics.families import TABLE
 from collector.metrics.process import HELP
 from collector.sinks.alert import ALARMS
 from deploy.prometheus.prometheusrule import resource
-from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.app.listeners import Connections
 from collector.config.settings import Alerts as AlertSettings
+from collector.metrics.families import TABLE
 from collector.metrics.process import HELP
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
@@ -22,7 +23,6 @@ from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
-from monitor.exposition.families import TABLE
 from monitor.limits import Limits
 from tests.bench.scrape import Crowd
 
