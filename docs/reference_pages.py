@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.config.settings import ENVIRONMENT, Settings
 from collector.metrics.families import TABLE
-from collector.metrics.process import HELP
+from collector.metrics.registry import runtime
 from monitor.spec.document.typed import leaves
 
 __all__ = ["metrics", "settings"]
@@ -56,9 +56,9 @@ def metrics() -> str:
         for name, row in TABLE.items()
     ]
     rows += [
-        f"| `{name}{'_total' if name.endswith('cpu_seconds') else ''}` "
-        f"| {'counter' if name.endswith('cpu_seconds') else 'gauge'} |  | {text} |"
-        for name, text in HELP.items()
+        f"| `{each.samples[0].name}` | {each.type} | {', '.join(each.samples[0].labels)} "
+        f"| {each.documentation} |"
+        for each in runtime().collect()
     ]
     head = (
         "# Metrics\n\n"

@@ -2,21 +2,20 @@
 
 The library describes its own families: scores, sessions, calls, specs (`monitor.exposition.families`).
 Here are those of the process: receiver, sinks, specs read anew. A part that has metrics yields
-`Reading`s, which name a family of this table and give its present values; this module adds the
-rest. To add a metric, add a row here and a reading where it is counted.
+`collector.telemetry.counters.Reading`s, which name a row of this table and give its present values;
+`collector.metrics.registry` puts both together. To add a metric, add a row here and a reading where
+it is counted. Families without the prefix `offrails_` (`process_*`, `python_*`) are prometheus_client's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Mapping
 from typing import Final
 
-from collector.telemetry.counters import Histogram, Reading
 from monitor.exposition.families import TABLE as LIBRARY
-from monitor.exposition.families import Described, Family, Sample, labels_text
+from monitor.exposition.families import Described
 
-__all__ = ["OWN", "TABLE", "described"]
+__all__ = ["OWN", "TABLE"]
 
 OWN: Final[Mapping[str, Described]] = {
     # This process, and the specs that it loads.
@@ -179,28 +178,3 @@ OWN: Final[Mapping[str, Described]] = {
 
 TABLE: Final[Mapping[str, Described]] = {**LIBRARY, **OWN}
 """Every family whose name begins with `offrails_`."""
-
-
-def described(reading: Reading) -> Family:
-    """A reading with its name, kind and description."""
-    row = OWN[reading.name]
-    return Family(f"offrails_{reading.name}", row.kind, row.help, _samples(reading, row.labels))
-
-
-def _samples(reading: Reading, names: tuple[str, ...]) -> Iterator[Sample]:
-    for values, value in reading.values:
-        labels = labels_text(names, values)
-        if isinstance(value, Histogram):
-            yield from _buckets(labels, value)
-        else:
-            yield Sample("", labels, value)
-
-
-def _buckets(labels: str, found: Histogram) -> Iterator[Sample]:
-    before = f"{labels}," if labels else ""
-    for bound, count in found.cumulative():
-        # Prometheus' own spelling of the bounds: "0.005", "1.0", "+Inf".
-        text = repr(bound) if bound != inf else "+Inf"
-        yield Sample("_bucket", f'{before}le="{text}"', count)
-    yield Sample("_count", labels, found.count)
-    yield Sample("_sum", labels, found.sum_seconds)

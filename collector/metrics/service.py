@@ -1,18 +1,22 @@
-"""The metrics listener: renders what is summed, in OpenMetrics or the text format."""
+"""The metrics listener: renders what is summed, in OpenMetrics or the text format.
+
+Families of agents and specs come from the library as lines. All others come from a registry of
+prometheus_client (`collector.metrics.registry`), which reads the counters of the process at scrape:
+what counts a request or a span adds to a plain integer and knows no registry.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
 from collector.calls.pipeline import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
-from collector.metrics.families import described
-from collector.metrics.process import Process
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.net.asgi import Receive, Scope, Send, send_status
 from collector.net.health import Health
@@ -25,6 +29,9 @@ from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.exposition.families import Family, families_of, labels_text
 from monitor.records import Evidence
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 __all__ = ["COUNTED", "Families", "MetricsApp", "Source"]
 
@@ -88,13 +95,30 @@ class Families:
         self._stats = stats
         self._reloads = reloads or Reloads()
         self._more = tuple(more)
-        self._process = Process()
+        self._registry: CollectorRegistry | None = None
+
+    async def prepare(self) -> None:
+        """Loads prometheus_client before the first scrape, in a thread: the loop goes on."""
+        if self._registry is None:
+            await asyncio.to_thread(self.registry)
+
+    def registry(self) -> CollectorRegistry:
+        """The process's own metrics: all but those of the library."""
+        if self._registry is None:
+            from collector.metrics.registry import registry_of
+
+            self._registry = registry_of(self._readings, self._failed)
+        return self._registry
 
     def collect(self) -> Iterator[Family]:
+        registry = self.registry()
+        from collector.metrics.registry import family_of
+
         yield from families_of(self._monitor)
-        for reading in self._readings():
-            yield described(reading)
-        yield from self._process.families()
+        yield from map(family_of, registry.collect())
+
+    def _failed(self, error: Exception) -> None:
+        self._stats.count("internal_errors", type(error).__name__)
 
     def _readings(self) -> Iterator[Reading]:
         built = (__version__, platform.python_version())
@@ -178,6 +202,7 @@ class MetricsApp:
             await self._long.send(scope, send, kind, self._parts(open_metrics=open_metrics))
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
+        await self._families.prepare()
         lump: list[str] = []
         room = SLICE_CHARACTERS
         for text in lines(self._families.collect(), open_metrics=open_metrics):

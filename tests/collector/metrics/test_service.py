@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.app.listeners import Connections
 from collector.config.settings import Alerts as AlertSettings
 from collector.metrics.families import TABLE
-from collector.metrics.process import HELP
+from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
 from collector.receive.admission import Door
@@ -60,7 +60,9 @@ def test_every_family_of_the_table_is_exposed() -> None:
 
     found = {family.name for family in plain_families(text)}
     assert status == 200
-    assert found == {f"offrails_{name}" for name in TABLE} | set(HELP)
+    assert found == {f"offrails_{name}" for name in TABLE} | {
+        each.name for each in runtime().collect()
+    }
 
 
 def test_both_formats_parse() -> None:
@@ -86,7 +88,8 @@ def test_both_formats_parse() -> None:
         for family in open_metrics_families(text)  # type: ignore[no-untyped-call]
         for sample in family.samples
     }
-    moving = {name for name in {key[0] for key in ours} if name.startswith("process_")}
+    runtime_names = ("process_", "python_")
+    moving = {name for name in {key[0] for key in ours} if name.startswith(runtime_names)}
     assert {k: v for k, v in ours.items() if k[0] not in moving} == {
         k: v for k, v in theirs.items() if k[0] not in moving
     }
