@@ -72,7 +72,30 @@ def metrics() -> str:
         "`namespace` of its own, as Kubernetes' do, needs `honor_labels`.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
-    return head + "\n".join(rows) + "\n"
+    return head + "\n".join(rows) + "\n" + EMBEDDED
+
+
+EMBEDDED = """
+## In your own process
+
+A program that embeds the library can show the families of its monitor, scores, sessions, calls and specs,
+in a registry of prometheus-client:
+
+```python
+from prometheus_client import CollectorRegistry, generate_latest
+
+from monitor import Monitor, MonitorCollector, load_spec
+
+monitor = Monitor([load_spec("dfa_specs/farm_rover.yaml")])
+registry = CollectorRegistry()
+registry.register(MonitorCollector(monitor))
+text = generate_latest(registry)
+```
+
+A monitor is not safe for threads. If another thread serves the metrics, as prometheus-client's
+`start_http_server` does, give the collector the lock that guards the monitor: `MonitorCollector(monitor, lock)`. The
+span processor of `offrails[sdk]` has one, `processor.lock`.
+"""
 
 
 PAGES: Mapping[str, Any] = {"settings": settings, "metrics": metrics}

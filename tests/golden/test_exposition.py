@@ -67,7 +67,7 @@ def _usual() -> Spec:
     return spec
 
 
-def _monitor() -> Monitor:
+def rovers() -> Monitor:
     """Three sessions of two agents: one good and finished, one bad, one young."""
     limits = Limits(window_ns=10 * SECOND, idle_ns=100 * SECOND, history_complete=True)
     monitor = Monitor([*load_specs([SPECS]).specs, _usual()], limits)
@@ -113,7 +113,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr(metrics, "__version__", "1.2.3")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
-    return Families(_monitor(), _stats(), None, [Door(), Alerts(settings, "", 0, lambda: 0)])
+    return Families(rovers(), _stats(), None, [Door(), Alerts(settings, "", 0, lambda: 0)])
 
 
 @pytest.mark.parametrize(
