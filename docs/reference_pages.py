@@ -72,7 +72,22 @@ def metrics() -> str:
         "`namespace` of its own, as Kubernetes' do, needs `honor_labels`.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
-    return head + "\n".join(rows) + "\n" + EMBEDDED
+    return head + "\n".join(rows) + "\n" + PUSHED + EMBEDDED
+
+
+PUSHED = """
+## Pushed over OTLP
+
+`telemetry.otlp_endpoint` names an OTLP/HTTP receiver to which the service pushes its own metrics every
+`telemetry.interval_seconds`, and once more when it stops. It needs `offrails[otlp]`. All families are pushed but those
+by agent and spec; `telemetry.pairs: true` adds these. Counters are cumulative sums and have no `_total` in their names.
+The resource has `service.name` (offrails), `service.version`, `service.instance.id`, and what
+`OTEL_RESOURCE_ATTRIBUTES` adds.
+
+A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of a processor, during
+which verdicts may be some 10 ms later. A push that fails is logged, counted in
+`offrails_telemetry_pushes_total{result="failed"}`, and not repeated: the next one has the newer values.
+"""
 
 
 EMBEDDED = """

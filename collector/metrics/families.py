@@ -34,6 +34,11 @@ OWN: Final[Mapping[str, Described]] = {
     "spec_last_reload_success_timestamp_seconds": Described(
         "gauge", (), "When the specs in use were read, Unix time."
     ),
+    "telemetry_pushes": Described(
+        "counter",
+        ("result",),
+        "Pushes of the service's own metrics over OTLP, ok or failed; only where they are pushed.",
+    ),
     "internal_errors": Described(
         "counter", ("error",), "Faults of this program while it took spans, by type."
     ),

@@ -94,8 +94,12 @@ class Families:
         self._monitor = monitor
         self._stats = stats
         self._reloads = reloads or Reloads()
-        self._more = tuple(more)
+        self._more = list(more)
         self._registry: CollectorRegistry | None = None
+
+    def add(self, source: Source) -> None:
+        """Shows one more part of the process."""
+        self._more.append(source)
 
     async def prepare(self) -> None:
         """Loads prometheus_client before the first scrape, in a thread: the loop goes on."""

@@ -13,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.app.listeners import Connections
 from collector.config.settings import Alerts as AlertSettings
+from collector.config.settings import Telemetry
 from collector.metrics.families import TABLE
+from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
@@ -21,6 +23,7 @@ from collector.receive.admission import Door
 from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
+from collector.telemetry.redaction import Redaction
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -35,7 +38,10 @@ def scrape(
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
     more: list[Source] = [Door(), Connections({}), alerts]
-    app = MetricsApp(Families(Monitor(), stats or Stats(), None, more), Health())
+    families = Families(Monitor(), stats or Stats(), None, more)
+    pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
+    families.add(OtlpPush(pushed, families, Redaction(), now_ns))
+    app = MetricsApp(families, Health())
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
