@@ -20,9 +20,8 @@ from collector.receive.listener import Listener
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.tenant_stamp import SENDER_KEY
 from collector.receive.tls import Certificates
-from collector.telemetry.counters import Stats
+from collector.telemetry.counters import Reading, Stats
 from collector.telemetry.logs import log
-from monitor.exposition.families import Family, family
 
 __all__ = [
     "Capacity",
@@ -304,9 +303,9 @@ class ConnectionMetrics:
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         servers = self._servers.items()
-        yield family("connections", [((name,), each.connections) for name, each in servers])
-        yield family(
+        yield Reading("connections", [((name,), each.connections) for name, each in servers])
+        yield Reading(
             "connections_capacity", [((name,), each.capacity) for name, each in servers]
         )

@@ -21,7 +21,7 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import OFF, Record, Redact, Settings, Tls
+from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
@@ -46,6 +46,7 @@ from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from collector.metrics.otlp_push import OtlpPush
     from collector.sinks.recorder import Recorder
 
 __all__ = ["App", "limits_of", "redaction_of"]
@@ -102,6 +103,19 @@ def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Re
     from collector.sinks.recorder import recorder_of
 
     return recorder_of(settings, clock, stats.recorded)
+
+
+def _push_of(
+    settings: Telemetry, families: Families, redaction: Redaction, clock: Callable[[], int]
+) -> OtlpPush | None:
+    """The push of own metrics; None where no endpoint is set, and nothing is loaded."""
+    if not settings.otlp_endpoint:
+        return None
+    from collector.metrics.otlp_push import OtlpPush
+
+    push = OtlpPush(settings, families, redaction, clock)
+    families.add(push)
+    return push
 
 
 def _begin(recorder: Recorder, settings: Record) -> None:
@@ -181,9 +195,9 @@ class App:
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
-        self._observers = self._build_observers(
-            Families(self.monitor, stats, self.reloader.reloads, more)
-        )
+        families = Families(self.monitor, stats, self.reloader.reloads, more)
+        self._push = _push_of(settings.telemetry, families, self._redaction, clock)
+        self._observers = self._build_observers(families)
         self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -287,6 +301,8 @@ class App:
         warn_if_open(self.settings, self.addresses)
         warn_if_few(self.settings.receiver, self._capacity)
         self._alerts.start()
+        if self._push is not None:
+            self._push.start()
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:
             self._watcher = asyncio.create_task(self.reloader.watch())
@@ -370,7 +386,8 @@ class App:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self._feed.close()
-        await self._alerts.stop(grace)
+        pushed = [self._push.stop(grace)] if self._push is not None else []
+        await asyncio.gather(self._alerts.stop(grace), *pushed)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))

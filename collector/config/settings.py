@@ -562,6 +562,22 @@ class Redact(_Section, frozen=True):
     ] = None
 
 
+class Telemetry(_Section, frozen=True):
+    """The service's own metrics, pushed over OTLP."""
+
+    otlp_endpoint: Annotated[
+        Url,
+        Meta(
+            description="OTLP/HTTP receiver of the service's own metrics, such as `http://127.0.0.1:4318`; empty: nothing is pushed. Needs `offrails[otlp]`."
+        ),
+    ] = ""
+    interval_seconds: Annotated[Positive, Meta(description="Time between two pushes.")] = 60.0
+    pairs: Annotated[
+        bool,
+        Meta(description="Push the families by agent and spec, too: up to 150 series a pair."),
+    ] = False
+
+
 class Settings(_Section, frozen=True):
     """Everything a user can set."""
 
@@ -633,6 +649,9 @@ class Settings(_Section, frozen=True):
         Meta(description="Lowest level that is logged."),
     ] = "info"
     log: Annotated[LogLines, Meta(description="How many lines agents may cause.")] = LogLines()
+    telemetry: Annotated[
+        Telemetry, Meta(description="The service's own metrics, pushed over OTLP.")
+    ] = Telemetry()
 
     def __post_init__(self) -> None:
         given = {

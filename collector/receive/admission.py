@@ -29,7 +29,7 @@ from typing import Final, Protocol
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.rate_limits import RateLimits, SenderLimits
 from collector.receive.status import Outcome, Refusal
-from monitor.exposition.families import Family, family
+from collector.telemetry.counters import Reading
 
 __all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "Client", "Place"]
 
@@ -196,12 +196,12 @@ class Admission:
         self._count("requests_refused", reason)
         return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         """How full it is, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
         most = (("requests", self.requests_max), ("bytes", self._bytes_max))
-        yield family("ingest_queue_length", (((name,), count) for name, count in held))
-        yield family("ingest_queue_capacity", (((name,), count) for name, count in most))
+        yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
+        yield Reading("ingest_queue_capacity", [((name,), count) for name, count in most])
 
     def has_room(self, count: int) -> bool:
         return self.bytes + self.beside + count <= self._bytes_max

@@ -21,8 +21,8 @@ from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
+from collector.telemetry.counters import Histogram, Reading
 from monitor.aggregate.totals import SessionFinished
-from monitor.exposition.families import Family, family, histogram
 from monitor.records import ALARMING, Raised, Verdict
 
 __all__ = ["Alerts"]
@@ -173,12 +173,12 @@ class Alerts:
 
     # --- metrics --------------------------------------------------------------------------------
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         """The metrics of alerts; those of several Alertmanagers are one."""
         named: dict[str, list[Queue]] = {}
         for queue in self.queues:
             named.setdefault(queue.name, []).append(queue)
-        yield family(
+        yield Reading(
             "alerts_sent",
             [
                 ((name, result), sum(queue.results[result] for queue in queues))
@@ -188,8 +188,8 @@ class Alerts:
         )
         yield from _by_sink(named)
         withheld = sorted(self.pager.withheld.items())
-        yield family("alerts_withheld", [((reason,), count) for reason, count in withheld])
-        yield family("alerts_firing", [((), len(self.pager.firing))])
+        yield Reading("alerts_withheld", [((reason,), count) for reason, count in withheld])
+        yield Reading("alerts_firing", [((), len(self.pager.firing))])
 
 
 def _place(url: str) -> str:
@@ -197,24 +197,23 @@ def _place(url: str) -> str:
     return masked_url(url, path=True)
 
 
-def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Family]:
+def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Reading]:
     rows = [((name,), queues) for name, queues in named.items()]
-    yield family("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
-    yield family("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
-    yield family(
+    yield Reading("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
+    yield Reading("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
+    yield Reading(
         "alert_queue_capacity", [(n, sum(q.capacity for q in each)) for n, each in rows]
     )
-    yield histogram("alert_delivery_seconds", [_latency(n, each) for n, each in rows])
+    yield Reading("alert_delivery_seconds", [(n, _latency(each)) for n, each in rows])
 
 
-def _latency(
-    labels: tuple[str, ...], queues: Sequence[Queue]
-) -> tuple[tuple[str, ...], list[tuple[str, float]], float]:
-    counts = [queue.latency.cumulative() for queue in queues]
-    bounds = [repr(bound) if bound != float("inf") else "+Inf" for bound, _ in counts[0]]
-    sums: list[float] = [sum(rows[place][1] for rows in counts) for place in range(len(bounds))]
-    total = sum(queue.latency.sum_seconds for queue in queues)
-    return labels, list(zip(bounds, sums, strict=True)), total
+def _latency(queues: Sequence[Queue]) -> Histogram:
+    """The observations of several queues in one histogram."""
+    found = Histogram(queues[0].latency.buckets)
+    for queue in queues:
+        found.counts = [a + b for a, b in zip(found.counts, queue.latency.counts, strict=True)]
+        found.sum_seconds += queue.latency.sum_seconds
+    return found
 
 
 def _for_hook(page: PageAlert, alert: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sums -> Prometheus families. All names, helps and labels are in one table.
+"""Sums -> Prometheus families. The names, helps and labels of the library's are in one table.
 
 A scrape renders what is already summed; it never walks sessions. Samples are made one by one, when
 they are asked for, so that whoever renders them can let others have their turn in between.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from itertools import accumulate, islice, starmap
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from monitor.aggregate.drift import WAYS, Drift, Way
 from monitor.aggregate.totals import (
@@ -36,9 +36,7 @@ __all__ = [
     "Family",
     "Marked",
     "Sample",
-    "buckets",
-    "family",
-    "histogram",
+    "families_of",
     "labels_text",
     "monitor_families",
 ]
@@ -284,11 +282,6 @@ TABLE: Mapping[str, Described] = {
         (),
         "Ended sessions of which nothing is remembered: one that goes on passes as new.",
     ),
-    "clock_jumps": Described(
-        "counter",
-        (),
-        "Times that the wall clock was set by five seconds or more; it ends no session.",
-    ),
     "orders_left_out": Described(
         "counter",
         (),
@@ -310,154 +303,6 @@ TABLE: Mapping[str, Described] = {
         "gauge",
         ("spec", "version", "kind", "mode", "conventions", "sha256_8"),
         "A loaded spec; always 1.",
-    ),
-    "spec_reloads": Described(
-        "counter",
-        ("result",),
-        "Times the specs were read anew: success, or failure (all kept).",
-    ),
-    "spec_load_errors": Described(
-        "counter", (), "Errors found in spec files that were read anew."
-    ),
-    "spec_last_reload_successful": Described(
-        "gauge", (), "1 unless the last reload was refused and older specs are in use."
-    ),
-    "spec_last_reload_success_timestamp_seconds": Described(
-        "gauge", (), "When the specs in use were read, Unix time."
-    ),
-    "build_info": Described("gauge", ("version", "python"), "This program; always 1."),
-    # The receiver and the pipeline.
-    "ingest_requests": Described(
-        "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."
-    ),
-    "ingest_spans": Described(
-        "counter", ("transport", "result"), "Spans received: accepted or rejected."
-    ),
-    "ingest_queue_length": Described(
-        "gauge",
-        ("queue",),
-        "What is being read and judged now: requests, and bytes of their bodies.",
-    ),
-    "ingest_queue_capacity": Described(
-        "gauge", ("queue",), "Beyond it senders are told to try again later."
-    ),
-    "ingest_bytes": Described("counter", ("transport",), "Bytes of request bodies received."),
-    "internal_errors": Described(
-        "counter", ("error",), "Faults of this program while it took spans, by type."
-    ),
-    "sessions_split": Described(
-        "counter", (), "Traces whose session was learnt too late to join their calls to it."
-    ),
-    "client_disconnects": Described(
-        "counter", ("transport",), "Senders that left before their request was complete."
-    ),
-    "connections_closed": Described(
-        "counter",
-        ("cause",),
-        "Connections that we closed: crowded, refused, slow, stalled, or no_descriptor.",
-    ),
-    "connections": Described(
-        "gauge", ("listener",), "Open connections, those in their TLS handshake included."
-    ),
-    "connections_capacity": Described(
-        "gauge",
-        ("listener",),
-        "How many may be open: the setting, or what the process' file descriptors leave.",
-    ),
-    "tls_handshakes_failed": Described(
-        "counter", ("reason",), "Connections that ended in their TLS handshake, by reason."
-    ),
-    "requests_refused": Described(
-        "counter",
-        ("reason",),
-        "Requests told to try again later, since all places or bytes are taken, or those of their"
-        " connection or sender.",
-    ),
-    "reads_deferred": Described(
-        "counter",
-        (),
-        "Turns in which a connection had sent more than its time allowed: the rest waited.",
-    ),
-    "foreign_protocol": Described(
-        "counter", ("protocol",), "Connections that spoke another protocol than their listener."
-    ),
-    "http2_errors": Described(
-        "counter",
-        ("scope", "code"),
-        "Streams and connections of HTTP/2 that we ended for a fault of the client's.",
-    ),
-    "attributes_over_bound": Described(
-        "counter", (), "Attribute values that were to be read, and were too large for it."
-    ),
-    "requests_throttled": Described(
-        "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
-    ),
-    "spans_rejected": Described(
-        "counter",
-        ("reason",),
-        "Spans left out of their request, as its sender was told: faulty ids or names, or a bound.",
-    ),
-    "unread_messages": Described(
-        "counter", ("transport",), "Requests that the transport refused before they were read."
-    ),
-    "spans_merged": Described(
-        "counter",
-        (),
-        "Spans that turned out to be another one's call, and were merged with it.",
-    ),
-    "tool_calls": Described(
-        "counter", ("evidence",), "Tool calls read from spans, by how they are known."
-    ),
-    "coverage": Described(
-        "counter",
-        ("reason",),
-        "Spans and tool calls that were not judged, or not for certain, by reason.",
-    ),
-    "spans_dropped": Described(
-        "counter",
-        ("reason",),
-        "Spans not judged because they were late, too many, or seen before.",
-    ),
-    "record_requests": Described(
-        "counter",
-        ("result",),
-        "Requests to be recorded: written, or dropped (the queue was full, or the disk refused).",
-    ),
-    "log_lines_dropped": Described(
-        "counter",
-        ("reason",),
-        "Lines of the log that were lost: too many were waiting for the writer, or standard error refused them.",
-    ),
-    "arguments_unreadable": Described(
-        "counter",
-        ("dialect",),
-        "Calls judged without their arguments, which could not be read.",
-    ),
-    # Alerts that leave this process.
-    "alerts_sent": Described(
-        "counter",
-        ("sink", "result"),
-        "Deliveries to a sink: ok, failed (given up), or dropped.",
-    ),
-    "alert_retries": Described("counter", ("sink",), "Deliveries that were tried again."),
-    "alerts_withheld": Described(
-        "counter",
-        ("reason",),
-        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
-    ),
-    "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
-    "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),
-    "alert_queue_capacity": Described(
-        "gauge", ("sink",), "Messages that may wait; beyond it the oldest are dropped, counted."
-    ),
-    "alert_delivery_seconds": Described(
-        "histogram", ("sink",), "From the verdict to the sink's answer."
-    ),
-    "verdict_latency_seconds": Described(
-        "histogram", ("transport",), "From the receipt of a request to its last verdict."
-    ),
-    "span_lag_seconds": Described(
-        "histogram", (), "From the end of a tool call's span to its receipt."
     ),
 }
 
@@ -518,29 +363,6 @@ def _family(
     return Family(f"offrails_{name}", row.kind, row.help, starmap(Sample, rows))
 
 
-def histogram(
-    name: str, samples: Iterable[tuple[tuple[str, ...], list[tuple[str, float]], float]]
-) -> Family:
-    """A histogram family; a sample is (labels, cumulative buckets, sum)."""
-    row = TABLE[name]
-    made = (
-        each
-        for values, rows, total in samples
-        for each in _bucket_samples(labels_text(row.labels, values), rows, total)
-    )
-    return Family(f"offrails_{name}", row.kind, row.help, made)
-
-
-def _bucket_samples(
-    labels: str, rows: list[tuple[str, float]], total: float
-) -> Iterator[Sample]:
-    before = f"{labels}," if labels else ""
-    for bound, count in rows:
-        yield Sample("_bucket", f'{before}le="{bound}"', count)
-    yield Sample("_count", labels, rows[-1][1])
-    yield Sample("_sum", labels, total)
-
-
 def buckets(name: str, spread: Histogram, labels: str) -> str | Marked:
     """The lines of one histogram, with the exemplar of each bucket.
 
@@ -586,10 +408,52 @@ def _several(
     return Marked(text, exemplars) if exemplars else text
 
 
+class Summed(Protocol):
+    """What is read of a `monitor.Monitor`."""
+
+    @property
+    def totals(self) -> Totals: ...
+    @property
+    def binder(self) -> SpecBinder: ...
+    @property
+    def ended(self) -> Mapping[str, int]: ...
+    @property
+    def tools_overflowed(self) -> int: ...
+    @property
+    def without_calls(self) -> int: ...
+    @property
+    def out_of_order(self) -> int: ...
+    @property
+    def skewed(self) -> int: ...
+    @property
+    def resumed(self) -> int: ...
+    @property
+    def sessions_lost(self) -> int: ...
+    @property
+    def orders_left_out(self) -> int: ...
+    @property
+    def folded_young(self) -> int: ...
+
+
+def families_of(monitor: Summed) -> Iterator[Family]:
+    """All families of a monitor."""
+    yield from monitor_families(
+        monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
+    )
+    yield family("sessions_without_calls", [((), monitor.without_calls)])
+    yield family("calls_out_of_order", [((), monitor.out_of_order)])
+    yield family("spans_skewed", [((), monitor.skewed)])
+    yield family("sessions_resumed", [((), monitor.resumed)])
+    yield family("sessions_unremembered", [((), monitor.sessions_lost)])
+    yield family("orders_left_out", [((), monitor.orders_left_out)])
+    yield family("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
+    yield family("steps_folded_young", [((), monitor.folded_young)])
+
+
 def monitor_families(
     totals: Totals, binder: SpecBinder, ended: Mapping[str, int], tools_overflowed: int = 0
 ) -> Iterator[Family]:
-    """Families of what the monitor knows."""
+    """Families of the sums over pairs of agent and spec, of tools and of loaded specs."""
     pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
     yield from _means(pairs)
     yield from _worst(pairs, totals.worst(RANKS))

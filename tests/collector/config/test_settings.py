@@ -216,6 +216,9 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_LOG_SESSION_LINES_PER_SECOND": "3",
         "OFFRAILS_LOG_NAMESPACE_LINES_PER_SECOND": "4",
         "OFFRAILS_LOG_BURST_SECONDS": "5",
+        "OFFRAILS_TELEMETRY_OTLP_ENDPOINT": "http://d:4318",
+        "OFFRAILS_TELEMETRY_INTERVAL_SECONDS": "7",
+        "OFFRAILS_TELEMETRY_PAIRS": "true",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
