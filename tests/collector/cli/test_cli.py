@@ -214,7 +214,7 @@ def test_serving_loads_what_serves() -> None:
             "google.protobuf.text_format",
             "google.protobuf.descriptor_pb2",
         ),
-        *("pydantic", "rich", "prometheus_client", "importlib.metadata"),
+        *("rich", "prometheus_client"),
         *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
         *("collector.api.page_app", "collector.api.page", "collector.receive.grpc.service"),
         *(
