@@ -5,9 +5,11 @@ A text may stand for a number, a switch or a list, as variables of the environme
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -43,17 +45,25 @@ OFF: Final = "off"
 def _whole(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return int(value)
+        with suppress(ValueError):
+            number = float(value)
+            return number if math.isfinite(number) else value
     return value
 
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticKnownError("float_type")
-    if isinstance(value, int):
+    if isinstance(value, str | int):
         try:
             return float(value)
         except OverflowError:
             raise PydanticKnownError("finite_number") from None
+        except ValueError:
+            return value
     return value
 
 
@@ -64,9 +74,11 @@ def _switch(value: Any) -> Any:
 
 
 def _file(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
         raise ValueError("Input should be a path, found an empty text")
-    return value
+    return Path(value)
 
 
 def _address(value: Any) -> Any:

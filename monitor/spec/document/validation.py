@@ -2,18 +2,21 @@
 
 pydantic checks; this module translates its errors. An error's location holds more than the path
 in the document: the branch of a union, a mark at keys. `_path` follows the location in the data
-and leaves out what is not there. The file's positions are then found by the path
-(`monitor.spec.document.yaml_text.Document.place`).
+and leaves out what is not there, so a fault's path is always one of the document. Line and column
+are then found by the path (`monitor.spec.document.yaml_text.Document.place`).
+
+Example: `reads: [water, 7]` fails at `("reads", LIST, 1)`, which is the path `("reads", 1)`;
+`alphabet: {"": {...}}` fails at `("alphabet", "", "[key]")`, which is `("alphabet", "")`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError
 from pydantic_core import ErrorDetails
 
-__all__ = ["Fault", "Model", "validated"]
+__all__ = ["LIST", "MAPPING", "PLAIN", "Fault", "Model", "by_form", "validated"]
 
 
 class Model(BaseModel):
@@ -50,6 +53,28 @@ def validated(model: type[_Model], data: Any) -> tuple[_Model | None, list[Fault
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=False)
         return None, [_fault(error, data) for error in errors]
+
+
+PLAIN: Final = "\0plain"
+LIST: Final = "\0list"
+MAPPING: Final = "\0mapping"
+"""Tags of a union's branches. They stand in locations, so they must be no key of a document."""
+
+_FORMS = {PLAIN: "a single value", LIST: "a list", MAPPING: "a mapping"}
+
+
+def by_form(*tags: str) -> Discriminator:
+    """Chooses the branch of a union by the value's form, so that only one branch has faults."""
+    forms = " or ".join(_FORMS[tag] for tag in tags)
+    return Discriminator(
+        _form, custom_error_type="form", custom_error_message=f"Input should be {forms}"
+    )
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, dict):
+        return MAPPING
+    return LIST if isinstance(value, list) else PLAIN
 
 
 def _fault(error: ErrorDetails, data: Any) -> Fault:
