@@ -5,7 +5,6 @@ A text may stand for a number, a switch or a list, as variables of the environme
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable
@@ -49,8 +48,7 @@ def _whole(value: Any) -> Any:
         with suppress(ValueError):
             return int(value)
         with suppress(ValueError):
-            number = float(value)
-            return number if math.isfinite(number) else value
+            return float(value)
     return value
 
 

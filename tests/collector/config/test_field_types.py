@@ -77,7 +77,7 @@ def test_a_text_may_stand_for_a_number(key: str, text: Any, value: Any) -> None:
         (
             "count",
             "nan",
-            "Input should be a valid integer, unable to parse string as an integer",
+            "Input should be a finite number",
         ),
         ("seconds", True, "Input should be a valid number"),
         ("on", 1.0, "Input should be a valid boolean, unable to interpret input"),
