@@ -248,8 +248,11 @@ def test_serving_loads_what_serves() -> None:
 
 
 def test_starting_is_quick() -> None:
-    """Help loads neither grpc nor the metrics nor the compiler."""
-    heavy = ("grpc", "prometheus_client", "opentelemetry", "monitor.spec.compiler.compile")
+    """Help loads neither grpc nor the metrics nor the compiler nor the models of the settings."""
+    heavy = (
+        *("grpc", "prometheus_client", "opentelemetry", "pydantic"),
+        "monitor.spec.compiler.compile",
+    )
     code = (
         "import sys\nfrom collector.cli.main import main\n"
         "try:\n    main(['check', '--help'])\nexcept SystemExit:\n    pass\n"
