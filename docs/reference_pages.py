@@ -10,10 +10,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from collector.config.settings import ENVIRONMENT, Settings
+from pydantic import SecretStr
+
+from collector.config.settings import ENVIRONMENT, Settings, leaves
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
-from monitor.spec.document.typed import leaves
 
 __all__ = ["metrics", "settings"]
 
@@ -39,7 +40,7 @@ def settings() -> str:
 
 
 def _shown(default: Any) -> str:
-    if default in ((), "", None, {}):
+    if default in ((), "", None, {}, SecretStr("")):
         return ""
     if isinstance(default, bool):
         return "`true`" if default else "`false`"

@@ -62,7 +62,9 @@ class Alerts:
         self._managers = [Queue(each, room, place=_place(url)) for url, each in managers]
         hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
         hooks = (
-            [Webhook(hook.url, hook.secret, timeout, settings.webhook_http)] if hook.url else []
+            [Webhook(hook.url, hook.secret.get_secret_value(), timeout, settings.webhook_http)]
+            if hook.url
+            else []
         )
         self._hooks = [Queue(each, room, lump=1, place=_place(hook.url)) for each in hooks]
         self._lines = [Queue(JsonLines(lines), room, place=str(lines))] if lines else []

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from pydantic import SecretStr
 
 from collector.api.verdict_feed import VerdictFeed
 from collector.config.settings import Alerts as AlertSettings
@@ -119,7 +120,7 @@ def test_a_webhook_gets_a_signed_page_and_its_end() -> None:
     async def main() -> None:
         async with Receiver() as hook:
             settings = AlertSettings(
-                webhook=WebhookSettings(url=hook.url + "/p?q=1", secret="k")
+                webhook=WebhookSettings(url=hook.url + "/p?q=1", secret=SecretStr("k"))
             )
             alerts = Alerts(settings, "", 60 * SECOND, lambda: NOW)
             alerts.start()
