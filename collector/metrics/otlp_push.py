@@ -26,7 +26,7 @@ from collector.net.http_client import proxy_of, without_user
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
-from monitor.exposition.families import Family, Marked, Sample
+from monitor.exposition.families import PAIR, Family, Marked, Sample
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -42,7 +42,6 @@ TIMEOUT_SECONDS: Final = 10.0
 POINTS_MAX: Final = 5_000
 """Samples in one request, about: so many are in memory at a time, and encoded in one go."""
 
-_PAIR: Final = ("agent", "spec")
 _LINE_CHARACTERS: Final = 100
 
 
@@ -157,7 +156,7 @@ def _is_installed() -> bool:
 
 def _is_of_pairs(family: Family) -> bool:
     row = TABLE.get(family.name.removeprefix("offrails_"))
-    return row is not None and row.labels[:2] == _PAIR
+    return row is not None and row.labels[:2] == PAIR
 
 
 def _characters(sample: Sample | Marked | str) -> int:

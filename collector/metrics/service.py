@@ -27,7 +27,8 @@ from collector.receive.connections import FAILURES
 from collector.telemetry.counters import TRANSPORTS, Reading, Stats
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
-from monitor.exposition.families import Family, families_of, labels_text
+from monitor.exposition.families import Family, labels_text
+from monitor.exposition.monitor_families import families_of
 from monitor.records import Evidence
 
 if TYPE_CHECKING:

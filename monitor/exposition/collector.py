@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from monitor.aggregate.totals import Exemplar
-from monitor.exposition.families import TABLE, Family, Marked, Summed, families_of
+from monitor.exposition.families import TABLE, Family, Marked
+from monitor.exposition.monitor_families import Summed, families_of
 
 try:
     from prometheus_client.metrics_core import Metric

@@ -19,7 +19,7 @@ from monitor.aggregate.consistency_sample import (
 )
 from monitor.aggregate.totals import Pair
 from monitor.engine import Monitor
-from monitor.exposition.families import monitor_families
+from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Named, SessionKey, ToolCall
 from monitor.scores.consistency import Call, consistency, flatten, output_agreement

@@ -10,7 +10,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from collector.metrics.text_format import lines
 from monitor.aggregate.totals import UNKNOWN_TOOL
 from monitor.engine import Monitor
-from monitor.exposition.families import labels_text, monitor_families
+from monitor.exposition.families import labels_text
+from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.spec.read import load_specs
