@@ -1,4 +1,4 @@
-"""What was seen of each agent: enough to start with before any spec is written."""
+"""The inventory of agents: their tools, dialects, argument names and session ids, as a start for a spec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.weights import text_bytes
 __all__ = ["AGENTS_MAX", "NAMES_MAX", "AgentRecord", "Inventory"]
 
 AGENTS_MAX: Final = 1_000
-"""Services remembered; the one that was seen first is forgotten."""
+"""Services remembered. At the bound, the one that was seen first is forgotten."""
 
 NAMES_MAX: Final = 256
 """Tools, dialects and agents remembered for one service."""
@@ -23,16 +23,16 @@ SERVICE_MAX: Final = 1_024
 """Longer names of services are cut."""
 
 BYTES_MAX: Final = 64 << 10
-"""Of what is remembered of one service; beyond it nothing new is added."""
+"""Bytes of the names remembered of one service. At the bound, no name is added."""
 
 ENTRY_BYTES: Final = 128
-"""Of a name and its place, beside its characters."""
+"""Bytes of a name beside its characters."""
 
 UNKNOWN: Final = "unknown"
 
 
 class AgentRecord:
-    """One service, and what its spans carry."""
+    """What one service's spans carry."""
 
     __slots__ = (
         "_agent",
@@ -60,19 +60,19 @@ class AgentRecord:
         self.agents: dict[str, None] = {}
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
-        """Tool -> names of arguments seen."""
+        """Tool -> names of its arguments."""
         self.bytes = 0
-        """Of these names, about."""
+        """Approximate bytes of these names."""
         self._session_from = Tally(1)
         self._agent = ""
-        """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
+        """The last agent, dialect and setting: mostly the next call has the same."""
         self._dialect = ""
         self._switch = ""
         self.arguments = 0
-        """Calls whose arguments were on the wire."""
+        """Number of calls with arguments."""
         self.calls = 0
         self.switches: dict[str, None] = {}
-        """Settings of the dialects that turn arguments on."""
+        """Settings of the instrumentation that turn arguments on."""
         self.first_ns = now
         self.last_ns = now
 
@@ -82,11 +82,11 @@ class AgentRecord:
         return self._session_from.counts
 
     def session_sources(self) -> dict[str, int]:
-        """Where the session ids of its calls come from, as far as is known by now."""
+        """Where the session ids of its calls come from, as known by now: attribute or "trace" -> calls."""
         return {name: calls for name, calls in self.session_from.items() if calls}
 
     def record(self, call: ToolCall, switch: str, now: int) -> None:
-        """Takes note of a call."""
+        """Adds a call."""
         self.last_ns = now
         self.calls += 1
         self.record_agent(call.agent)
@@ -101,13 +101,13 @@ class AgentRecord:
         self._tool(call.tool, call.arguments)
 
     def record_agent(self, agent: str) -> None:
-        """Takes note of an agent's name, if there is one."""
+        """Adds an agent's name, if it is not empty."""
         if agent is not self._agent and agent:
             self._agent = agent
             self._keep(self.agents, agent)
 
     def record_move(self, before: str, now: str) -> None:
-        """A call's session became known late: what told it before, and what tells it now."""
+        """Corrects where a call's session id comes from: it became known late."""
         known = self.session_from
         if known.get(before):
             known[before] -= 1
@@ -131,7 +131,7 @@ class AgentRecord:
             names[name] = None
 
     def _has_room(self, name: str) -> bool:
-        """True where one more name may be remembered, which is counted then."""
+        """True if there is room for one more name; its bytes are then counted."""
         size = ENTRY_BYTES + text_bytes(name)
         if self.bytes + size > BYTES_MAX:
             return False
@@ -156,7 +156,7 @@ class AgentRecord:
 
 
 class Inventory:
-    """Every service whose calls were read, bounded."""
+    """The services whose calls were read, at most `agents_max`."""
 
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
@@ -164,11 +164,11 @@ class Inventory:
         self._counts = Holdings()
         """Services by tenant."""
         self._last: AgentRecord | None = None
-        """Whose the last span was, and its attributes (by identity) and namespace."""
+        """The service of the last span, with the identity of its attributes, and its namespace."""
         self._attributes: Mapping[str, Any] = {}
         self._namespace = ""
         self.new: list[AgentRecord] = []
-        """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
+        """New services that are not logged yet: who logs them empties the list (at most AGENTS_MAX)."""
 
     def __iter__(self) -> Any:
         return iter(list(self._agents.values()))
@@ -177,7 +177,7 @@ class Inventory:
         return len(self._agents)
 
     def record(self, call: ToolCall, switch: str, now: int) -> None:
-        """Takes note of a call that is about to be judged."""
+        """Adds a call that is about to be judged."""
         namespace = call.session.namespace
         attributes = call.attributes
         found = self._known(namespace, attributes)
@@ -187,7 +187,7 @@ class Inventory:
         found.record(call, switch, now)
 
     def _known(self, namespace: str, attributes: Mapping[str, Any]) -> AgentRecord | None:
-        """The service with these attributes, if it was seen; mostly it is the last one."""
+        """The service with these attributes, if known; mostly it is the last one."""
         if attributes is self._attributes and namespace == self._namespace:
             last = self._last
             if last is not None:
@@ -212,7 +212,7 @@ class Inventory:
         return found
 
     def _forget_one(self, tenant: str) -> None:
-        """The service that was seen first, of the tenant that has too many."""
+        """Forgets the oldest service of the tenant that has too many."""
         name = self._counts.gives_way(tenant)
         for key, each in self._agents.items():
             if each.tenant == name:
@@ -221,13 +221,13 @@ class Inventory:
                 return
 
     def record_agent(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
-        """A span that is no call names an agent of the service with these attributes."""
+        """Adds an agent's name that a span other than a call carries."""
         found = self._known(namespace, attributes)
         if found is not None:
             found.record_agent(agent)
 
     def record_move(self, call: ToolCall, session_from: str) -> None:
-        """The call's session became known late."""
+        """Corrects where a call's session id comes from: it became known late."""
         found = self._agents.get(_key(call.session.namespace, call.attributes))
         if found is not None:
             found.record_move(call.session_from, session_from)
@@ -240,7 +240,7 @@ def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
-    """True where no other is new; compiled, `issuperset` costs four times as much."""
+    """True if all are known. Compiled, `issuperset` costs four times as much."""
     if not isinstance(others, dict):
         return False
     for name in others:  # noqa: SIM110 - `all` makes a generator

@@ -1,8 +1,18 @@
-"""Tool calls that models ask for, for agents whose tools leave no spans of their own.
+"""Decides which tool calls that models ask for are judged: those of agents whose tools leave no spans.
 
-Where tool spans exist a request says nothing new, so an agent's requests are judged only once it
-is known that its tools are silent: a later LLM span holds the answer to a request, and no tool
-span has come. A tool span that comes after all takes it back.
+Idea: where tools have spans, a request says nothing new. So the requests of a requester (a service) are *held* until
+it is known whether its tools are silent. They are if a later model's span holds the answer to a request and no tool
+span has arrived. Then what is held is judged, and each further request at once. If a tool span arrives after all,
+the judged requests were doubles: they are retracted.
+
+Invariants: of a request and its execution, one is judged in the end. A request is judged at most once. All that
+is held, judged or open is bounded by number, bytes and time.
+
+Example: model span 1 asks for move(x=3): held. Model span 2 holds the result of that request, and no span of `move`
+has arrived: move(x=3) is judged as a call with the evidence `requested`. Later a span `execute_tool move` arrives:
+the request is retracted and the executed call is judged; from now on requests of this service are only counted.
+
+Beside that, requests without an execution are counted after `OPEN_NS` (`requested_only`).
 """
 
 from __future__ import annotations
@@ -44,43 +54,43 @@ __all__ = [
 Mode = Literal["auto", "always", "never"]
 
 AGENTS_MAX: Final = 1_000
-"""Requesters remembered; the one that was heard of least recently is forgotten, and learnt anew."""
+"""Requesters remembered. At the bound, the least recently active one is forgotten, and learnt anew."""
 
 HELD_MAX: Final = 256
-"""Requests of one requester held until it is known whether its tools are silent; those beyond it are counted."""
+"""Requests held of one requester until it is known whether its tools are silent. Further ones are counted."""
 
 HELD_BYTES_MAX: Final = 16 << 20
-"""Of the requests of all requesters that are held, about; beyond it those of who has most are counted, too."""
+"""Approximate bytes of all held requests. Beyond it, those of who holds most are dropped and counted."""
 
 JUDGED_MAX: Final = 256
-"""JudgedRequest requests of one requester that can still be taken back."""
+"""Judged requests of one requester that can still be retracted."""
 
 SERVED_MAX: Final = 256
-"""Tools of one requester that MCP's spans were seen of."""
+"""Tools of one requester that have spans of MCP."""
 
 OPEN_MAX: Final = 10_000
-"""Requests whose execution is awaited."""
+"""Requests that wait for their execution."""
 
 EARLY_MAX: Final = 64
-"""Tools of one trace whose executions wait for their requests."""
+"""Tools of one trace whose executions arrived before their requests."""
 
 OPEN_NS: Final = 300 * 1_000_000_000
-"""A request not executed by then never was."""
+"""After 300 seconds a request counts as never executed."""
 
 REQUEST_BYTES: Final = 512
-"""Of a request beside its arguments, about."""
+"""Approximate bytes of a request beside its arguments."""
 
 _SPAN_BITS: Final = 64
 
 _PROTOCOL: Final = frozenset({"fast_agent", "mcp", "mcp_traceloop"})
-"""Dialects of what stands between an agent and some of its tools."""
+"""Dialects of MCP, which stands between an agent and only some of its tools."""
 
 _ANSWER: Final = '"tool_call_response"'
-"""The type of an answer's part in messages as the GenAI conventions write them."""
+"""The type of a tool's result in messages of the GenAI conventions."""
 
 
 class RequestPiece(NamedTuple):
-    """A request that is to be judged, as a piece of a call in its trace."""
+    """A request to judge, as a piece of a call in its trace."""
 
     trace: Trace
     piece: Piece
@@ -94,46 +104,46 @@ class JudgedRequest(NamedTuple):
 
 
 class _Agent:
-    """What is known of one requester."""
+    """What is known of one requester: whether its tools leave spans."""
 
     __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
 
     def __init__(self) -> None:
         self.bytes = 0
-        """Of what is held, about."""
+        """Approximate bytes of what is held."""
         self.has_tools = False
         self.is_silent = False
         self.held: deque[RequestPiece] = deque(maxlen=HELD_MAX)
         self.judged: deque[JudgedRequest] = deque(maxlen=JUDGED_MAX)
         self.served: set[str] = set()
-        """Tools with spans of MCP, which say nothing of the others."""
+        """Tools with spans of MCP, which say nothing about the other tools."""
 
 
 class ModelRequests:
     """Decides which requests are judged.
 
     Args:
-        mode: `always`, `never`, or `auto` as this module's text says.
+        mode: `always`, `never`, or `auto` as described above.
     """
 
     def __init__(self, mode: Mode = "auto") -> None:
         self.mode = mode
         self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
         self._last: tuple[Requester, _Agent] | None = None
-        """The one that was asked for last, who mostly is the next one, too."""
+        """The last requester: mostly the next one is the same."""
         self._asked = DuplicateFilter(period_ns=600 * 1_000_000_000, bound=100_000)
         self._oldest: OpenRequest | None = None
         self._newest: OpenRequest | None = None
-        """The ends of a chain of those of all traces."""
+        """The ends of the chain of all open requests, by time."""
         self._count = 0
-        """How many there are."""
+        """Length of the chain."""
         self._due = 0
-        """Before this no open request expires."""
+        """No open request expires before this time."""
         self._lost: list[tuple[Trace, int]] = []
         self.oversized = 0
-        """Requests over a bound, since somebody last set it to 0."""
+        """Requests over a bound that are not counted yet: who counts them sets it to 0."""
         self._bytes = Holdings(AGENTS_MAX)
-        """Of what is held, by tenant: there are no more than requesters."""
+        """Bytes of what is held, by tenant."""
 
     def _agent(self, requester: Requester) -> _Agent:
         last = self._last
@@ -159,10 +169,10 @@ class ModelRequests:
         agent: str,
         now: int,
     ) -> list[RequestPiece]:
-        """Reads an LLM span.
+        """Reads a model's span.
 
         Returns:
-            The requests to judge now, perhaps of earlier spans too.
+            The requests to judge now; they may be of earlier spans.
         """
         if self.mode == "never":
             return []
@@ -170,7 +180,7 @@ class ModelRequests:
         if trace.has_tools:
             known.has_tools = True
         if known.has_tools and self.mode != "always":
-            # Where tool spans tell of the calls, requests are only waited for.
+            # Tool spans tell of the calls: the requests are only noted, to see whether they are executed.
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
             for index, request in enumerate(found):
@@ -191,11 +201,11 @@ class ModelRequests:
         return ready
 
     def keep(self, requester: Requester, asked: RequestPiece) -> None:
-        """A request could not be judged: it waits for the next answer to one of its agent's."""
+        """Holds a request that could not be judged until the next answer to a request of its agent."""
         self._hold(requester, self._agent(requester), [asked])
 
     def _hold(self, requester: Requester, known: _Agent, asked: list[RequestPiece]) -> None:
-        """Keeps requests until more is known of their tools."""
+        """Holds requests until it is known whether their tools are silent."""
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
         self._weigh(requester, known, sum(map(_size, known.held)))
@@ -206,7 +216,7 @@ class ModelRequests:
                 return
 
     def _drop_held(self, name: str) -> bool:
-        """The requests of one requester are not judged: of the tenant that holds too much, who has most."""
+        """Drops the requests of the requester that holds most, of one tenant; False if none holds any."""
         most: tuple[Requester, _Agent] | None = None
         for requester, agent in self._agents.items():
             more = agent.bytes > (0 if most is None else most[1].bytes)
@@ -219,12 +229,12 @@ class ModelRequests:
         return True
 
     def _clear(self, requester: Requester, known: _Agent) -> None:
-        """Nothing of an requester is held any more."""
+        """Drops all held requests of a requester."""
         known.held.clear()
         self._weigh(requester, known, 0)
 
     def _weigh(self, requester: Requester, known: _Agent, size: int) -> None:
-        """What an requester's held requests take by now."""
+        """Updates the bytes of a requester's held requests."""
         if size != known.bytes:
             self._bytes.add(self._bytes.name(requester.namespace), size - known.bytes)
             known.bytes = size
@@ -240,20 +250,20 @@ class ModelRequests:
         *,
         judged: bool,
     ) -> bool:
-        """Takes note of a request; False for one that its trace has told before.
+        """Notes a request; False if it was noted before: models repeat earlier requests.
 
-        It is noted with the call that it asks for. That is forgotten with the trace's spans, so where
-        requests are judged it is remembered for longer beside, and none is judged twice.
+        It is noted in its trace's tree, beside the call it asks for. The tree is freed after minutes. So a request that
+        may be judged is also put into a duplicate filter, and none is judged twice.
         """
         if request is OVERSIZED:
             self.oversized += 1
             return False
-        tree, told = trace.tree, None
+        tree, known = trace.tree, None
         if tree is not None and request.call_id:
-            told = tree.ask(request.call_id, request.tool)
-        if judged or told is None:
-            told = self._asked.is_repeat(_identity(trace, span, request, index), now)
-        if told:
+            known = tree.ask(request.call_id, request.tool)
+        if judged or known is None:
+            known = self._asked.is_repeat(_identity(trace, span, request, index), now)
+        if known:
             return False
         self._await(trace, request.tool, now)
         trace.requester = requester
@@ -262,7 +272,7 @@ class ModelRequests:
     def _confirmed(
         self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
     ) -> list[RequestPiece]:
-        """The held requests, once the model was given the answer to one and no tool span came."""
+        """The held requests, once a model was given the answer to one and no tool span arrived; else none."""
         if known.has_tools:
             return []
         if not executed_within(span, outputs) and not (
@@ -275,30 +285,30 @@ class ModelRequests:
         return ready
 
     def judged(self, requester: Requester, trace: Trace, call: Call) -> None:
-        """A request was judged, so no execution is awaited; it may have to be taken back."""
+        """Notes a judged request: it waits for no execution, and may have to be retracted."""
         self._agent(requester).judged.append(JudgedRequest(trace, call))
         known = _open_of(trace, call.outer.tool)
         if known is not None:
             self._one_less(known)
 
     def back(self, judged: JudgedRequest, now: int) -> None:
-        """A judged request was taken back: its execution is awaited again."""
+        """Notes that a judged request was retracted: it waits for its execution again."""
         self._await(judged.trace, judged.call.outer.tool, now)
 
     def executed(
         self, requester: Requester, trace: Trace, tool: str, source: str, *, judged: bool
     ) -> list[JudgedRequest]:
-        """A tool span has come, of this dialect; its request may have been judged.
+        """Notes a tool's span, of the dialect `source`; `judged` if its request was judged.
 
         Returns:
-            JudgedRequest requests that are to be taken back, because tool spans tell of them.
+            Judged requests to retract, because tool spans tell of them.
         """
         if not judged:
             self._done(trace, tool)
         if source in _PROTOCOL:
             return self._is_served(requester, tool)
         if trace.has_tools and self._agent(requester).has_tools:
-            return []  # nothing of it is held or judged
+            return []  # known already: nothing of it is held or judged
         trace.has_tools = True
         back = self._carries(requester)
         other = trace.requester
@@ -307,7 +317,7 @@ class ModelRequests:
         return back + self._carries(other)
 
     def _is_served(self, requester: Requester, tool: str) -> list[JudgedRequest]:
-        """A span of MCP: the agent's other tools may have none all the same."""
+        """Notes a span of MCP: the agent's other tools may be silent nevertheless."""
         known = self._agent(requester)
         if tool in known.served or known.has_tools:
             return []
@@ -333,7 +343,7 @@ class ModelRequests:
         return back
 
     def _await(self, trace: Trace, tool: str, now: int) -> None:
-        """One more request of a tool, unless it has been executed already."""
+        """Has a request wait for its execution, unless that arrived before."""
         early = trace.tree.early if trace.tree is not None else None
         if early and tool in early:
             early[tool] -= 1
@@ -350,7 +360,7 @@ class ModelRequests:
                 self._give_up(self._lost)
 
     def _open(self, trace: Trace, tool: str, now: int) -> None:
-        """The first request of a tool in a trace: it is the newest of all."""
+        """Opens the first request for a tool in a trace, as the newest of the chain."""
         newest = self._newest
         known = self._newest = OpenRequest(trace, tool, now, newest)
         if newest is None:
@@ -367,7 +377,7 @@ class ModelRequests:
             others[tool] = known
 
     def _close(self, known: OpenRequest) -> None:
-        """They are executed, or given up."""
+        """Takes requests out of the chain, and breaks their cycle with the trace."""
         older, newer = known.older, known.newer
         if older is None:
             self._oldest = newer
@@ -386,7 +396,7 @@ class ModelRequests:
             known.trace.open = None
 
     def _done(self, trace: Trace, tool: str) -> None:
-        """One execution of a tool: of a request, or before its request comes."""
+        """Notes an execution: of an open request, or of one that is still to arrive."""
         known = _open_of(trace, tool)
         if known is None:
             tree = trace.tree
@@ -402,14 +412,14 @@ class ModelRequests:
             known.count -= 1
 
     def expired(self, now: int) -> list[tuple[Trace, int]]:
-        """Requests that were never executed, by trace, each once."""
+        """Requests that were never executed, with their traces; each is returned once."""
         found, self._lost = self._lost, []
         if self._oldest is not None and now >= self._due:
             found += self._overdue(now)
         return found
 
     def _overdue(self, now: int) -> list[tuple[Trace, int]]:
-        """Gives up what is too old, and notes when to look again."""
+        """Gives up requests that are too old, and notes when to look again."""
         gone: list[tuple[Trace, int]] = []
         self._due = 0
         while (oldest := self._oldest) is not None:
@@ -420,14 +430,14 @@ class ModelRequests:
         return gone
 
     def _give_up(self, gone: list[tuple[Trace, int]]) -> None:
-        """The oldest requests, which were never executed."""
+        """Gives up the oldest requests."""
         oldest = self._oldest
         if oldest is not None:
             self._close(oldest)
             gone.append((oldest.trace, oldest.count))
 
     def rest(self) -> list[tuple[Trace, int]]:
-        """The same at the end of all input."""
+        """All requests that are still open: the input is over."""
         rest: list[tuple[Trace, int]] = []
         while self._oldest is not None:
             self._give_up(rest)
@@ -439,7 +449,7 @@ def _size(asked: RequestPiece) -> int:
 
 
 def _open_of(trace: Trace, tool: str) -> OpenRequest | None:
-    """What waits in a trace for an execution of a tool: mostly there is one request at a time."""
+    """The open requests for a tool in a trace; mostly a trace has requests for one tool at a time."""
     known = trace.open
     if known is None:
         return None
@@ -449,13 +459,13 @@ def _open_of(trace: Trace, tool: str) -> OpenRequest | None:
 
 
 def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:
-    """A model has asked for calls: answers that later ones of its trace are given may be theirs."""
+    """Notes when a model first asked for calls: results that later models are given may be theirs."""
     if found and span.end_ns < trace.called_ns:
         trace.called_ns = span.end_ns
 
 
 def _note_early(tree: Tree, tool: str) -> None:
-    """A tool was executed before any model was seen to ask for it."""
+    """Notes an execution whose request has not arrived."""
     if tree.early is None:
         tree.early = {}
     early = tree.early
@@ -464,9 +474,9 @@ def _note_early(tree: Tree, tool: str) -> None:
 
 
 def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
-    """True for a model's span that was given the answer to a request.
+    """True if the input of a model's span holds the answer to one of these requests.
 
-    Where the request has no id, or the inputs have none, any answer has to do that came after it.
+    If a request has no id, or the input is not recorded, any answer that comes after the request counts.
     """
     texts = [span.attribute(index) for index in outputs.inputs]
     if any(isinstance(text, str) and _answers(text, pieces) for text in texts):
@@ -478,10 +488,10 @@ def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
 
 
 def _answers(text: str, pieces: list[Piece]) -> bool:
-    """True for the input of a model that holds the answer to a request.
+    """True if a model's input holds the answer to one of these requests.
 
-    An answer has the request's id; but OpenAI's Responses give a call two ids, one in the output
-    and one in the inputs that follow, so there the tool's name has to do.
+    An answer has the id of its request. OpenAI's Responses API gives a call one id in the output and another in
+    the inputs that follow; there, the name of the tool counts.
     """
     if any(piece.call_id and piece.call_id in text for piece in pieces):
         return True
@@ -489,21 +499,21 @@ def _answers(text: str, pieces: list[Piece]) -> bool:
 
 
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
-    """One request is one, wherever its trace tells it again: by its id, or else by its place.
+    """The identity of a request: its id, tool and arguments in its trace; without an id, its place in its span.
 
-    Only there, and only with these arguments: some models number their calls, anew in each turn.
+    An id alone does not suffice: some models number their calls, and begin anew with each turn.
     """
     if request.call_id:
-        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
+        text = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
         try:
-            return trace.trace_id + told.encode()
+            return trace.trace_id + text.encode()
         except UnicodeEncodeError:
-            return trace.trace_id + told.encode("utf-8", "surrogatepass")
+            return trace.trace_id + text.encode("utf-8", "surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
 def _given(request: Requested) -> str:
-    """Stands for what a request asks for."""
+    """A digest of a request's arguments."""
     if not request.arguments:
         return ""
     try:
@@ -514,7 +524,7 @@ def _given(request: Requested) -> str:
 
 
 def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
-    """A request as a call: made when the model was done, beside the others of its turn."""
+    """A request as a piece of a call, below the model's span and begun when that ended, in the order of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(
         span_id=number.to_bytes(8, "big") if index else span.span_id,

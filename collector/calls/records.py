@@ -8,7 +8,7 @@ __all__ = ["Requester"]
 
 
 class Requester(NamedTuple):
-    """Who asks for calls."""
+    """The service whose models ask for calls: whether its tools leave spans is learnt for each."""
 
     namespace: str
     service: str

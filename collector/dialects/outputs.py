@@ -409,9 +409,9 @@ def _answered(value: Any) -> list[Requested | None]:
     """
     if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
         return []
-    told = outlined(value)
+    items = outlined(value)
     found: list[Requested | None] = []
-    for item in told if isinstance(told, list) else [told]:
+    for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict):
             continue
         if item.get("type") == _FUNCTION:

@@ -1,4 +1,4 @@
-"""A large request of JSON as several small ones, as `proto_slices` cuts those of protobuf."""
+"""Cuts a large request of JSON into several small ones, as `protobuf/slices` does for protobuf."""
 
 from __future__ import annotations
 
