@@ -79,11 +79,11 @@ class SessionView:
             await send_json(send, 403, {"error": refused})
             return
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        wanted = {name: values[-1] for name, values in query.items()}
+        values_of = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = {name: values[-1] for name, values in values_of.items()}
         first, _, rest = path.removeprefix(_API).partition(b"/")
         answer = self._answers.get(first) if path.startswith(_API) else None
-        if path == _API + b"sessions" and wanted.get("steps") == "0":
+        if path == _API + b"sessions" and query.get("steps") == "0":
             answer = self._send_sessions
         events = path == _API + b"events"
         if answer is None and not events and path not in FILES:
@@ -97,18 +97,18 @@ class SessionView:
             await send_file(send, path)
         else:
             name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
-            await answer(send, name, wanted)
+            await answer(send, name, query)
 
     async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
         await send_json(send, 200, self._about)
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
-            wanted = SessionQuery.read({**query, **self._originals(query)})
+            asked = SessionQuery.read({**query, **self._originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        found = await self._lists.get(wanted)
+        found = await self._lists.get(asked)
         if self._encoded[0] is not found:  # one list is for all who waited for it
             self._encoded = found, as_json(self._redaction.shown(found))
         async with self._turn:  # however many waited, spans are judged in between

@@ -31,12 +31,13 @@ NO_STREAM: Final = 0
 
 
 class HeaderBlocks:
-    """Joins and decodes the header blocks of one connection."""
+    """Joins the header blocks of one connection, and has their decoder."""
 
-    __slots__ = ("_block", "_decoder", "flags", "number")
+    __slots__ = ("_block", "decoder", "flags", "number")
 
     def __init__(self) -> None:
-        self._decoder: Decoder[Section] = Decoder(Section)
+        self.decoder: Decoder[Section] = Decoder(Section)
+        """Reads every block that is whole."""
         self._block = b""
         self.number = NO_STREAM
         """The stream of the block that is not whole; 0: there is none."""
@@ -90,14 +91,6 @@ class HeaderBlocks:
         """
         if self.number != NO_STREAM and (kind != CONTINUATION or number != self.number):
             raise ConnectionFault(PROTOCOL_ERROR, "headers are not continued")
-
-    def decode(self, block: bytes) -> Section:
-        """The fields of a block.
-
-        Raises:
-            HpackError: it cannot be decoded, and neither can any that follows.
-        """
-        return self._decoder.decode(block)
 
     def forget(self) -> None:
         """Lets go of a block that is not whole."""

@@ -435,7 +435,7 @@ class Http2(ReadingConnection):
 
     def _take_block(self, flags: int, number: int, block: bytes) -> None:
         self._charge(len(block) // BLOCK_BYTES_PER_FRAME)
-        section = self._blocks.decode(block)  # in any case: the next one builds on it
+        section = self._blocks.decoder.decode(block)  # in any case: the next one builds on it
         stream = self.streams.get(number)
         if stream is not None:
             if stream.is_whole:

@@ -158,17 +158,18 @@ class Lifetime:
         """The time of the next of all these; arguments as in `is_over`."""
         keepalive = self._keepalive
         times = [NEVER]
-        if is_unused and self.leaving_since is None:
-            times.append(self.born_at + self._head_seconds)
-        if keepalive.idle_max is not None and is_quiet:
-            times.append(self.quiet_since + keepalive.idle_max)
         if self.leaving_since is not None:
             if not self.is_parted:
                 times.append(self.leaving_since + FAREWELL_SECONDS)
             if keepalive.age_grace is not None:
                 times.append(self.leaving_since + keepalive.age_grace)
-        elif keepalive.age_max is not None:
-            times.append(self.born_at + keepalive.age_max)
+        else:
+            if is_unused:
+                times.append(self.born_at + self._head_seconds)
+            if keepalive.age_max is not None:
+                times.append(self.born_at + keepalive.age_max)
+            if keepalive.idle_max is not None and is_quiet:
+                times.append(self.quiet_since + keepalive.idle_max)
         if self._asked_at is not None:
             times.append(self._asked_at + self._ping_timeout)
         elif keepalive.ping_interval is not None:

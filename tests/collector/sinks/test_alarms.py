@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.client.tail import worded
+from collector.client.tail import formatted
 from collector.sinks.alert import ALARMS, Links, PageAlert, PageKey, as_alert
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
@@ -173,13 +173,13 @@ def test_log_events_of_the_protocol() -> None:
 
 def test_tail_words_an_alarm() -> None:
     """Which alarm, how loud, how it departs, what was expected, what it is worth."""
-    line = worded(json.loads(json.dumps(as_event(raised()))), colour=False)
+    line = formatted(json.loads(json.dumps(as_event(raised()))), colour=False)
 
     assert line == (
         "diverged   rover  usual  s#1  water  unexpected_write (page)  wrong_arguments"
         "  first_two  expected: scan  precision: 0.90  risk: 0.70"
     )
-    assert worded(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
+    assert formatted(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
 
 
 @settings(max_examples=60)
@@ -191,6 +191,6 @@ def test_hostile_names_stay_text(text: str) -> None:
     page = PageAlert(key, hostile, 0, 0, 0)
     alert = as_alert(page, Links(), 9)
 
-    assert worded(as_event(hostile), colour=False).isprintable()
+    assert formatted(as_event(hostile), colour=False).isprintable()
     assert all(value.isprintable() for value in alert["annotations"].values())
     assert all(value.isprintable() for value in alert["labels"].values())
