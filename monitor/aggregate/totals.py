@@ -468,7 +468,7 @@ class Totals:
 
     @property
     def namespaced(self) -> bool:
-        """True where pairs are told apart by their namespaces, too."""
+        """True where each namespace has pairs of its own."""
         return self._label == "always" or (self._label == "auto" and self._several)
 
     def pair(

@@ -21,7 +21,7 @@ CONDENSED_MAX: Final = 512
 
 
 class Scored:
-    """What scores hang on of folded steps, as one way took them."""
+    """What scores need of the folded steps, as one way took them."""
 
     __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
 

@@ -159,7 +159,7 @@ class Judgement:
         self.behind = 0
         """Its calls behind the live means."""
         self.declared = 0
-        """What was told and counted of its comparison with a reference (`monitor.judging.reference_alarms`)."""
+        """Alarms raised and counted against a reference, as bits (`monitor.judging.reference_alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
@@ -407,7 +407,7 @@ class Judgement:
         return Path(root, base.of(number) if base else None, steps)
 
     def _has_paths(self) -> bool:
-        """True where scores hang on how overlapping calls went."""
+        """True where scores depend on the order of overlapping calls."""
         base = self.base
         if not self.judge.scored or self.joined or self.judge.watch is not None:
             return False
@@ -438,8 +438,8 @@ class Judgement:
     def finalise(self, before: int, count: int | None = None, *, overdue: int = 0) -> Finality:
         """Marks steps received up to `before` as final.
 
-        A call that overlaps siblings is final when all of its group are: each may change what the
-        others were. Only what does not hang on an order is final by itself.
+        A call that overlaps siblings is final when all calls of its group are, since each may change the
+        verdicts of the others. A verdict that depends on no order is final by itself.
 
         Args:
             before: Unix nanoseconds.

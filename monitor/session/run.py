@@ -238,7 +238,7 @@ class Run:
                 way.position for way in ways if way.tally.harmful_steps == least
             )
             if any(not isinstance(way.position, int) for way in ways):
-                # Several readings of calls and several orders: both are told by one position.
+                # Several readings of calls and several orders: one position holds both.
                 self.position = judge.stepper.union(
                     [way.position for way in ways],
                     [way.tally.harmful_steps - least for way in ways],

@@ -1,4 +1,4 @@
-"""The bounded map of sessions: who is live, who has ended lately, who is next to go."""
+"""The bounded map of sessions: live ones, recently ended ones, and which is evicted next."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ from monitor.session.overlap.chains import Chain
 __all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
 
 ENDS_MAX: Final = 32
-"""So many ends are told, at most: those with the best harms."""
+"""Limit of the ends that are listed: those with the best harms."""
 
 FEW: Final = 6
-"""So few calls are tried in each order, whatever they are: that is 720."""
+"""Up to this many calls every order is tried, whatever they are: 720 orders."""
 
 STEPS_MAX: Final = 2_048
 """Of more calls, so many steps are taken among all that seems good, and as many behind the best of

@@ -62,7 +62,7 @@ class Order(NamedTuple):
     """False where there were too many orders to try them all."""
     every: tuple[Reached, ...] = ()
     """Wherever the group may end, by whatever order; those with the best harms, where there are too
-    many to tell."""
+    many to list."""
 
 
 def order(
@@ -246,7 +246,7 @@ def _parts(
 ) -> list[list[int]]:
     """Places of calls that no heeded part of the machine sees together; `free` takes the others.
 
-    Where it is not certain what one does, one hangs on the other.
+    Where it is not certain what a call does, it depends on all others.
     """
     single = isinstance(position, int)
     found: list[tuple[int, list[int]]] = []
@@ -308,7 +308,7 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
 def _joined(
     stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
 ) -> Position:
-    """Everywhere the session may be behind parts that know nothing of each other."""
+    """Everywhere the session may be behind parts that do not influence each other."""
     if len(ends) == 1:
         return stepper.union(ends[0])
     # Parts are of one certain state, and each moves its own share of it.
