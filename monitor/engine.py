@@ -400,7 +400,7 @@ class Monitor:
     def amend(
         self, old: ToolCall, call: ToolCall, now: int, named: Named | None = None
     ) -> list[Verdict]:
-        """A fuller span of a judged call has come: its step is read anew, in its new place.
+        """Reads the step of a judged call again, from a fuller span, in its new place.
 
         A step that is folded by now stays as it was judged, and is counted as late.
 
@@ -427,7 +427,7 @@ class Monitor:
         return verdicts
 
     def retract(self, call: ToolCall) -> list[Verdict]:
-        """A judged call turned out to be none: what follows it is judged anew without it."""
+        """Removes a judged call that turned out to be none; the steps behind it are judged again."""
         session = self._table.find(call.session)
         if session is None:
             return []

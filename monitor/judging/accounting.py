@@ -32,7 +32,7 @@ from monitor.session.tool_names import Names
 __all__ = ["Accounting"]
 
 EXEMPLAR_EACH: Final = 64
-"""Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
+"""Of harmless calls, the first is an exemplar, and then one of this many."""
 
 
 class Accounting:

@@ -31,7 +31,7 @@ PSEUDO_RUNS: Final = 4.0
 """Runs of either outcome that are imagined before any is seen, for every rate of the risk."""
 
 PRIOR_RUNS_MAX: Final = 4
-"""The share of failures weighs as that of so many runs at most."""
+"""The share of failures weighs as that of this many runs at most."""
 
 WRITE_WEIGHT: Final = 2.0
 """Log-odds an unexpected write adds to the risk."""

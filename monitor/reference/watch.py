@@ -144,7 +144,7 @@ def _foreign(learnt: Learnt) -> frozenset[str]:
 
 
 class Watch:
-    """One reference made ready to compare sessions with; it holds none of them."""
+    """One reference, ready to compare sessions with; it holds no session."""
 
     __slots__ = (
         "_ahead",

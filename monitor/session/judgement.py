@@ -67,7 +67,7 @@ __all__ = ["Judgement", "Path"]
 
 
 class Path(NamedTuple):
-    """The way taken: where it is before the log, what is folded of it, and its steps in the log."""
+    """The way taken: the run before the log, what is folded of it, and its steps in the log."""
 
     run: Run
     folded: Scored | None
@@ -242,7 +242,7 @@ class Judgement:
         return self._replay(placed.first)
 
     def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
-        """The step at `place` is read anew, from a fuller span of the same call."""
+        """Reads the step at `place` again, from a fuller span of the same call."""
         log = self.log
         receipt, mark = log.receipt(place), log.mark(place)
         if self.base is not None and at < self.base.at:
@@ -346,7 +346,7 @@ class Judgement:
         return (self._fresh(joined=False), self._fresh(joined=True)), stretches
 
     def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
-        """Steps a part of the log under each reading, with stops on the way: what is judged anew."""
+        """Steps a part of the log under each reading, and adds stops: the steps whose verdicts differ."""
         replay = self._replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
@@ -382,7 +382,7 @@ class Judgement:
 
     @property
     def possible(self) -> Position:
-        """Everywhere the session may be, also while it is not known where it began."""
+        """Everywhere the session may be, under both readings of a doubtful one."""
         rival = self._rival
         return self.head.position if rival is None or self._swapped else rival.position
 
@@ -447,6 +447,8 @@ class Judgement:
             overdue: steps received up to this moment do not wait for the others of their group.
         """
         new, open_ = self.log.received(before, FINAL, count)
+        if open_ is None and count is None and self._stops is not None:
+            self._stops.release_last_group()
         waits = self.log.grouped and count is None and self.judge.watch is None
         if new and open_ is not None and waits:
             new = waiting_for_none(self.log, new, before, overdue)

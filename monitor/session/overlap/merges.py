@@ -35,11 +35,11 @@ FEW: Final = 6
 """Up to this many calls every order is tried, whatever they are: 720 orders."""
 
 STEPS_MAX: Final = 2_048
-"""Of more calls, so many steps are taken among all that seems good, and as many behind the best of
-it: some milliseconds. A task's eight calls that all differ need half of them."""
+"""Steps taken in a larger group, before it goes on with the best node alone, and as many after: some
+milliseconds. Eight calls of a task that all differ need half of them."""
 
 _MANY: Final = 64
-"""Of more calls than this the fewer steps are taken: each that arrives has its group judged anew."""
+"""Beyond this many calls fewer steps are taken, since each call that arrives has its group judged again."""
 
 _LAYER_STEPS: Final = 8
 """What it takes to choose the best of a layer, in steps."""
