@@ -38,11 +38,11 @@ SWEEP_NS: Final = 60 * SECOND
 """Between two looks at which names of tools the steps of all sessions still have, where names are many."""
 
 EVICTED_MAX: Final = 100_000
-"""Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
+"""Ends of sessions that wait for `tick`; without ticks the oldest are dropped."""
 
 
 class _Mention:
-    """What spans that are no call have told of a session that has made none yet."""
+    """What spans that are no call say of a session without calls."""
 
     __slots__ = ("attributes", "named", "now", "start_ns")
 
@@ -102,7 +102,7 @@ class Monitor:
         self.timed_verdicts = 0
         """Verdicts on sessions that no call has brought."""
         self.expired: list[tuple[Spec, Acceptance]] = []
-        """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
+        """Accepted calls that are harmful again, until somebody takes them out to report them."""
         self._table = Table(
             self.limits.sessions_max, self.limits.sessions_bytes_max, fold=self.limits.fold
         )
@@ -116,13 +116,13 @@ class Monitor:
         )
         self._due = DueQueue()
         self._quiet: Shared[_Mention] = Shared(QUIET_MAX)
-        """Sessions that were heard of and have made no call."""
+        """Sessions that were mentioned and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
         self._news: list[Verdict] = []
-        """Verdicts that a late session id has revised; told with the next ones."""
+        """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
-        """Sessions that had to make room; told with the next tick."""
+        """Sessions that were evicted; returned by the next tick."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -205,9 +205,9 @@ class Monitor:
             raise
 
     def _undo(self, session: Session, call: ToolCall) -> None:
-        """An error came while a call was judged: it is taken out again, as far as it is there.
+        """Removes a call after an error while it was judged, as far as it was added.
 
-        Nobody was told of it, nor of what it had changed, so nobody is told that it is gone.
+        No verdict on it was returned, nor any revision, so none has to be taken back.
         """
         with suppress(Exception):
             self._call_judge.retract(session, call, session.touched_ns)
@@ -254,8 +254,8 @@ class Monitor:
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
         """The session's agent is the one that its earliest span names.
 
-        A call's agent may be told by a span above it, which is not where the call began: `named`
-        knows that span, so the call itself is asked only where there is none.
+        A span above a call may name the call's agent, and it began earlier: `named` refers to that span. The
+        call's own agent counts only without `named`.
         """
         if named is None:
             if not call.agent:
@@ -314,7 +314,7 @@ class Monitor:
         named: Named | None = None,
         session_from: str = "",
     ) -> list[Verdict]:
-        """A span that is no call tells more of a live session: its agent, or what specs match on.
+        """Takes what a span that is no call says of a session: its agent, or attributes that specs match on.
 
         Returns:
             Verdicts of calls that had to wait for a spec.
@@ -337,7 +337,7 @@ class Monitor:
             self._accounting.relabel(session)
 
     def _apply_mention(self, session: Session, mention: _Mention, now: int) -> list[Verdict]:
-        """A session is told what was heard of it."""
+        """Applies a mention to its session."""
         self._learn(session, mention.start_ns, mention.named)
         verdicts: list[Verdict] = []
         for attributes in mention.attributes:
@@ -345,7 +345,7 @@ class Monitor:
         return verdicts
 
     def _move_mention(self, key: SessionKey, mention: _Mention, now: int) -> None:
-        """What was heard of a session that turns out to be another one."""
+        """Moves a mention to the session that its session turns out to be."""
         session = self._table.live(key)
         if session is None:
             self._keep_mention(key, mention)
@@ -400,7 +400,7 @@ class Monitor:
     def amend(
         self, old: ToolCall, call: ToolCall, now: int, named: Named | None = None
     ) -> list[Verdict]:
-        """A fuller span of a judged call has come: its step is read anew, in its new place.
+        """Reads the step of a judged call again, from a fuller span, in its new place.
 
         A step that is folded by now stays as it was judged, and is counted as late.
 
@@ -427,7 +427,7 @@ class Monitor:
         return verdicts
 
     def retract(self, call: ToolCall) -> list[Verdict]:
-        """A judged call turned out to be none: what follows it is judged anew without it."""
+        """Removes a judged call that turned out to be none; the steps behind it are judged again."""
         session = self._table.find(call.session)
         if session is None:
             return []
@@ -471,7 +471,7 @@ class Monitor:
         return False
 
     def answered(self, key: SessionKey, answer: tuple[bool, int, int, int]) -> None:
-        """What the agent of a session said last: whether a model did, its end and start, a hash.
+        """The last output of a session's agent: whether it is a model's, its end and start, a hash.
 
         Of several the greatest counts, whatever the order they come in.
         """
@@ -498,8 +498,8 @@ class Monitor:
         """Calls `deliver` with each harmful verdict that becomes final, once, `final` True.
 
         It is called in the middle of `tick`, `end`, `close` and (where a burst or the bound of
-        sessions makes verdicts final early) `observe`: it must not call the monitor. What a
-        verdict was before is told by `observe`: a first verdict, then its revisions.
+        sessions makes verdicts final early) `observe`: it must not call the monitor. The
+        verdicts before come from `observe`: a first verdict, then its revisions.
         """
         self._accounting.on_final = deliver
 
@@ -645,7 +645,7 @@ class Monitor:
 
     @property
     def tools_overflowed(self) -> int:
-        """Times that a call's tool could not be told by name: agents had invented too many."""
+        """Times that a call's tool got no name of its own, because agents had invented too many."""
         return self._names.overflowed
 
     @property

@@ -1,8 +1,8 @@
-"""How alike the sessions of one agent under one spec are: papers/002 section 3.2, rolling.
+"""How consistent the sessions of one agent under one spec are: papers/002 section 3.2, rolling.
 
-Comparing arguments needs them, and they are dropped once judged. So a few live sessions at a time
-are a sample: of their calls hashes of each argument are kept until the session ends. The last ones
-that ended are compared with each other, each pair once.
+Arguments are dropped once a call is judged, but comparing sessions needs them. So a few live
+sessions at a time are in a sample: hashes of the arguments of their calls are kept until the
+session ends. The last `KEPT` sessions that ended are compared with each other, each pair once.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SAMPLED_MAX: Final = 1_000
 """Live sessions that are in a sample, of all agents."""
 
 EVERY_NS: Final = 5 * 1_000_000_000
-"""Once there are `KEPT`, one session is taken in so long: comparing it costs half a millisecond."""
+"""Once there are `KEPT` sessions, one session per interval is sampled: comparing it takes 0.5 ms."""
 
 CALLS_MAX: Final = 32
 """Calls of a session that can be compared; a longer one leaves the sample."""
 
 
 def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
-    """The flat key-value set of Definition 4 as hashes, which tell nothing of the arguments."""
+    """The flat key-value set of Definition 4 as hashes, which reveal no argument."""
     if arguments is None:
         return None
     return frozenset({hash((key, text_of(value))) for key, value in arguments.items()})

@@ -1,4 +1,4 @@
-"""Sums of one agent under one learnt reference: how its sessions depart, and lately how often."""
+"""Sums of one agent under one learnt reference: how its sessions diverge, and how often lately."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     way: Way | None
     """How it first diverged; None where it did not."""
     similarity: float | None
-    """Definition 3 of its tools and the medoid's; None where it was too long to tell."""
+    """Definition 3 of its tools and the medoid's; None where it was too long to compare."""
     new_tools: bool
     new_arguments: bool
 

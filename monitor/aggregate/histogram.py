@@ -1,4 +1,4 @@
-"""How a figure is spread over sessions: the counts of a histogram, with a call for each bucket."""
+"""A histogram of a figure over sessions, with a call as exemplar for each bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Exemplar(NamedTuple):
 
 
 class Histogram:
-    """How a score is spread over finished sessions: counts by upper bound, inclusive."""
+    """Counts of finished sessions by the upper bound of their score, inclusive."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")
 

@@ -57,7 +57,7 @@ FEW_SHARE: Final = 16
 """So large a part of the bound is few."""
 
 SPARE_NS: Final = 3_600 * 1_000_000_000
-"""A pair without sessions for so long makes room for another one of its tenant."""
+"""A pair without sessions for this long makes room for another pair of its tenant."""
 
 HELD_MAX: Final = 100_000
 """Finished sessions in the means; beyond it the earliest leave them early: of who has too many."""
@@ -72,10 +72,10 @@ AGENT_CHARACTERS_MAX: Final = 128
 """Longer names are cut: the name is the sender's, the memory ours."""
 
 FORGET_NS: Final = 24 * 3_600 * 1_000_000_000
-"""A pair without sessions for so long is dropped, and its series with it."""
+"""A pair without sessions for this long is dropped, with its series."""
 
 BEHIND_MAX: Final = 512
-"""Judgements of a pair whose shares wait to be brought up to date until somebody asks."""
+"""Judgements of a pair whose shares are updated only on request."""
 
 _SWEEP_NS: Final = 60 * 1_000_000_000
 _CLEARED_AT_ONCE: Final = 16
@@ -468,7 +468,7 @@ class Totals:
 
     @property
     def namespaced(self) -> bool:
-        """True where pairs are told apart by their namespaces, too."""
+        """True where each namespace has pairs of its own."""
         return self._label == "always" or (self._label == "auto" and self._several)
 
     def pair(

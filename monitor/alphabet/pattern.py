@@ -427,11 +427,11 @@ def _is_of_type(special: Pattern, wanted: str) -> bool:
     return {"range": "number", "regex": "string"}.get(special.kind) == wanted
 
 
-# --- values that patterns tell apart ----------------------------------------------------------
+# --- values that patterns distinguish ---------------------------------------------------------
 
 
 def samples(patterns: Iterable[Pattern]) -> tuple[list[Any], str]:
-    """One JSON value at least of each kind that some patterns tell apart.
+    """At least one JSON value of each kind that some patterns distinguish.
 
     Returns:
         The values, and a text that no pattern names, for which expressions are not decided.

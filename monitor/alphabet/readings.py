@@ -55,8 +55,8 @@ class Readings:
 
     Args:
         candidates: argument patterns by candidate, the most specific one first.
-        work: how often a value may be held against a pattern to tell its kind; an argument that
-            takes more may have any kind of value.
+        work: how often a value may be matched against a pattern to find its kind; an argument
+            that takes more may have any kind of value.
     """
 
     def __init__(self, candidates: Sequence[Patterns], work: int) -> None:

@@ -55,8 +55,8 @@ class Machine(Protocol):
     def heeds(self, symbol: int) -> int:
         """Bit mask of the parts of a state that decide on `symbol`, or that it moves.
 
-        Parts know nothing of each other, so what shares none may change places. 0 for a read of
-        every state.
+        Parts do not influence each other, so two calls that share no part may change places. 0 for
+        a read of every state.
         """
 
     def likeness(self, symbol: int) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ class Automaton:
         return self.states[state]
 
     def heeds(self, symbol: int) -> int:
-        # Nearly always the first states tell.
+        # The first states nearly always decide.
         return int(any(self.step(state, symbol) != state for state in range(len(self.states))))
 
     def likeness(self, symbol: int) -> tuple[int, ...]:

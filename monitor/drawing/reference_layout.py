@@ -1,7 +1,7 @@
 """Where everything of a reference's picture goes: steps are columns, ways are rows.
 
-The most frequent way is the first row, straight; each other way leaves it downwards. What is
-rare is left out, and said. Sizes are pixels, the origin is at the top left of the tree.
+The most frequent way is the first row, straight; each other way leaves it downwards. Rare ways are
+left out, with a note. Sizes are pixels, the origin is at the top left of the tree.
 """
 
 from __future__ import annotations

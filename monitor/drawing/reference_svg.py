@@ -28,7 +28,7 @@ COLOURS: Final = ("#1665c0", "#8e24aa", "#00796b", "#b8530a", "#5d4037", "#3949a
 """Of the runs that are drawn in."""
 
 RUNS_MAX: Final = len(COLOURS)
-"""More runs in one picture could not be told apart."""
+"""More runs in one picture could not be distinguished."""
 
 _STYLE: Final = """
   .paper { fill: #ffffff; }

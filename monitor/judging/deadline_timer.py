@@ -1,8 +1,8 @@
-"""What time brings to sessions under specs with deadlines, idle limits or traps.
+"""Deadlines, idle limits and traps of live sessions: fires them, and takes them back.
 
-A limit fires when its time is over and is confirmed on the calls' own times: a call that comes
-late, and by its own time was early enough, takes the verdict back. Sessions under other specs are
-not looked at.
+A limit fires when its time is over, and is checked against the times of the calls. A call that
+arrives late but started early enough takes the verdict back. Sessions under specs without limits
+cost nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["DeadlineTimer"]
 
 
 class DeadlineTimer:
-    """Looks at sessions when something may be due.
+    """Reviews sessions when something may be due.
 
     Args:
-        ledger: words and counts the verdicts.
+        accounting: makes and counts the verdicts.
         window_ns: a verdict is final so long after it was given.
     """
 
@@ -56,7 +56,7 @@ class DeadlineTimer:
         return verdicts
 
     def _may_differ(self, judgement: Judgement, call: ToolCall | None) -> bool:
-        """True where what was told may be wrong now, or there is something to tell at once."""
+        """True where a verdict that was given may be wrong now, or a new one is due at once."""
         bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
         assert bounds is not None
         hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
@@ -70,7 +70,7 @@ class DeadlineTimer:
         return call is None or not in_order or outlook.may_be_answered(call.start_ns)
 
     def absorb(self, judgement: Judgement, into: Judgement) -> None:
-        """What was told of a session that turned out to be part of another."""
+        """Keeps the verdicts on a session that turned out to be part of another."""
         if judgement.outlook is not None and into is not judgement:
             into.outlook = into.outlook or Outlook()
             into.outlook.declared |= judgement.outlook.declared

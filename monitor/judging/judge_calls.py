@@ -1,4 +1,4 @@
-"""Has the calls of sessions judged: binds specs, finds the judgement, adds the call to it."""
+"""Judges the calls of sessions: binds specs, finds the judgement, adds the call to it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class CallJudge:
         bound = binder.bound(attributes, agent)
         found = bound.judges
         if renamed and len(session.attributes) > 1:
-            # Another name may match together with what was told before.
+            # Another name may match together with attributes that are known already.
             found = _wanted(session.attributes, agent, binder)
         if first and (bound.more or not found):
             session.held = []
@@ -353,7 +353,7 @@ class CallJudge:
         return changes
 
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
-        """The number of the call's tool, which its token tells where it is a symbol."""
+        """The number of the call's tool; a token that is a symbol has it."""
         if token >= judge.plain or judge.watch is not None:
             return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
@@ -602,7 +602,7 @@ class CallJudge:
 def _wanted(
     facts: Iterable[Mapping[str, Any]], agent: str, binder: SpecBinder
 ) -> tuple[Judge, ...]:
-    """The specs of a session that told all of this, under one name; in the binder's order."""
+    """The specs of a session with all these attributes, under one name; in the binder's order."""
     wanted = {judge for each in facts for judge in binder.bind(each, agent)}
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
 

@@ -1,10 +1,9 @@
-"""Tells what sessions raise against learnt references, and counts it when it is final.
+"""Raises alarms against learnt references, takes them back, and counts them when they are final.
 
-An unexpected write is one call's, whatever the order: it is told at once, and taken back only
-where the call turns out to be another one. How a session diverged, its first two calls and its
-risk are told of the session as it is known by then: a call that arrives late can revise them, and
-then what was told is taken back. Counters take what is final, so that they are the same whatever
-the order of arrival within the window.
+An unexpected write concerns one call, whatever the order. Its alarm is raised at once, and taken
+back only if the call turns out to be another one. Divergence, first two calls and risk concern the
+session as it is known so far. A late call can change them, and then the alarm is taken back.
+Counters count final alarms only, so they do not depend on the order of arrival within the window.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ __all__ = ["Alarms"]
 _FIRST_TWO: Final = 2
 _RISK: Final = 4
 _MISSING: Final = 8
-"""What of a session has been told, and holds; the first is the bit of `Watched.flags`."""
+"""Alarms of a session that are raised and hold; the first is the bit of `Watched.flags`."""
 
 _COUNTED_DIVERGENCE: Final = 16
 _COUNTED_FIRST_TWO: Final = 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
 _FIRST_SHIFT: Final = 8
-"""Above the flags of `Judgement.declared`: the first divergence that was told, packed, plus 1."""
+"""Above the flags of `Judgement.declared`: the first divergence that was declared, packed, plus 1."""
 
 _FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
 _SHARES_MAX: Final = 4_096
@@ -73,7 +72,7 @@ class Alarms:
             judgement.pair.drift = Drift()
 
     def absorb(self, session: Session, judgement: Judgement, into: Judgement) -> None:
-        """The judgement's calls are another one's now, which tells of them anew."""
+        """The calls of a judgement belong to another one now, which raises its own alarms."""
         self._report(session, judgement, 0, declared=judgement.declared)
         into.declared |= judgement.declared & _COUNTED
 
@@ -93,7 +92,7 @@ class Alarms:
             self.compare(session, judgement)
             return
         risk, declared = watch.risk_of(at), judgement.declared & ~_COUNTED
-        # Most calls change nothing that is told.
+        # Most calls change no alarm.
         if risk != judgement.share.risk or declared != _live(at, risk):
             self._hold(session, judgement, risk, _live(at, risk))
 
@@ -126,7 +125,7 @@ class Alarms:
         self._hold(session, judgement, risk, wanted)
 
     def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
-        """This holds of the session now; what is new is told."""
+        """Sets the alarms that hold now, and reports the difference."""
         declared = judgement.declared
         if wanted != declared & ~_COUNTED:
             judgement.declared = wanted | declared & _COUNTED
@@ -220,7 +219,7 @@ class Alarms:
     def _report(
         self, session: Session, judgement: Judgement, wanted: int, *, declared: int
     ) -> None:
-        """Takes back what was told and does not hold, then tells what is new."""
+        """Takes back the alarms that no longer hold, then raises the new ones."""
         if self.on_alarm is None:
             return
         for raised in self._differences(session, judgement, wanted, declared):

@@ -1,7 +1,7 @@
 """Learning a reference from recorded runs: deterministic, whatever the order of the runs.
 
-Where outcomes are told the reference is made of the successes, and the failures serve the risk
-score and the figures of the alarms. Each alarm is judged on every run by what the others know.
+If outcomes are known, the reference is learnt from the successes; the failures serve the risk score and
+the figures of the alarms. Each alarm is evaluated on every run by a reference of the other runs.
 """
 
 from __future__ import annotations

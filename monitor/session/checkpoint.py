@@ -21,7 +21,7 @@ CONDENSED_MAX: Final = 512
 
 
 class Scored:
-    """What scores hang on of folded steps, as one way took them."""
+    """What scores need of the folded steps, as one way took them."""
 
     __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
 
@@ -78,13 +78,13 @@ class Scored:
             self.compensations.start_episode()
 
     def give_up(self) -> None:
-        """The first calls were not seen, as is known by now: nothing of it is exact."""
+        """The first calls turn out to be missing, so no score is exact."""
         self.exact = False
         self.episodes = tuple(without_scores(each) for each in self.episodes)
 
 
 class Checkpoint(Scored):
-    """All that remains of the folded steps; itself of the first of the ways there are."""
+    """All that remains of the folded steps; its own scores are those of the first way."""
 
     __slots__ = ("at", "count", "last", "others", "run", "started", "timing")
 

@@ -16,13 +16,13 @@ from monitor.session.replay import Replay, taken_of, traced
 __all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
 
 FOLD_AFTER: Final = 64
-"""So many steps stay unfolded, whatever their age: they are what the API shows."""
+"""Steps that stay unfolded, whatever their age: the API shows them."""
 
 FOLD_LUMP: Final = 16
-"""Folding in lumps: one deletion from the front of the log a lump, not one a call."""
+"""Steps that are folded at once, at least: one deletion from the front of the log for all of them."""
 
 LOG_MAX: Final = 1_024
-"""So many steps stay unfolded at most, whatever their age, so that a burst stays bounded."""
+"""Limit of unfolded steps, whatever their age, so that a burst stays bounded."""
 
 
 def foldable(log: Log, before: int) -> int:

@@ -67,7 +67,7 @@ __all__ = ["Judgement", "Path"]
 
 
 class Path(NamedTuple):
-    """The way taken: where it is before the log, what is folded of it, and its steps in the log."""
+    """The way taken: the run before the log, what is folded of it, and its steps in the log."""
 
     run: Run
     folded: Scored | None
@@ -159,7 +159,7 @@ class Judgement:
         self.behind = 0
         """Its calls behind the live means."""
         self.declared = 0
-        """What was told and counted of its comparison with a reference (`monitor.judging.reference_alarms`)."""
+        """Alarms raised and counted against a reference, as bits (`monitor.judging.reference_alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
@@ -242,7 +242,7 @@ class Judgement:
         return self._replay(placed.first)
 
     def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
-        """The step at `place` is read anew, from a fuller span of the same call."""
+        """Reads the step at `place` again, from a fuller span of the same call."""
         log = self.log
         receipt, mark = log.receipt(place), log.mark(place)
         if self.base is not None and at < self.base.at:
@@ -346,7 +346,7 @@ class Judgement:
         return (self._fresh(joined=False), self._fresh(joined=True)), stretches
 
     def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
-        """Steps a part of the log under each reading, with stops on the way: what is judged anew."""
+        """Steps a part of the log under each reading, and adds stops: the steps whose verdicts differ."""
         replay = self._replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
@@ -382,7 +382,7 @@ class Judgement:
 
     @property
     def possible(self) -> Position:
-        """Everywhere the session may be, also while it is not known where it began."""
+        """Everywhere the session may be, under both readings of a doubtful one."""
         rival = self._rival
         return self.head.position if rival is None or self._swapped else rival.position
 
@@ -407,7 +407,7 @@ class Judgement:
         return Path(root, base.of(number) if base else None, steps)
 
     def _has_paths(self) -> bool:
-        """True where scores hang on how overlapping calls went."""
+        """True where scores depend on the order of overlapping calls."""
         base = self.base
         if not self.judge.scored or self.joined or self.judge.watch is not None:
             return False
@@ -438,8 +438,8 @@ class Judgement:
     def finalise(self, before: int, count: int | None = None, *, overdue: int = 0) -> Finality:
         """Marks steps received up to `before` as final.
 
-        A call that overlaps siblings is final when all of its group are: each may change what the
-        others were. Only what does not hang on an order is final by itself.
+        A call that overlaps siblings is final when all calls of its group are, since each may change the
+        verdicts of the others. A verdict that depends on no order is final by itself.
 
         Args:
             before: Unix nanoseconds.
@@ -447,6 +447,8 @@ class Judgement:
             overdue: steps received up to this moment do not wait for the others of their group.
         """
         new, open_ = self.log.received(before, FINAL, count)
+        if open_ is None and count is None and self._stops is not None:
+            self._stops.release_last_group()
         waits = self.log.grouped and count is None and self.judge.watch is None
         if new and open_ is not None and waits:
             new = waiting_for_none(self.log, new, before, overdue)

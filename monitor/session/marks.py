@@ -1,4 +1,4 @@
-"""The mark of each step: its verdict as a code, and what was reported of it; what a change of it is.
+"""The mark of each step: its verdict as a code, and what was reported; and changes of marks.
 
 A mark is one byte of a step's row in the log. Its lower half is the code (`monitor.session.judge.CODES`), or
 `UNJUDGED`. `RAISED` says that the step was reported as harmful once, `FINAL` that its verdict is final.

@@ -1,4 +1,4 @@
-"""What a judgement's session has come to: verdicts on the session, told, revised, and final."""
+"""The verdicts on a session as a whole: given, taken back, and final."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Outlook:
     def __init__(self) -> None:
         self.declared: dict[Key, Declared] = {}
         self.trapped = False
-        """A trap was told, and has not been taken back."""
+        """A trap was declared, and has not been taken back."""
         self.next_ns: int | None = None
         """When there may be news if no call comes; None: never."""
 
@@ -53,7 +53,7 @@ class Outlook:
         return {each.missed.mark.tool for each in self.declared.values()}
 
     def may_be_answered(self, start_ns: int) -> bool:
-        """True where a call of that time was early enough for something that was told."""
+        """True where a call that started then was early enough for a limit that was declared missed."""
         return any(start_ns <= each.missed.due_ns for each in self.declared.values())
 
     def revise(

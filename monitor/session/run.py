@@ -55,12 +55,8 @@ __all__ = ["Lineage", "Plan", "Run"]
 class Run:
     """Position, tally and progressed symbols after some prefix of the calls.
 
-    Overlapping calls may have led to several positions. Then there is a run for each (`ways`), the
-    best by which it may have been reached: with the fewest harms, or the most where the spec is
-    strict. A call is harmful where their least (or most) rises. So a verdict does not hang on calls
-    behind it, while the path that is scored is always one of the best: where a later call shows that
-    another order was it, the path is that one. Of equals it is the one nearest to the starts, which
-    stands first.
+    After overlapping calls that may have led to several positions, `ways` has a run for each of them.
+    The first ways stand for the orders nearest to the starts.
     """
 
     __slots__ = (
@@ -90,11 +86,11 @@ class Run:
         self.progressed = progressed
         self.exact = exact
         self.tracing = False
-        """True where its ways are kept with how they came out of groups, and be it one."""
+        """True where each way keeps its lineage, so that a single way is kept in `ways`, too."""
         self.watched = watched
         """Where the session stands in a learnt reference."""
         self.ways: list[Run] | None = None
-        """Those of different orders of overlapping calls, where there is more than one."""
+        """A run for each end state of overlapping calls; None while there is one alone."""
         self.lineage: Lineage | None = None
 
     def copy(self) -> Run:
@@ -173,7 +169,7 @@ class Run:
         return any(harmed) if judge.strict else all(harmed)
 
     def scatter(self, position: Position) -> None:
-        """Nothing follows from the calls so far to the next: it may be anywhere."""
+        """Calls may be missing here, so the session may be anywhere."""
         self.position = position
         self._keep_one(position)
 
@@ -195,7 +191,7 @@ class Run:
         return kept
 
     def _choose(self, judge: Judge, ways: list[Run]) -> None:
-        """Of the ways that are at one position now the best goes on; which is taken."""
+        """Keeps the best way to each position, and takes the best of all."""
         sign = -1 if judge.strict else 1
         best: dict[Position, Run] = {}
         for way in ways:
@@ -218,7 +214,7 @@ class Run:
                 way.position for way in ways if way.tally.harmful_steps == least
             )
             if any(not isinstance(way.position, int) for way in ways):
-                # Several readings of calls and several orders: both are told by one position.
+                # Several readings of calls and several orders: one position holds both.
                 self.position = judge.stepper.union(
                     [way.position for way in ways],
                     [way.tally.harmful_steps - least for way in ways],
@@ -228,7 +224,7 @@ class Run:
             self.ways = None
 
     def _keep_one(self, position: Position) -> None:
-        """The way taken alone goes on, at a position that says all."""
+        """Drops all ways but the one taken; the position holds where the others were."""
         ways = self.ways
         if ways is None:
             return
@@ -274,14 +270,14 @@ class Run:
         return Plan(reached[0].places, reached[0].position, ways, whole)
 
     def resume(self, judge: Judge, plan: Plan) -> None:
-        """The calls of a group have been stepped in the order taken: goes on behind it."""
+        """Goes on behind a group whose calls were stepped in the order taken."""
         if plan.ways:
             self._choose(judge, plan.ways)
         else:
             self.position = plan.end
 
     def trace(self) -> list[Run]:
-        """Keeps how its ways come out of groups from now on; those there are."""
+        """Keeps the lineage of its ways from now on, and returns the present ways."""
         self.tracing = True
         if self.ways is None:
             way = self.copy()
@@ -330,7 +326,7 @@ class _Reached(NamedTuple):
 
 
 def _reached(before: Sequence[Run], orders: Sequence[Order], sign: int) -> list[_Reached]:
-    """All ends, the best first; of equals that nearest to the starts."""
+    """All ends, the best first; of equals the one nearest to the starts."""
     found = [
         _Reached(
             sign * (way.tally.harmful_steps + each.harms), number, each.places, each.position

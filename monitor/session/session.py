@@ -191,7 +191,7 @@ class Session:
         """Specs that were bound after calls had been let go, and when."""
         self.not_judged: Counter[str] | None = None
         self.answer: tuple[bool, int, int, int] | None = None
-        """The last thing its agent said, as a hash behind what makes it the last."""
+        """The last output of its agent, as a hash behind what makes it the last."""
         self.ended: Ended | None = None
         self.weight = self.size()
         """Bytes it was last found to take, about."""
@@ -274,7 +274,7 @@ class Session:
         return self._source if self._sources is None else ", ".join(sorted(+self._sources))
 
     def note_source(self, session_from: str) -> None:
-        """Where the id comes from; where several attributes tell it, the same in any order."""
+        """Notes the source of the id; of several attributes, the same one in any order."""
         if session_from and session_from != self.session_from:
             known = self.session_from
             better = known in ("", FROM_TRACE) or session_from < known

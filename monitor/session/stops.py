@@ -20,7 +20,7 @@ from monitor.session.run import Run
 __all__ = ["STOP_EVERY", "Stop", "Stops"]
 
 STOP_EVERY: Final = 32
-"""A stop is as large as four steps of the log, and so many steps take as long as one insertion."""
+"""A stop takes as many bytes as four steps, and stepping 32 steps takes as long as one insertion."""
 
 
 class Stop(NamedTuple):
@@ -74,6 +74,10 @@ class Stops:
         elif last.place == place:
             return
         self._last_group = _stop(log, place, runs, last)
+
+    def release_last_group(self) -> None:
+        """No call of the last group is expected any more: its runs are dropped."""
+        self._last_group = None
 
     def fold(self, count: int) -> None:
         """The first `count` steps have left the log."""

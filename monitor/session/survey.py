@@ -1,4 +1,4 @@
-"""What a session has missed, or cannot reach any more, found by walking its calls."""
+"""Finds missed limits and traps of a session by walking its calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def review(
 
 
 def _kept(judgement: Judgement, outlook: Outlook, known: list[Missed]) -> list[Missed]:
-    """What was told and hangs on a folded call, which may have been forgotten there: it stays."""
+    """Verdicts that refer to a folded call, which may have been dropped there: they stay."""
     base = judgement.base.timing if judgement.base else None
     if base is None or len(base.missed) < MISSED_MAX:
         return []
@@ -78,7 +78,7 @@ def _known(
 
 
 def cannot_finish(judgement: Judgement) -> bool:
-    """True where the session can no longer finish, as far as was told."""
+    """True where the session was declared unable to finish."""
     outlook = judgement.outlook
     return outlook is not None and any(
         each.missed.kind is Kind.CANNOT_FINISH for each in outlook.declared.values()

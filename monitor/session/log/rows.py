@@ -95,7 +95,7 @@ _IN_C: Final = _in_c()
 append_row: Final = _IN_C[0]
 """(rows, what one holds) adds it, in a third of the time that packing it takes."""
 _named: Final = _IN_C[1]
-"""(contexts, span id) tells what `may_name` tells, of many in a tenth of the time."""
+"""(contexts, span id): the same as `may_name`, for many contexts in a tenth of the time."""
 
 
 def unpacked(rows: bytearray) -> Iterator[_Packed]:
@@ -110,7 +110,7 @@ def briefed(rows: bytearray) -> Iterator[Brief]:
 
 # End and receipt are kept as distances from the place in the order: how long the call took, to the
 # nanosecond, and how much later it was received, in whole milliseconds of the clock, above what is
-# the log's: calls that are told again long after they were made all lag alike. What does not fit
+# the log's: calls that are received long after they were made all lag alike. What does not fit
 # (calls of 18 minutes, receipts hours after the others', clocks that are wrong) is kept aside.
 _LENGTH_BITS: Final = 40
 LENGTH: Final = (1 << _LENGTH_BITS) - 1

@@ -86,7 +86,7 @@ def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[C
         own: Chain | None = None
         for number, chain in enumerate(chains):
             count = come[number]
-            # What had ended leads its chain, and later calls know no less of it.
+            # Calls that had ended lead their chain, and had ended for all later calls, too.
             while count < len(chain.places) and rank[chain.places[count]] < ended:
                 count += 1
             if count:

@@ -29,17 +29,17 @@ from monitor.session.overlap.chains import Chain
 __all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
 
 ENDS_MAX: Final = 32
-"""So many ends are told, at most: those with the best harms."""
+"""Limit of the ends that are listed: those with the best harms."""
 
 FEW: Final = 6
-"""So few calls are tried in each order, whatever they are: that is 720."""
+"""Up to this many calls every order is tried, whatever they are: 720 orders."""
 
 STEPS_MAX: Final = 2_048
-"""Of more calls, so many steps are taken among all that seems good, and as many behind the best of
-it: some milliseconds. A task's eight calls that all differ need half of them."""
+"""Steps taken in a larger group, before it goes on with the best node alone, and as many after: some
+milliseconds. Eight calls of a task that all differ need half of them."""
 
 _MANY: Final = 64
-"""Of more calls than this the fewer steps are taken: each that arrives has its group judged anew."""
+"""Beyond this many calls fewer steps are taken, since each call that arrives has its group judged again."""
 
 _LAYER_STEPS: Final = 8
 """What it takes to choose the best of a layer, in steps."""

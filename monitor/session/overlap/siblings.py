@@ -39,10 +39,10 @@ from monitor.spec.constraints import SideBySide
 __all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
 
 CONSTRAINTS_MAX: Final = 32
-"""So many constraints are looked at one by one, at most."""
+"""Limit of the constraints that are searched one by one."""
 
 JOINED_MAX: Final = 256
-"""So many ends of a group's parts are put together; beyond, it may have led anywhere."""
+"""Limit of the combined ends of a group's parts; beyond it the group may have led anywhere."""
 
 
 class Reached(NamedTuple):
@@ -62,7 +62,7 @@ class Order(NamedTuple):
     """False where there were too many orders to try them all."""
     every: tuple[Reached, ...] = ()
     """Wherever the group may end, by whatever order; those with the best harms, where there are too
-    many to tell."""
+    many to list."""
 
 
 def order(
@@ -91,7 +91,7 @@ def order(
     found = _searched(stepper, position, tokens, spans, strict=strict)
     if found.whole or not strict:
         return found
-    # What refuses nothing has no say in the worst order of the group; it has in what comes behind.
+    # A constraint that refuses no call of the group does not influence its worst order, only what follows.
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
     fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
@@ -246,7 +246,7 @@ def _parts(
 ) -> list[list[int]]:
     """Places of calls that no heeded part of the machine sees together; `free` takes the others.
 
-    Where it is not certain what one does, one hangs on the other.
+    Where it is not certain what a call does, it depends on all others.
     """
     single = isinstance(position, int)
     found: list[tuple[int, list[int]]] = []
@@ -284,7 +284,7 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
     count = len(spans.rank)
     places: list[int] = []
     taken = [False] * count
-    # So many have been taken of those that ended first, and so many that are free.
+    # How many of the calls were taken, in the order of their ends; and of the free ones.
     over = freed = 0
     while len(places) < count:
         best, at = count, -1
@@ -308,7 +308,7 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
 def _joined(
     stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
 ) -> Position:
-    """Everywhere the session may be behind parts that know nothing of each other."""
+    """Everywhere the session may be behind parts that do not influence each other."""
     if len(ends) == 1:
         return stepper.union(ends[0])
     # Parts are of one certain state, and each moves its own share of it.

@@ -1,7 +1,7 @@
 """A spec document's meaning: document -> automaton, alphabet and rules, with findings.
 
-A bad document never raises: every fault that can be told is a finding with its place. Shape comes
-first (schema.py); where the shape is wrong the meaning is not looked at.
+A bad document never raises: every fault is a finding with its place. The shape is checked first
+(schema.py). If it is wrong, the meaning is not checked.
 """
 
 from __future__ import annotations

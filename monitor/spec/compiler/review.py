@@ -1,4 +1,4 @@
-"""What is broken or doubtful in a learnt reference: found when it is loaded, told by `check`."""
+"""What is broken or doubtful in a learnt reference: found when it is loaded, reported by `check`."""
 
 from __future__ import annotations
 

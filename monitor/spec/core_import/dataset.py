@@ -2,8 +2,8 @@
 
     JSON --published_forms--> Task --published_repairs--> Task --document--> YAML text
 
-A task says which states and edges were listed, as they were listed, so that what is wrong with
-them can be told and repaired in the open. Every repair is reported by whoever imports.
+A task keeps the states and edges as they were listed, so that defects can be reported and repaired
+visibly. The importer reports every repair.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def document(task: Task, repairs: tuple[Repair, ...] = ()) -> str:
 
     Args:
         task: without defects, or the compiler says what is wrong with the document.
-        repairs: told in comments on top.
+        repairs: listed in comments at the top.
     """
     lines = [f"# Imported{f', world {task.world}' if task.world else ''}."]
     lines += [f"# Repaired: {each}" for each in repairs]

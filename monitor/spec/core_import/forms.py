@@ -2,8 +2,8 @@
 
 The data set is a list of records `{prompt_id, world, prompt, nodes, alphabet}`. Automata also
 come one a file, as `{dfa, alphabet, expected_sequence}`, where `dfa` holds the nodes as the data
-set does, or states and transitions by the usual names. Nothing is judged here: what is wrong
-with a task is told by `published.defects`.
+set does, or states and transitions by the usual names. Nothing is checked here:
+`dataset.defects` lists what is wrong with a task.
 """
 
 from __future__ import annotations

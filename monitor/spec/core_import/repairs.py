@@ -17,9 +17,9 @@ Fix = Callable[[Task], tuple[Task, str] | None]
 def repair(task: Task) -> tuple[Task, tuple[Repair, ...]]:
     """The task with its defects repaired as far as possible, and each repair.
 
-    A repair its authors published comes first, if the task still is as they published it; then
-    the general ones, which add nothing: they drop what no call could have used, or what comes
-    second. What is left over, `defects` still tells.
+    A repair that the authors published comes first, if the task is still as they published it. General
+    repairs follow: they add nothing, and drop what no call could have used, or the second of two. `defects`
+    lists what is left.
     """
     task, done = _as_published(task)
     for code, fix in _GENERAL.items():
