@@ -195,10 +195,10 @@ def test_shares_leave_no_trace() -> None:
 @pytest.mark.parametrize(("value", "place"), [(0.0, 0), (0.005, 1), (1.0, 10), (2.0, 11)])
 def test_bounds_are_inclusive(value: float, place: int) -> None:
     """A value on a bound is counted at it; one above all bounds is in the last bucket."""
-    spread = Histogram((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
-    spread.observe(value, None)
+    histogram = Histogram((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
+    histogram.observe(value, None)
 
-    assert spread.counts.index(1) == place
+    assert histogram.counts.index(1) == place
 
 
 def test_finished_sessions_without_scores() -> None:

@@ -173,6 +173,25 @@ def test_a_call_of_the_last_group_is_stepped_with_its_group_alone() -> None:
     assert found.head.tally.calls == 24
 
 
+@pytest.mark.plain
+def test_the_runs_before_the_last_group_go_once_it_is_final() -> None:
+    """They are kept only while a call of the group may still arrive; the verdicts are the same without them."""
+    found = played("r" * 20)
+    for number in range(20, 23):
+        take(found, call(number, "abc"[number - 20], number, 10 * SECOND), now=number * SECOND)
+    assert found._stops is not None
+    assert found._stops.before(22) is not None
+    found.finalise(21 * SECOND)
+    assert found._stops.before(22) is not None
+
+    found.finalise(30 * SECOND)
+
+    assert found._stops.before(22) is None
+    before = codes(found)
+    take(found, call(23, "r", 40))
+    assert codes(found)[:-1] == before
+
+
 overlapping = st.lists(
     st.tuples(st.sampled_from("abcrx"), st.integers(0, 2), st.integers(0, 3)), max_size=40
 )
