@@ -1,4 +1,4 @@
-"""What one sender may take of the room: limits for each token's name, so that none crowds the rest.
+"""Limits for each sender, by the name of its token, so that none takes the room of the others.
 
 Rates are token buckets. A request is let in while its sender's buckets are not empty, and pays for
 its bytes as they are read, if need be on credit: then the sender waits until the debt is paid. So a
