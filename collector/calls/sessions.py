@@ -72,7 +72,7 @@ class Sessions:
     # --- whose session --------------------------------------------------------------------------
 
     def key(self, context: Context, call: Call) -> tuple[SessionKey, str]:
-        """The session of a call as far as it is known, and what told it."""
+        """The session of a call as far as it is known, and the attribute that named it."""
         trace, parts = context.trace, context.tree.parts
         if parts is None:
             own = call.own
