@@ -504,7 +504,7 @@ class Telemetry(_Section):
     ] = ""
     interval_seconds: Annotated[Positive, Field(description="Time between two pushes.")] = 60.0
     pairs: Annotated[
-        bool,
+        Switch,
         Field(description="Push the families by agent and spec, too: up to 150 series a pair."),
     ] = False
 

@@ -37,8 +37,13 @@ STAGES = (
     *("_requests.read", "_requests.executed", "inventory.record"),
     *("_correlation._update", "_take", "_requested_calls._judge"),
     *("monitor.observe", "monitor.amend", "monitor.rekey", "monitor.learn", "monitor.doubt"),
-    *("monitor._court.take", "monitor._court._judge", "monitor._court.bind", "monitor._queue"),
-    *("monitor._ledger.count", "monitor.saw", "read"),
+    *(
+        "monitor._call_judge.take",
+        "monitor._call_judge._judge",
+        "monitor._call_judge.bind",
+        "monitor._queue",
+    ),
+    *("monitor._accounting.count", "monitor.saw", "read"),
 )
 """Where a span goes through: each of them may fail, before it has done its work."""
 
@@ -145,7 +150,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
     service = Service()
     with (
-        failing(service, "monitor._court._judge", 2),
+        failing(service, "monitor._call_judge._judge", 2),
         pytest.raises(Unjudged) as failed,
     ):
         service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
