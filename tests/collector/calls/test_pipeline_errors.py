@@ -60,7 +60,8 @@ class Service:
 
     def _deliver(self, verdicts: Any) -> None:
         for each in verdicts:
-            self.last[each.session, each.spec, each.span_id] = each.kind
+            # Not by session: a trace's calls move to their session when its id arrives.
+            self.last[each.spec, each.trace_id, each.span_id] = each.kind
 
     def send(self, spans: list[Span]) -> None:
         for _ in range(3):
