@@ -285,11 +285,17 @@ class Monitor:
 
     def _wake(self, key: SessionKey, now: int) -> Session | None:
         """An ended session that goes on, with all it knew."""
+        session = self._revive(key, now)
+        if session is not None:
+            self._evict(session, now)
+        return session
+
+    def _revive(self, key: SessionKey, now: int) -> Session | None:
+        """The same, and no other session has to go for it yet."""
         session = self._table.wake(key)
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
             self._accounting.reopen(session)
-            self._evict(session, now)
         return session
 
     def _evict(self, new: Session, now: int) -> None:
@@ -373,10 +379,16 @@ class Monitor:
             if mention is not None:
                 self._move_mention(new, mention, now)
             return True
-        target = self._table.live(new) or self._wake(new, now)
+        # The session that is moved may be the first that would have to go.
+        target = self._table.live(new) or self._revive(new, now)
         if target is None:
+            moved.touched_ns = max(moved.touched_ns, now)
             self._table.rename(old, new)
             moved.note_source(session_from)
+            if self._table.was_known(new):
+                moved.forgotten = True
+                self.resumed += 1
+                self._news += self._call_judge.resume(moved)
             self._queue(moved, now)
             mention = self._quiet.pop(new)
             if mention is not None:
@@ -384,6 +396,7 @@ class Monitor:
             self._reconsider(moved, now)
             return True
         if any(judgement.base is not None for judgement in moved.judgements):
+            self._evict(target, now)
             return False
         before = moved.judgements
         self._news += self._call_judge.merge(moved, target)
@@ -394,6 +407,9 @@ class Monitor:
         self._reconsider(target, now)
         target.note_source(session_from)
         self._table.drop(old)
+        target.touched_ns = max(target.touched_ns, now)
+        self._table.touch(new)
+        self._evict(target, now)
         self._queue(target, now)
         return True
 

@@ -60,6 +60,8 @@ class CallJudge:
         self._names = names
         self._limits = limits
         self._started_ns = started_ns
+        self._young_since = started_ns
+        """Our start by the clock of receipts, as that is set now."""
         self._ahead_ns = AHEAD_MAX_NS
         self._unbound = Judge(Spec.observer())
         self._held = 0
@@ -67,6 +69,8 @@ class CallJudge:
         """Of the calls that sessions hold, by tenant."""
         self._holders: dict[str, OrderedDict[Session, int]] = {}
         """Who holds some, and its bytes, by tenant, in the order in which they began to."""
+        self._held_under: dict[Session, str] = {}
+        """The name by which a holder is counted: another one may be its tenant's by now."""
         self.held_given_up = 0
         """Sessions whose calls were let go before their time: too much was held."""
 
@@ -96,6 +100,8 @@ class CallJudge:
         Set back, calls of other hosts are not ahead of it for that.
         """
         self._ahead_ns = max(AHEAD_MAX_NS, self._ahead_ns - by)
+        if self._young_since:
+            self._young_since += by
         if by < 0 and self._started_ns:
             self._started_ns += by
 
@@ -198,8 +204,14 @@ class CallJudge:
             return
         held.append(call)
         self._held += 1
-        size, holdings = call_bytes(call), self._held_bytes
-        name = holdings.name(session.key.namespace)
+        self._weigh_held(session, call_bytes(call))
+
+    def _weigh_held(self, session: Session, size: int) -> None:
+        """A session holds so many bytes more."""
+        holdings = self._held_bytes
+        name = self._held_under.get(session)
+        if name is None:
+            name = self._held_under[session] = holdings.name(session.key.namespace)
         holders = self._holders.setdefault(name, OrderedDict())
         holders[session] = holders.get(session, 0) + size
         holdings.add(name, size)
@@ -208,13 +220,13 @@ class CallJudge:
 
     def _let_go(self, session: Session) -> None:
         """A session holds nothing any more."""
-        for name, holders in self._holders.items():
-            size = holders.pop(session, 0)
-            if size:
-                self._held_bytes.add(name, -size)
-                if not holders:
-                    del self._holders[name]
-                return
+        name = self._held_under.pop(session, None)
+        if name is None:
+            return
+        holders = self._holders[name]
+        self._held_bytes.add(name, -holders.pop(session))
+        if not holders:
+            del self._holders[name]
 
     def _make_room(self, name: str) -> None:
         """Sessions let their calls go: the earliest, of the tenant that holds too much.
@@ -240,6 +252,14 @@ class CallJudge:
             blind = FOREVER if gaps else judgement.blind_ns
             self._accounting.count(judgement, judgement.join(blind))
             self._accounting.alarms.compare(session, judgement)
+
+    def resume(self, session: Session) -> list[Verdict]:
+        """The session turns out to be one whose state was let go: it is read as joined."""
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            blind = FOREVER if session.gaps else max(judgement.blind_ns, session.started_ns)
+            verdicts += self._report(session, judgement, judgement.join(blind))
+        return verdicts
 
     def doubt(self, session: Session, *, doubted: bool) -> list[Verdict]:
         """Calls before the session's first one may be missing, or turn out not to be.
@@ -379,7 +399,7 @@ class CallJudge:
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
         complete = self._limits.history_complete
         # For a while after our start a session may have begun before us without a sign of it.
-        young = session.touched_ns - self._started_ns < self._limits.idle_ns
+        young = session.touched_ns - self._young_since < self._limits.idle_ns
         late = session.late.get(judge, 0) if session.late else 0
         judgement = Judgement(
             judge,
@@ -434,9 +454,13 @@ class CallJudge:
 
     def amend(self, session: Session, old: ToolCall, call: ToolCall, now: int) -> list[Verdict]:
         """The call that was judged as `old` is read anew, from a fuller span of it."""
-        for place, held in enumerate(session.held or ()):
-            if held.span_id == old.span_id and session.held is not None:
-                session.held[place] = call
+        kept = session.held
+        if kept is not None:
+            for place, held in enumerate(kept):
+                if held.span_id == old.span_id:
+                    kept[place] = call
+                    self._weigh_held(session, call_bytes(call) - call_bytes(held))
+                    break
         verdicts: list[Verdict] = []
         for judge in session.judges or (self._unbound,):
             verdicts += self._amend(session, judge, old, call, now)
@@ -510,6 +534,7 @@ class CallJudge:
             if held.span_id == call.span_id and session.held is not None:
                 del session.held[number]
                 self._held -= 1
+                self._weigh_held(session, -call_bytes(held))
                 break
         session.unsee(call)
         verdicts: list[Verdict] = []

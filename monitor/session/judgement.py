@@ -514,6 +514,20 @@ class Judgement:
         """True when a burst has filled the log: its first FOLD_LUMP steps must be folded."""
         return len(self.log) >= folding.LOG_MAX + folding.FOLD_LUMP
 
+    def condense(self) -> None:
+        """Moves all steps into the checkpoint.
+
+        Where it was not known if calls came before them it is taken that some did: no harm is
+        claimed then that is not certain.
+        """
+        if not len(self.log):
+            return
+        if self._rival is not None:
+            wide = self.head if self._swapped else self._rival
+            self._decide(joined=True)
+            self.head = wide
+        self.fold_first(len(self.log))
+
     def fold_first(self, count: int) -> None:
         """Moves the first `count` steps into the checkpoint."""
         base = self.base

@@ -330,7 +330,7 @@ class Session:
         """Keeps of an ended session what it takes to go on: positions and numbers, no steps."""
         self.held = None
         for judgement in self.judgements:
-            judgement.fold_first(len(judgement.log))
+            judgement.condense()
 
     def absorb(self, other: Session) -> None:
         """Takes note of what another session knew, whose calls move here."""
