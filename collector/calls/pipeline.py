@@ -459,7 +459,7 @@ class Pipeline:
     ) -> None:
         """A span that has further readings: each one is judged, and the doubt is counted."""
         for reading in doubt.readings[1:]:
-            own = span.but(span_id=_own_id(span, reading))
+            own = self._apart(span, reading, evidence)
             self._take(own, plan, reading, evidence, now)
         if doubt.reasons:
             owner = self._session_ids.owner(span.resource)
@@ -509,11 +509,22 @@ class Pipeline:
         now: int,
     ) -> None:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
-        own = span.but(span_id=_own_id(span, reading))
+        own = self._apart(span, reading, evidence)
         key = own.trace_id + own.span_id
         if key not in self._duplicates:
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
+
+    def _apart(self, span: Span, reading: Reading, evidence: Evidence) -> Span:
+        """The span under an id of its own: the same for its copies, and for its end if it is pending."""
+        owner = self._session_ids.owner(span.resource)
+        tree = self._traces.of(owner.namespace, span.trace_id).tree
+        own = span.but(span_id=_own_id(span, reading.tool))
+        node = tree.node(own.span_id) if tree is not None else None
+        call = node.call if node is not None else None
+        if call is not None and self._is_another(call, own, reading, evidence):
+            own = span.but(span_id=_own_id(span, reading.tool, repr(reading.arguments)))
+        return own
 
     def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
         """Counts why this span's call is not judged, or not for certain."""
@@ -525,8 +536,7 @@ class Pipeline:
             self._coverage.count_call("control", call)
 
 
-def _own_id(span: Span, reading: Reading) -> bytes:
+def _own_id(span: Span, tool: str, arguments: str = "") -> bytes:
     """An id for a call whose span has the id of another call: the same for each copy of the span."""
-    content = f"{reading.tool}\0{reading.arguments!r}\0{span.start_ns}"
-    text = content.encode("utf-8", "surrogatepass")
+    text = f"{tool}\0{arguments}\0{span.start_ns}".encode("utf-8", "surrogatepass")
     return blake2b(span.span_id + text, digest_size=8).digest()
