@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from collector.decode.span import Unjudged
 from tests.collector.calls.test_evasion import POLICY, ROVER, harms, missed, spec
+from tests.collector.conftest import BASE, SECOND
 
 pytestmark = pytest.mark.plain
 
@@ -36,3 +38,53 @@ def test_a_reused_id_is_judged_once_and_apart_with_other_arguments(
     assert (harms(made), missed(made)["id_reused"]) == (0, 1)
     made.send(wire.tool("pay", id="x", start=2, arguments={"a": 2}, resource=ROVER))
     assert harms(made) == 1
+
+
+def fail_once(owner: Any, name: str, at: int) -> None:
+    """The method fails the `at`-th time that it is called."""
+    inner, left = getattr(owner, name), [at]
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise ZeroDivisionError
+        return inner(*args, **kwargs)
+
+    setattr(owner, name, failing)
+
+
+def send(made: Any, *spans: Any) -> int:
+    """Sends spans; the number of spans that were not judged."""
+    try:
+        made.pipeline.consume(list(spans), BASE + 3600 * SECOND, "t")
+    except Unjudged as error:
+        return error.spans
+    return 0
+
+
+@pytest.mark.parametrize("stage", ["observe", "place"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_both_tools_of_a_span_are_judged_after_an_error(
+    wire: Any, bench: Any, stage: str, at: int
+) -> None:
+    """An error of ours in either call of a span keeps neither from being judged when it is sent again."""
+    made = bench([spec(POLICY)])
+    span = wire.tool(
+        "look", id="x", start=1, resource=ROVER, attributes={"tool.name": "delete"}
+    )
+    owner = made.monitor if stage == "observe" else made.pipeline._correlation._call_merge
+    fail_once(owner, stage, at)
+    assert send(made, span) == 1
+    assert (send(made, span), harms(made)) == (0, 1)
+
+
+@pytest.mark.parametrize("stage", ["observe", "place"])
+def test_a_reused_id_is_judged_after_an_error(wire: Any, bench: Any, stage: str) -> None:
+    """A call under an id that another call has is judged when it is sent again after an error of ours."""
+    made = bench([spec(POLICY)])
+    send(made, wire.tool("look", id="x", start=1, resource=ROVER))
+    span = wire.tool("delete", id="x", start=2, resource=ROVER)
+    owner = made.monitor if stage == "observe" else made.pipeline._correlation._call_merge
+    fail_once(owner, stage, 1)
+    assert send(made, span) == 1
+    assert (send(made, span), harms(made)) == (0, 1)
