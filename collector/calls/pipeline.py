@@ -467,16 +467,16 @@ class Pipeline:
     def _take_doubtful(
         self, span: Span, plan: Plan, doubt: Doubt, evidence: Evidence, now: int
     ) -> None:
-        """A span that has further readings: each one is judged, and the doubt is counted."""
-        for reading in doubt.readings[1:]:
-            own = self._apart(span, reading, evidence)
-            self._take(own, plan, reading, evidence, now)
-        if doubt.reasons:
+        """A span that has further readings: each one is judged, and the doubt is counted once."""
+        if doubt.reasons and (self._remembered or not doubt.readings):
             owner = self._session_ids.owner(span.resource)
             trace = self._traces.of(owner.namespace, span.trace_id)
             for reason in doubt.reasons:
                 self._coverage.count(reason)
                 trace.miss(reason)
+        for reading in doubt.readings[1:]:
+            own = self._apart(span, reading, evidence)
+            self._take(own, plan, reading, evidence, now)
 
     def _take_again(
         self,
@@ -520,8 +520,8 @@ class Pipeline:
     ) -> None:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
         own = self._apart(span, reading, evidence)
-        key = own.trace_id + own.span_id
-        if key not in self._duplicates:
+        key = self._duplicate_key(self._session_ids.owner(span.resource), own)
+        if key not in self._duplicates and key + b"p" not in self._duplicates:
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
 

@@ -88,3 +88,22 @@ def test_a_reused_id_is_judged_after_an_error(wire: Any, bench: Any, stage: str)
     fail_once(owner, stage, 1)
     assert send(made, span) == 1
     assert (send(made, span), harms(made)) == (0, 1)
+
+
+TENANT = {**ROVER, "deployment.environment.name": "prod", "service.namespace": "t1"}
+
+
+@pytest.mark.parametrize("resource", [ROVER, TENANT])
+def test_copies_are_not_counted_again(wire: Any, bench: Any, resource: dict[str, str]) -> None:
+    """A span that is sent again adds neither to the reused ids nor to the doubts, under any namespace."""
+    made = bench([spec(POLICY)])
+    first = wire.tool("look", id="x", start=1, resource=resource)
+    again = wire.tool("delete", id="x", start=2, resource=resource)
+    two = wire.tool("look", id="y", start=3, resource=resource, attributes=TWO)
+    send(made, first, again, two)
+    before = missed(made)
+    send(made, again, two)
+    send(made, again, two)
+    after = missed(made)
+    assert before["id_reused"] == after["id_reused"] == 1
+    assert {**after, "duplicate": 0} == {**before, "duplicate": 0}
