@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from collector.decode.span import Unjudged
-from tests.collector.calls.test_evasion import POLICY, ROVER, harms, missed, spec
-from tests.collector.conftest import BASE, SECOND
+from tests.collector.calls.test_evasion import OF_PATHS, POLICY, ROVER, harms, missed, spec
+from tests.collector.conftest import BASE, SECOND, hex_id
 
 pytestmark = pytest.mark.plain
 
@@ -107,3 +107,54 @@ def test_copies_are_not_counted_again(wire: Any, bench: Any, resource: dict[str,
     after = missed(made)
     assert before["id_reused"] == after["id_reused"] == 1
     assert {**after, "duplicate": 0} == {**before, "duplicate": 0}
+
+
+def flood(wire: Any, made: Any) -> None:
+    """Sends so many arguments that those of earlier calls are freed."""
+    for n in range(60):
+        made.send(
+            wire.tool(
+                "note",
+                id=f"n{n}",
+                trace=f"f{n}",
+                start=10 + n,
+                arguments={"t": "x" * 300},
+                resource=ROVER,
+            )
+        )
+    assert made.covered("arguments_given_up") > 0
+
+
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("first", ["/etc", "/tmp"])
+def test_a_call_whose_arguments_were_freed_hides_no_other(
+    wire: Any, bench: Any, first: str, below: bool
+) -> None:
+    """A span with other arguments than those that were freed is another call, and takes no harm away."""
+    made = bench([spec(OF_PATHS)], arguments_bytes_max=20_000)
+    second = "/tmp" if first == "/etc" else "/etc"
+    pad = "p" * 9000
+    one = {"path": first, "pad": pad}
+    made.send(wire.tool("delete", id="x", start=1, end=9, arguments=one, resource=ROVER))
+    flood(wire, made)
+    other = {"path": second, "pad": pad}
+    place = (
+        {"id": "c", "parent": "x", "start": 2, "end": 3} if below else {"id": "x", "start": 1}
+    )
+    made.send(wire.tool("delete", arguments=other, resource=ROVER, **place))
+    made.send(wire.tool("delete", arguments=one, resource=ROVER, id="x", start=1, end=9))
+    assert harms(made) == 1
+    assert len(made.sessions()[hex_id("trace", 16)]) == 2
+
+
+def test_a_span_without_arguments_changes_nothing_of_a_call_whose_arguments_were_freed(
+    wire: Any, bench: Any
+) -> None:
+    """The harm stays, and the further span is of the same call."""
+    made = bench([spec(OF_PATHS)], arguments_bytes_max=20_000)
+    one = {"path": "/etc", "pad": "p" * 9000}
+    made.send(wire.tool("delete", id="x", start=1, end=9, arguments=one, resource=ROVER))
+    flood(wire, made)
+    made.send(wire.tool("delete", id="c", parent="x", start=2, end=3, resource=ROVER))
+    assert harms(made) == 1
+    assert len(made.sessions()[hex_id("trace", 16)]) == 1
