@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from collector.calls.duplicates import DuplicateFilter
 from collector.decode.span import Unjudged
 from tests.collector.calls.test_evasion import OF_PATHS, POLICY, ROVER, harms, missed, spec
 from tests.collector.conftest import BASE, SECOND, hex_id
@@ -158,3 +159,25 @@ def test_a_span_without_arguments_changes_nothing_of_a_call_whose_arguments_were
     made.send(wire.tool("delete", id="c", parent="x", start=2, end=3, resource=ROVER))
     assert harms(made) == 1
     assert len(made.sessions()[hex_id("trace", 16)]) == 1
+
+
+def test_a_clock_that_is_set_back_stops_no_period(wire: Any, bench: Any) -> None:
+    """What is held for further spans is freed after the usual time on the new clock."""
+    made = bench()
+    made.send(wire.tool("pay", id="x", arguments={"secret": "s" * 1000}), now=100_000)
+    assert made.pipeline._traces.held > 0
+    for second in range(0, 3600, 10):
+        made.pipeline.tick(BASE + (13_600 + second) * SECOND)
+    assert made.pipeline._traces.held == 0
+
+
+def test_a_clock_that_is_set_back_keeps_ids_known_for_a_period() -> None:
+    """An id that was known when the clock went back is still known, and is forgotten two periods later."""
+    known = DuplicateFilter(period_ns=10)
+    key, others = bytes(24), [bytes(23) + bytes([n]) for n in range(1, 4)]
+    assert not known.is_repeat(key, 1000)
+    assert not known.is_repeat(others[0], 100)
+    assert key in known
+    assert not known.is_repeat(others[1], 110)
+    assert not known.is_repeat(others[2], 120)
+    assert key not in known
