@@ -17,7 +17,9 @@ move(x=3), id c1, with the start and span id of the first. Had the first one y=5
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -25,7 +27,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.names import BETWEEN, PREFIX, is_served
 from collector.dialects.read import Reading
-from collector.dialects.values.arguments import parsed
+from collector.dialects.values.arguments import UNREADABLE, parsed
 from collector.dialects.wrappers import Wrapped
 from monitor.alphabet.pattern import same
 from monitor.partial import Partial
@@ -55,6 +57,10 @@ _SENDER: Final = "fast_agent"
 PIECES_MAX: Final = 64
 """Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
 
+_NONE: Final[frozenset[bytes]] = frozenset()
+_VALUES_MAX: Final = 32
+"""Values of a call whose digests are kept."""
+
 _LONE: Final = frozenset({"__arg1", "input"})
 """LangChain's names for the single argument of a tool whose argument names it does not know."""
 
@@ -79,6 +85,7 @@ class Piece:
         "call_id",
         "control",
         "cut",
+        "digest",
         "end_ns",
         "error",
         "evidence",
@@ -91,6 +98,7 @@ class Piece:
         "span_id",
         "start_ns",
         "tool",
+        "values",
         "why",
     )
 
@@ -136,6 +144,10 @@ class Piece:
         self.session_from = session_from
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
+        self.digest = b""
+        """Of its arguments, once they were freed: a span with others is another call."""
+        self.values: frozenset[bytes] = _NONE
+        """Digests of the freed arguments' values, for spans of other instrumentations."""
         self.around: Wrapped | None = None
         """The call as the span around the piece lists it."""
         # Booleans stand side by side: in the compiled class each takes one byte.
@@ -150,6 +162,13 @@ class Piece:
     def is_given(self) -> bool:
         """True where something is known of its arguments."""
         return self.arguments is not None or self.bare is not None
+
+    def give_up(self) -> None:
+        """Frees its arguments, and keeps a digest of them."""
+        known = self.arguments
+        if known is not None and type(known) is not Partial:
+            self.digest, self.values = _digest(known), _values(known)
+        self.arguments = self.bare = self.around = None
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
         """The listed call that this is a piece of, if that is certain.
@@ -246,6 +265,11 @@ class Call:
         return self._pieces or {self.outer.span_id: self.outer}
 
     @property
+    def has_arguments(self) -> bool:
+        """True if arguments of a piece are known."""
+        return any(piece.is_given for piece in self.pieces.values())
+
+    @property
     def is_one(self) -> bool:
         """True while one span is all of it."""
         return self._pieces is None
@@ -269,6 +293,7 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
+            piece.digest, piece.values = known.digest, known.values
         elif piece.arguments is not None:
             self.given_up = False
         piece.apart, piece.around = known.apart, known.around
@@ -311,7 +336,7 @@ class Call:
         had = False
         for piece in self.pieces.values():
             had = had or piece.arguments is not None or piece.bare is not None
-            piece.arguments = piece.bare = piece.around = None
+            piece.give_up()
         judged, self._made = self.judged, None
         if judged is not None and judged.arguments is not None:
             had, self.judged = True, judged._replace(arguments=None)
@@ -581,7 +606,7 @@ def agree(one: Piece, other: Piece) -> bool:
     add arguments, or write values as text. Unknown and unreadable arguments contradict nothing.
     """
     if not (one.is_given and other.is_given):
-        return True
+        return _agree_freed(one, other)
     mine, others = one.arguments, other.arguments
     if mine is None or others is None:
         return _agree_bare(one, other)
@@ -599,6 +624,44 @@ def agree(one: Piece, other: Piece) -> bool:
     if _is_lone(mine) is not _is_lone(others) and len(mine) == len(others) == 1:
         return _is_alike(next(iter(mine.values())), next(iter(others.values())))
     return 0 < len(common) == min(len(mine), len(others))
+
+
+def _agree_freed(one: Piece, other: Piece) -> bool:
+    """`agree` for a piece whose arguments were freed, and one that has arguments."""
+    if one.is_given:
+        one, other = other, one
+    known = other.arguments
+    if not one.digest or known is None or type(known) is Partial:
+        return True
+    if one.source == other.source:
+        return one.digest == _digest(known)
+    mine, others = one.values, _values(known)
+    return not mine or not others or mine <= others or others <= mine
+
+
+def _digest(arguments: Mapping[str, Any]) -> bytes:
+    """The same for equal arguments in any order."""
+    return _hash({name: _text(value) for name, value in arguments.items()})
+
+
+def _values(arguments: Mapping[str, Any]) -> frozenset[bytes]:
+    """Digests of the values, which need not have the same names in another instrumentation; none if many."""
+    if len(arguments) > _VALUES_MAX:
+        return _NONE
+    return frozenset([_hash(_text(value)) for value in arguments.values()])
+
+
+def _text(value: Any) -> Any:
+    """The same for a value and its text."""
+    if not isinstance(value, str):
+        return value
+    known = parsed(value)
+    return value if known is UNREADABLE else known
+
+
+def _hash(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, default=repr)
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _is_lone(arguments: Mapping[str, Any]) -> bool:

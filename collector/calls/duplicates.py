@@ -45,6 +45,8 @@ class DuplicateFilter:
         part = self._part(key)
         young = part.young
         known = len(young)
+        if now < part.since:  # the clock was set back
+            part.since = now
         if now - part.since >= self._period_ns or known >= self._bound:
             part.old, part.young, part.since = young, set(), now
             young, known = part.young, 0

@@ -154,7 +154,10 @@ class CallMerge:
                 return
             self._release(tree, later, theirs)
         keep, gone = one, other
-        if one.judged is None and other.judged is not None:
+        if other.judged is not None and (
+            one.judged is None
+            or (other.given_up and not one.given_up and not one.has_arguments)
+        ):
             keep, gone = other, one
         if gone.judged is not None:
             self._retract(gone.judged)

@@ -414,7 +414,7 @@ class ModelRequests:
     def expired(self, now: int) -> list[tuple[Trace, int]]:
         """Requests that were never executed, with their traces; each is returned once."""
         found, self._lost = self._lost, []
-        if self._oldest is not None and now >= self._due:
+        if self._oldest is not None and not self._due - OPEN_NS <= now < self._due:
             found += self._overdue(now)
         return found
 
@@ -423,6 +423,7 @@ class ModelRequests:
         gone: list[tuple[Trace, int]] = []
         self._due = 0
         while (oldest := self._oldest) is not None:
+            oldest.since = min(oldest.since, now)  # the clock may have been set back
             if now - oldest.since < OPEN_NS:
                 self._due = oldest.since + OPEN_NS
                 break

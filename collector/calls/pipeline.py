@@ -136,7 +136,9 @@ class Pipeline:
         """Traces with spans that their sessions do not count yet."""
         self._rejects: Rejects | None = None
         self._remembered = b""
-        """The last key that the duplicate filter did not know."""
+        """The last key of this span that the duplicate filter did not know."""
+        self._derived: list[tuple[bytes, bytes]] = []
+        """Span ids of this request, each with an id that was derived from it."""
         self._failed_spans = 0
         """Spans of this request that an error of ours kept from being judged."""
         self._errors: list[Exception] = []
@@ -151,6 +153,7 @@ class Pipeline:
             Unjudged: errors of ours kept spans from being judged; the first is its cause.
         """
         count = len(spans)
+        self._derived.clear()
         self._batch.open(now, quiet=self.quiet, at_once=count == 1)
         for first in range(0, count, TOGETHER):
             part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
@@ -198,6 +201,7 @@ class Pipeline:
             plan = plans[place]
             if plan is not None:
                 try:
+                    self._remembered = b""
                     evidence, real = Evidence.EXECUTED, None
                     if plan.pending:
                         real = unpended(span, plan)
@@ -211,6 +215,8 @@ class Pipeline:
                 except Exception as error:  # noqa: BLE001
                     self._leave(error)
                     self._forget(span, judged=True)
+                    if self._remembered:  # it may be of a derived id
+                        self._duplicates.forget(self._remembered)
         self._batch.flush()
         if self._batch.failed:
             self._fail_calls(spans)
@@ -254,10 +260,14 @@ class Pipeline:
                 trace = self._traces.of(new.session.namespace, new.trace_id)
                 self._correlation.uncount(call, new, trace.sampled)
                 pieces = call.pieces
-            mine = [span for span in spans if span.span_id in pieces]
+            ids = {old for old, own in self._derived if own in pieces}
+            mine = [span for span in spans if span.span_id in pieces or span.span_id in ids]
             self._leave(each.error, max(1, len(mine)))
             for span in mine or spans:
                 self._forget(span, judged=not mine)
+                for old, own in self._derived:
+                    if old == span.span_id and (not mine or own in pieces):
+                        self._forget(span.but(span_id=own), judged=not mine)
 
     def _forget(self, span: Span, *, judged: bool) -> None:
         """Forgets a span, and what the monitor learnt of its trace.
@@ -457,16 +467,16 @@ class Pipeline:
     def _take_doubtful(
         self, span: Span, plan: Plan, doubt: Doubt, evidence: Evidence, now: int
     ) -> None:
-        """A span that has further readings: each one is judged, and the doubt is counted."""
-        for reading in doubt.readings[1:]:
-            own = span.but(span_id=_own_id(span, reading))
-            self._take(own, plan, reading, evidence, now)
-        if doubt.reasons:
+        """A span that has further readings: each one is judged, and the doubt is counted once."""
+        if doubt.reasons and (self._remembered or not doubt.readings):
             owner = self._session_ids.owner(span.resource)
             trace = self._traces.of(owner.namespace, span.trace_id)
             for reason in doubt.reasons:
                 self._coverage.count(reason)
                 trace.miss(reason)
+        for reading in doubt.readings[1:]:
+            own = self._apart(span, reading, evidence)
+            self._take(own, plan, reading, evidence, now)
 
     def _take_again(
         self,
@@ -509,11 +519,23 @@ class Pipeline:
         now: int,
     ) -> None:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
-        own = span.but(span_id=_own_id(span, reading))
-        key = own.trace_id + own.span_id
-        if key not in self._duplicates:
+        own = self._apart(span, reading, evidence)
+        key = self._duplicate_key(self._session_ids.owner(span.resource), own)
+        if key not in self._duplicates and key + b"p" not in self._duplicates:
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
+
+    def _apart(self, span: Span, reading: Reading, evidence: Evidence) -> Span:
+        """The span under an id of its own: the same for its copies, and for its end if it is pending."""
+        owner = self._session_ids.owner(span.resource)
+        tree = self._traces.of(owner.namespace, span.trace_id).tree
+        own = span.but(span_id=_own_id(span, reading.tool))
+        node = tree.node(own.span_id) if tree is not None else None
+        call = node.call if node is not None else None
+        if call is not None and self._is_another(call, own, reading, evidence):
+            own = span.but(span_id=_own_id(span, reading.tool, repr(reading.arguments)))
+        self._derived.append((span.span_id, own.span_id))
+        return own
 
     def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
         """Counts why this span's call is not judged, or not for certain."""
@@ -525,8 +547,7 @@ class Pipeline:
             self._coverage.count_call("control", call)
 
 
-def _own_id(span: Span, reading: Reading) -> bytes:
+def _own_id(span: Span, tool: str, arguments: str = "") -> bytes:
     """An id for a call whose span has the id of another call: the same for each copy of the span."""
-    content = f"{reading.tool}\0{reading.arguments!r}\0{span.start_ns}"
-    text = content.encode("utf-8", "surrogatepass")
+    text = f"{tool}\0{arguments}\0{span.start_ns}".encode("utf-8", "surrogatepass")
     return blake2b(span.span_id + text, digest_size=8).digest()

@@ -389,6 +389,8 @@ class Traces:
 
     def grow(self, trace: Trace, now: int) -> Tree:
         """The trace's tree, with room for one more span."""
+        if now < self._since:  # the clock was set back
+            self._since = now
         if now - self._since >= self._period_ns or self._spans >= self._spans_max:
             self._turn(now)
         if self._leaving and self._is_behind(now):
@@ -447,6 +449,8 @@ class Traces:
 
     def expire(self, now: int) -> None:
         """Frees trees that are due, as time passes without spans."""
+        if now < self._since:
+            self._since = now
         if now - self._since >= self._period_ns:
             self._turn(now)
         elif self._leaving and self._is_behind(now):
