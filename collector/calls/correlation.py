@@ -191,9 +191,11 @@ class Correlation:
 
     def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
         """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""
-        if call.given_up and call.judged is not None:
-            return
         trace = context.trace
+        if call.given_up and call.judged is not None:
+            if trace.split:
+                self._move(context, call, outer, call.judged)
+            return
         context.tree.above(call, outer)
         key, source = self._sessions.key(context, call)
         attributes = self._sessions.attributes(trace, call.outer.attributes)
@@ -223,6 +225,17 @@ class Correlation:
                 self._withdraw(context, new, judged=True)
             elif old.tool != new.tool:  # only now is it known which request it executes
                 self._withdraw(context, new, judged=False)
+
+    def _move(self, context: Context, call: Call, outer: Node | None, old: ToolCall) -> None:
+        """A call without its arguments goes to its session, unless its verdict may need them."""
+        context.tree.above(call, outer)
+        key, source = self._sessions.key(context, call)
+        if old.session == key or self._near_misses.has_arguments(old.tool):
+            return
+        new = old._replace(session=key, session_from=source)
+        self._batch.retract(old)
+        call.judged = new
+        self._batch.observe(call, new, None, doubted=False)
 
     def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
         """The monitor does not know the call yet."""

@@ -44,16 +44,25 @@ class NearMisses:
         self._spelt: dict[str, set[str]] = {}
         """Folded name -> tools of all specs."""
         self._numbers: dict[str, tuple[str, ...]] = {}
+        self._detailed: set[str] = set()
+        """Tools of which a spec names arguments."""
         self.specs_changed()
+
+    def has_arguments(self, tool: str) -> bool:
+        """True if a spec names arguments of the tool."""
+        return tool in self._detailed
 
     def specs_changed(self) -> None:
         """The monitor has other specs."""
         self._known.clear()
         self._spelt.clear()
+        self._detailed.clear()
         numbers: dict[str, set[str]] = {}
         for judge in self._monitor.binder.judges.values():
             for tool, patterns in _symbols(judge):
                 self._spelt.setdefault(folded(tool), set()).add(tool)
+                if patterns:
+                    self._detailed.add(tool)
                 found = [name for name, each in patterns.items() if _is_numeric(each)]
                 if found:
                     numbers.setdefault(tool, set()).update(found)

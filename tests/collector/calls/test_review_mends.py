@@ -181,3 +181,25 @@ def test_a_clock_that_is_set_back_keeps_ids_known_for_a_period() -> None:
     assert not known.is_repeat(others[1], 110)
     assert not known.is_repeat(others[2], 120)
     assert key not in known
+
+
+@pytest.mark.parametrize(("text", "session"), [(POLICY, "B"), (OF_PATHS, "A")])
+def test_a_call_whose_arguments_were_freed_moves_to_its_session(
+    wire: Any, bench: Any, text: str, session: str
+) -> None:
+    """It moves when the session's id arrives late, unless its verdict rests on the freed arguments."""
+    made = bench([spec(text)], arguments_bytes_max=20_000)
+    of = {"gen_ai.operation.name": "invoke_agent"}
+    root = {**of, "gen_ai.agent.name": "r", "session.id": "A"}
+    made.send(wire.span("invoke_agent r", root, id="r", start=0, end=99, resource=ROVER))
+    given = {"path": "/etc", "pad": "p" * 9000}
+    made.send(
+        wire.tool("delete", id="p", parent="m", start=2, end=3, arguments=given, resource=ROVER)
+    )
+    flood(wire, made)
+    inner = {**of, "gen_ai.agent.name": "m", "session.id": "B"}
+    made.send(
+        wire.span("invoke_agent m", inner, id="m", parent="r", start=1, end=50, resource=ROVER)
+    )
+    assert [each for each in ("A", "B") if made.sessions().get(each)] == [session]
+    assert harms(made) == 1
