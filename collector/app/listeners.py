@@ -6,10 +6,11 @@ import contextlib
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from collector.config.settings import OFF, Receiver, Settings, Tls
 from collector.net.host_guard import Guard
+from collector.net.watched_files import UnusableError
 from collector.receive.address import parse_address
 from collector.receive.admission import Door
 from collector.receive.bearer_tokens import Tokens
@@ -23,6 +24,10 @@ from collector.receive.tls import Certificates
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from monitor.exposition.families import Family, family
+
+if TYPE_CHECKING:
+    from collector.receive.grpc.grpcio_server import GrpcioReceiver
+    from collector.receive.grpc.service import GrpcReceiver
 
 __all__ = [
     "Capacity",
@@ -52,7 +57,7 @@ class Server(Protocol):
     """A listener."""
 
     @property
-    def connections(self) -> int: ...
+    def connections(self) -> int | None: ...
     @property
     def capacity(self) -> int: ...
     async def start(self) -> str: ...
@@ -112,10 +117,9 @@ def _shares(settings: Receiver, stats: Stats) -> Shares | None:
 def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
     # Loaded only where it is on.
     from collector.receive.grpc.http2 import Keeping
-    from collector.receive.grpc.service import GrpcReceiver
 
     keepalive = settings.keepalive
-    return GrpcReceiver(
+    return _grpc_server(settings.grpc_server)(
         export,
         settings.grpc,
         settings.max_request_bytes,
@@ -132,6 +136,24 @@ def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> S
         ),
         reflection=settings.reflection,
     )
+
+
+def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
+    """The gRPC server of that name.
+
+    Raises:
+        UnusableError: it needs packages that are not installed.
+    """
+    if name == "builtin":
+        from collector.receive.grpc.service import GrpcReceiver
+
+        return GrpcReceiver
+    try:
+        from collector.receive.grpc.grpcio_server import GrpcioReceiver
+    except ModuleNotFoundError as error:
+        reason = f"{error.msg}; pip install 'offrails[grpcio]'"
+        raise UnusableError("receiver.grpc_server", name, reason) from error
+    return GrpcioReceiver
 
 
 def _http(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
@@ -306,7 +328,9 @@ class Connections:
 
     def families(self) -> Iterator[Family]:
         servers = self._servers.items()
-        yield family("connections", [((name,), each.connections) for name, each in servers])
+        open_ones = [(name, each.connections) for name, each in servers]
+        counted = [((name,), count) for name, count in open_ones if count is not None]
+        yield family("connections", counted)
         yield family(
             "connections_capacity", [((name,), each.capacity) for name, each in servers]
         )

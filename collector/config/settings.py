@@ -236,6 +236,12 @@ class Receiver(_Section, frozen=True):
     grpc: Annotated[
         Address, Meta(description="OTLP over gRPC: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4317"
+    grpc_server: Annotated[
+        Literal["builtin", "grpcio"],
+        Meta(
+            description="Which server speaks gRPC: our own, or grpcio's (`pip install 'offrails[grpcio]'`)."
+        ),
+    ] = "builtin"
     http: Annotated[
         Address, Meta(description="OTLP over HTTP: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4318"

@@ -30,6 +30,8 @@ SPECS = ROOT / "dfa_specs"
 FREE = "127.0.0.1:0"
 OFFRAILS = (sys.executable, "-m", "collector")
 
+GRPC_SERVER = "OFFRAILS_RECEIVER_GRPC_SERVER"
+"""A run of these tests may set it to `grpcio`."""
 READY_SECONDS = 30
 STOP_SECONDS = 20
 POLL_SECONDS = 0.02
@@ -93,8 +95,10 @@ def request(
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Ours, without settings that a developer's shell may hold."""
+    """Ours, without settings that a developer's shell may hold, but for the gRPC server to be tested."""
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("OFFRAILS_", "OTEL_"))}
+    if GRPC_SERVER in os.environ:
+        ours[GRPC_SERVER] = os.environ[GRPC_SERVER]
     return {**ours, **given}
 
 
