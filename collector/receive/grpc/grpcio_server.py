@@ -477,12 +477,21 @@ def _reflection() -> tuple[Any, ...]:
     from grpc_reflection.v1alpha._async import ReflectionServicer
 
     names = (*SERVICES, health.SERVICE_NAME)
+    # The library answers an empty request with INVALID_ARGUMENT.
+    request = reflection_pb2.ServerReflectionRequest
+    read = _lenient(request, request())
+
+    def read_request(raw: bytes) -> Any:
+        """The request; a method's name, which the library does not find, becomes its service's."""
+        found = read(raw)
+        service, _, _ = found.file_containing_symbol.replace("/", ".").rpartition(".")
+        if service in names:
+            found.file_containing_symbol = service
+        return found
+
     method = grpc.stream_stream_rpc_method_handler(
         ReflectionServicer(names).ServerReflectionInfo,
-        # The library answers an empty request with INVALID_ARGUMENT.
-        _lenient(
-            reflection_pb2.ServerReflectionRequest, reflection_pb2.ServerReflectionRequest()
-        ),
+        read_request,
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
     return tuple(
