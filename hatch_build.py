@@ -32,14 +32,14 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch call inventory mcp_echo merge model_requests near_misses pipeline session_claim session_ids span_tree trace_store",
+    "collector/calls": "batch call context correlation coverage duplicates inventory mcp_echo merge model_requests near_misses pipeline requested_calls session_claim session_ids sessions span_tree trace_store",
     "collector/decode": "memo parts shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
     "collector/dialects": "answers base choose doubt names outputs plan read span_name wrappers",
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission connections export listener protocol_detection turns",
-    "collector/receive/grpc": "frame_budget frames header_fields hpack http2 service streams",
+    "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
     "collector/receive/http": "asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
     "collector/telemetry": "counters log_lines",
@@ -50,8 +50,8 @@ COMPILED = {
     "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms",
     "monitor/reference": "watch",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "compensation episodes forgotten judge judgement outlook run scoring session spec_binding stops survey table timing tool_names",
-    "monitor/session/log": "call_ids log",
+    "monitor/session": "checkpoint compensation episodes folding forgotten judge judgement marks outlook replay run scoring session spec_binding stops survey table timing tool_names",
+    "monitor/session/log": "call_ids log rows",
     "monitor/session/overlap": "chains merges siblings",
     "monitor/spec": "constraints spec",
 }

@@ -1,11 +1,11 @@
-"""The process: it receives spans, reads calls from them, and tells the world what they were.
+"""The process: receives spans, reads tool calls from them, and delivers verdicts.
 
-    bytes -> Span        receivers/, decode/
-    Span -> ToolCall     dialects/, one_call.py, sessions.py
-    ToolCall -> Verdict  pipeline.py, which asks the library `monitor`
-    Verdict -> people    metrics.py, admin.py, sinks/
+    bytes -> Span        receive/, decode/
+    Span -> ToolCall     dialects/, calls/
+    ToolCall -> Verdict  calls/batch, which gives the calls to the library `monitor`
+    Verdict -> people    sinks/, metrics/, api/
 
-`app.py` builds it, `cli.py` runs it.
+`app/` builds and runs the service, `cli/` has the verbs. ARCHITECTURE.md has the layers.
 """
 
 __version__ = "0.1.0"

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from collector.config.settings import ENVIRONMENT, Settings
-from collector.metrics.process import HELP
-from monitor.exposition.families import TABLE
-from monitor.spec.document.typed import leaves
+from pydantic import SecretStr
+
+from collector.config.settings import ENVIRONMENT, Settings, leaves
+from collector.metrics.families import TABLE
+from collector.metrics.registry import runtime
 
 __all__ = ["metrics", "settings"]
 
@@ -39,7 +40,7 @@ def settings() -> str:
 
 
 def _shown(default: Any) -> str:
-    if default in ((), "", None, {}):
+    if default in ((), "", None, {}, SecretStr("")):
         return ""
     if isinstance(default, bool):
         return "`true`" if default else "`false`"
@@ -56,9 +57,9 @@ def metrics() -> str:
         for name, row in TABLE.items()
     ]
     rows += [
-        f"| `{name}{'_total' if name.endswith('cpu_seconds') else ''}` "
-        f"| {'counter' if name.endswith('cpu_seconds') else 'gauge'} |  | {text} |"
-        for name, text in HELP.items()
+        f"| `{each.samples[0].name}` | {each.type} | {', '.join(each.samples[0].labels)} "
+        f"| {each.documentation} |"
+        for each in runtime().collect()
     ]
     head = (
         "# Metrics\n\n"
@@ -72,7 +73,45 @@ def metrics() -> str:
         "`namespace` of its own, as Kubernetes' do, needs `honor_labels`.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
-    return head + "\n".join(rows) + "\n"
+    return head + "\n".join(rows) + "\n" + PUSHED + EMBEDDED
+
+
+PUSHED = """
+## Pushed over OTLP
+
+`telemetry.otlp_endpoint` names an OTLP/HTTP receiver to which the service pushes its own metrics every
+`telemetry.interval_seconds`, and once more when it stops. It needs `offrails[otlp]`. All families are pushed but those
+by agent and spec; `telemetry.pairs: true` adds these. Counters are cumulative sums and have no `_total` in their names.
+The resource has `service.name` (offrails), `service.version`, `service.instance.id`, and what
+`OTEL_RESOURCE_ATTRIBUTES` adds.
+
+A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of a processor, during
+which verdicts may be some 10 ms later. A push that fails is logged, counted in
+`offrails_telemetry_pushes_total{result="failed"}`, and not repeated: the next one has the newer values.
+"""
+
+
+EMBEDDED = """
+## In your own process
+
+A program that embeds the library can show the families of its monitor, scores, sessions, calls and specs,
+in a registry of prometheus-client:
+
+```python
+from prometheus_client import CollectorRegistry, generate_latest
+
+from monitor import Monitor, MonitorCollector, load_spec
+
+monitor = Monitor([load_spec("dfa_specs/farm_rover.yaml")])
+registry = CollectorRegistry()
+registry.register(MonitorCollector(monitor))
+text = generate_latest(registry)
+```
+
+A monitor is not safe for threads. If another thread serves the metrics, as prometheus-client's
+`start_http_server` does, give the collector the lock that guards the monitor: `MonitorCollector(monitor, lock)`. The
+span processor of `offrails[sdk]` has one, `processor.lock`.
+"""
 
 
 PAGES: Mapping[str, Any] = {"settings": settings, "metrics": metrics}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from monitor.engine import Monitor
     from monitor.errors import OffrailsError, SpecError
+    from monitor.exposition.collector import MonitorCollector
     from monitor.limits import Limits
     from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
     from monitor.spec.read import load_spec, load_specs
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Limits",
     "Monitor",
+    "MonitorCollector",
     "Named",
     "OffrailsError",
     "Raised",
@@ -37,6 +39,7 @@ __all__ = [
 _HOME = {
     "Limits": "monitor.limits",
     "Monitor": "monitor.engine",
+    "MonitorCollector": "monitor.exposition.collector",
     "Named": "monitor.records",
     "OffrailsError": "monitor.errors",
     "Raised": "monitor.records",

@@ -8,18 +8,18 @@ from contextlib import suppress
 from typing import Any, Final
 
 from monitor.aggregate.totals import SessionFinished, Totals
-from monitor.judging.accounting import Ledger
-from monitor.judging.deadline_timer import Timekeeper
-from monitor.judging.due_queue import Agenda
-from monitor.judging.judge_calls import Court
+from monitor.judging.accounting import Accounting
+from monitor.judging.deadline_timer import DeadlineTimer
+from monitor.judging.due_queue import DueQueue
+from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
-from monitor.session.spec_binding import Binder
+from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table
+from monitor.session.tool_names import Names
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
 from monitor.tenants import Shared
@@ -38,11 +38,11 @@ SWEEP_NS: Final = 60 * SECOND
 """Between two looks at which names of tools the steps of all sessions still have, where names are many."""
 
 EVICTED_MAX: Final = 100_000
-"""Ends of sessions that wait to be told; who never ticks does not hear of the oldest."""
+"""Ends of sessions that wait for `tick`; without ticks the oldest are dropped."""
 
 
-class _Heard:
-    """What spans that are no call have told of a session that has made none yet."""
+class _Mention:
+    """What spans that are no call say of a session without calls."""
 
     __slots__ = ("attributes", "named", "now", "start_ns")
 
@@ -59,13 +59,13 @@ class _Heard:
         self.named = named
         self.attributes = attributes
 
-    def and_(self, other: _Heard) -> _Heard:
+    def and_(self, other: _Mention) -> _Mention:
         """Both together."""
         named = self.named
         if named is None or (other.named is not None and other.named.counts_before(named)):
             named = other.named
         known = {id(each): each for each in (*self.attributes, *other.attributes)}
-        return _Heard(
+        return _Mention(
             max(self.now, other.now),
             min(self.start_ns, other.start_ns),
             named,
@@ -88,7 +88,7 @@ class Monitor:
     ) -> None:
         self.limits = limits or Limits()
         self.started_ns = started_ns
-        self.binder = Binder(specs)
+        self.binder = SpecBinder(specs)
         self._expires_ns = self._next_expiry()
         self.totals = Totals(
             self.limits.hold_ns, self.limits.pairs_max, self.limits.namespace_label
@@ -99,28 +99,30 @@ class Monitor:
         self._names = Names(self.limits.names_bytes_max)
         self._sweep_ns = 0
         self._reserve()
-        self.told_by_time = 0
+        self.timed_verdicts = 0
         """Verdicts on sessions that no call has brought."""
         self.expired: list[tuple[Spec, Acceptance]] = []
-        """Accepted calls that are harmful again, until somebody takes them out to tell of them."""
+        """Accepted calls that are harmful again, until somebody takes them out to report them."""
         self._table = Table(
             self.limits.sessions_max, self.limits.sessions_bytes_max, fold=self.limits.fold
         )
         self.resumed = 0
         """Sessions that went on when their state was gone: they are read as joined."""
-        self._ledger = Ledger(self.totals, self._names)
-        self._timekeeper = Timekeeper(self._ledger, self.limits.window_ns)
-        self._timekeeper.use(self.binder.judges.values())
-        self._court = Court(self.binder, self._ledger, self._names, self.limits, started_ns)
-        self._due = Agenda()
-        self._quiet: Shared[_Heard] = Shared(QUIET_MAX)
-        """Sessions that were heard of and have made no call."""
+        self._accounting = Accounting(self.totals, self._names)
+        self._deadline_timer = DeadlineTimer(self._accounting, self.limits.window_ns)
+        self._deadline_timer.use(self.binder.judges.values())
+        self._call_judge = CallJudge(
+            self.binder, self._accounting, self._names, self.limits, started_ns
+        )
+        self._due = DueQueue()
+        self._quiet: Shared[_Mention] = Shared(QUIET_MAX)
+        """Sessions that were mentioned and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
         self._news: list[Verdict] = []
-        """Verdicts that a late session id has revised; told with the next ones."""
+        """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
-        """Sessions that had to make room; told with the next tick."""
+        """Sessions that were evicted; returned by the next tick."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -128,13 +130,13 @@ class Monitor:
         Returns:
             False where the specs are those in use: nothing changes then.
         """
-        binder = Binder(specs, self.binder)
+        binder = SpecBinder(specs, self.binder)
         if not binder.differs(self.binder):
             return False
         self.binder = binder
         self._reserve()
-        self._court.use(binder)
-        self._timekeeper.use(binder.judges.values())
+        self._call_judge.use(binder)
+        self._deadline_timer.use(binder.judges.values())
         self._expires_ns = self._next_expiry()
         for pair in self.totals.pairs.values():
             judge = binder.judges.get(pair.spec)
@@ -203,12 +205,12 @@ class Monitor:
             raise
 
     def _undo(self, session: Session, call: ToolCall) -> None:
-        """An error came while a call was judged: it is taken out again, as far as it is there.
+        """Removes a call after an error while it was judged, as far as it was added.
 
-        Nobody was told of it, nor of what it had changed, so nobody is told that it is gone.
+        No verdict on it was returned, nor any revision, so none has to be taken back.
         """
         with suppress(Exception):
-            self._court.retract(session, call, session.touched_ns)
+            self._call_judge.retract(session, call, session.touched_ns)
 
     def _observe(
         self,
@@ -221,18 +223,18 @@ class Monitor:
         doubted: bool,
     ) -> list[Verdict]:
         if doubted and not session.doubted:
-            self._news += self._court.doubt(session, doubted=True)
+            self._news += self._call_judge.doubt(session, doubted=True)
         if named is not None or call.agent:
             self._name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
-            verdicts = self._court.take(session, call, now, quiet=quiet)
+            verdicts = self._call_judge.take(session, call, now, quiet=quiet)
         else:
-            verdicts = self._court.bind(session, call.attributes, now)
-            verdicts += self._court.take(session, call, now, quiet=quiet)
+            verdicts = self._call_judge.bind(session, call.attributes, now)
+            verdicts += self._call_judge.take(session, call, now, quiet=quiet)
         if not session.queued:
             self._queue(session, now)
-        if self._timekeeper.busy:
-            verdicts = [*verdicts, *self._timekeeper.heard(session, call, now)]
+        if self._deadline_timer.busy:
+            verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
         return self._with_news(verdicts) if self._news else verdicts
 
     def _with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
@@ -252,22 +254,22 @@ class Monitor:
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
         """The session's agent is the one that its earliest span names.
 
-        A call's agent may be told by a span above it, which is not where the call began: `named`
-        knows that span, so the call itself is asked only where there is none.
+        A span above a call may name the call's agent, and it began earlier: `named` refers to that span. The
+        call's own agent counts only without `named`.
         """
         if named is None:
             if not call.agent:
                 return
             named = Named(call.start_ns, call.span_id, call.agent)
         if session.name(named):
-            self._ledger.relabel(session)
+            self._accounting.relabel(session)
 
     def _join(self, session: Session, call: ToolCall) -> None:
         """The session was joined in the middle, where a call shows it."""
         if call.gaps:
-            self._court.join(session, gaps=True)
+            self._call_judge.join(session, gaps=True)
         elif call.start_ns < self.started_ns:
-            self._court.join(session)
+            self._call_judge.join(session)
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
@@ -276,9 +278,9 @@ class Monitor:
             self.resumed += 1
         self._table.add(session)
         self._evict(session, now)
-        heard = self._quiet.pop(call.session) if len(self._quiet) else None
-        if heard is not None:
-            self._news += self._tell(session, heard, now)
+        mention = self._quiet.pop(call.session) if len(self._quiet) else None
+        if mention is not None:
+            self._news += self._apply_mention(session, mention, now)
         return session
 
     def _wake(self, key: SessionKey, now: int) -> Session | None:
@@ -286,7 +288,7 @@ class Monitor:
         session = self._table.wake(key)
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
-            self._ledger.reopen(session)
+            self._accounting.reopen(session)
             self._evict(session, now)
         return session
 
@@ -312,51 +314,51 @@ class Monitor:
         named: Named | None = None,
         session_from: str = "",
     ) -> list[Verdict]:
-        """A span that is no call tells more of a live session: its agent, or what specs match on.
+        """Takes what a span that is no call says of a session: its agent, or attributes that specs match on.
 
         Returns:
             Verdicts of calls that had to wait for a spec.
         """
         session = self._table.live(key)
         if session is None:
-            self._hear(key, _Heard(now, start_ns, named, (attributes,)))
+            self._keep_mention(key, _Mention(now, start_ns, named, (attributes,)))
             return self._with_news([]) if self._news else []
-        session.told_by(session_from)
+        session.note_source(session_from)
         self._learn(session, start_ns, named)
-        verdicts = self._court.bind(session, attributes, now)
+        verdicts = self._call_judge.bind(session, attributes, now)
         if not session.queued:
             self._queue(session, now)
         return self._with_news(verdicts) if self._news else verdicts
 
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
-            self._court.join(session)
+            self._call_judge.join(session)
         if named is not None and session.name(named):
-            self._ledger.relabel(session)
+            self._accounting.relabel(session)
 
-    def _tell(self, session: Session, heard: _Heard, now: int) -> list[Verdict]:
-        """A session is told what was heard of it."""
-        self._learn(session, heard.start_ns, heard.named)
+    def _apply_mention(self, session: Session, mention: _Mention, now: int) -> list[Verdict]:
+        """Applies a mention to its session."""
+        self._learn(session, mention.start_ns, mention.named)
         verdicts: list[Verdict] = []
-        for attributes in heard.attributes:
-            verdicts += self._court.bind(session, attributes, now)
+        for attributes in mention.attributes:
+            verdicts += self._call_judge.bind(session, attributes, now)
         return verdicts
 
-    def _hear_of(self, key: SessionKey, heard: _Heard, now: int) -> None:
-        """What was heard of a session that turns out to be another one."""
+    def _move_mention(self, key: SessionKey, mention: _Mention, now: int) -> None:
+        """Moves a mention to the session that its session turns out to be."""
         session = self._table.live(key)
         if session is None:
-            self._hear(key, heard)
+            self._keep_mention(key, mention)
         else:
-            self._news += self._tell(session, heard, now)
+            self._news += self._apply_mention(session, mention, now)
 
-    def _hear(self, key: SessionKey, heard: _Heard) -> None:
+    def _keep_mention(self, key: SessionKey, mention: _Mention) -> None:
         """A session that has made no call yet, if it is none that has ended."""
         quiet = self._quiet
         if self._table.knows(key):
             return
         known = quiet.get(key)
-        if quiet.put(key, heard if known is None else known.and_(heard)):
+        if quiet.put(key, mention if known is None else known.and_(mention)):
             self.without_calls += 1
 
     def rekey(self, old: SessionKey, new: SessionKey, session_from: str, now: int) -> bool:
@@ -365,32 +367,32 @@ class Monitor:
         Returns:
             False where they stay apart, because a part of them is folded already.
         """
-        heard = self._quiet.pop(old)
+        mention = self._quiet.pop(old)
         moved = self._table.live(old)
         if moved is None:
-            if heard is not None:
-                self._hear_of(new, heard, now)
+            if mention is not None:
+                self._move_mention(new, mention, now)
             return True
         target = self._table.live(new) or self._wake(new, now)
         if target is None:
             self._table.rename(old, new)
-            moved.told_by(session_from)
+            moved.note_source(session_from)
             self._queue(moved, now)
-            heard = self._quiet.pop(new)
-            if heard is not None:
-                self._news += self._tell(moved, heard, now)
+            mention = self._quiet.pop(new)
+            if mention is not None:
+                self._news += self._apply_mention(moved, mention, now)
             self._reconsider(moved, now)
             return True
         if any(judgement.base is not None for judgement in moved.judgements):
             return False
         before = moved.judgements
-        self._news += self._court.merge(moved, target)
+        self._news += self._call_judge.merge(moved, target)
         for judgement in before:
             into = target.judgement(judgement.judge, judgement.part)
             if into is not None:
-                self._timekeeper.absorb(judgement, into)
+                self._deadline_timer.absorb(judgement, into)
         self._reconsider(target, now)
-        target.told_by(session_from)
+        target.note_source(session_from)
         self._table.drop(old)
         self._queue(target, now)
         return True
@@ -398,7 +400,7 @@ class Monitor:
     def amend(
         self, old: ToolCall, call: ToolCall, now: int, named: Named | None = None
     ) -> list[Verdict]:
-        """A fuller span of a judged call has come: its step is read anew, in its new place.
+        """Reads the step of a judged call again, from a fuller span, in its new place.
 
         A step that is folded by now stays as it was judged, and is counted as late.
 
@@ -417,19 +419,19 @@ class Monitor:
         session.see_again(old, call)
         self._name(session, call, named)
         self._join(session, call)
-        verdicts = self._court.amend(session, old, call, now)
-        verdicts += self._court.rebind(session, now)
+        verdicts = self._call_judge.amend(session, old, call, now)
+        verdicts += self._call_judge.rebind(session, now)
         if not session.queued:
             self._queue(session, now)
         self._reconsider(session, now)
         return verdicts
 
     def retract(self, call: ToolCall) -> list[Verdict]:
-        """A judged call turned out to be none: what follows it is judged anew without it."""
+        """Removes a judged call that turned out to be none; the steps behind it are judged again."""
         session = self._table.find(call.session)
         if session is None:
             return []
-        verdicts = self._court.retract(session, call, session.touched_ns)
+        verdicts = self._call_judge.retract(session, call, session.touched_ns)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -444,14 +446,14 @@ class Monitor:
         session = self._table.live(key)
         if session is None or session.doubted == doubted:
             return []
-        verdicts = self._court.doubt(session, doubted=doubted)
+        verdicts = self._call_judge.doubt(session, doubted=doubted)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
     def _reconsider(self, session: Session, now: int) -> None:
         """The calls of a session have changed otherwise than by one more."""
-        if self._timekeeper.busy and session.ended is None:
-            self._news += self._timekeeper.heard(session, None, now)
+        if self._deadline_timer.busy and session.ended is None:
+            self._news += self._deadline_timer.update(session, None, now)
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""
@@ -469,7 +471,7 @@ class Monitor:
         return False
 
     def answered(self, key: SessionKey, answer: tuple[bool, int, int, int]) -> None:
-        """What the agent of a session said last: whether a model did, its end and start, a hash.
+        """The last output of a session's agent: whether it is a model's, its end and start, a hash.
 
         Of several the greatest counts, whatever the order they come in.
         """
@@ -492,22 +494,22 @@ class Monitor:
 
     # --- time ------------------------------------------------------------------------------
 
-    def on_final(self, tell: Callable[[Verdict], None] | None) -> None:
-        """Has `tell` called with each harmful verdict that becomes final, once, `final` True.
+    def on_final(self, deliver: Callable[[Verdict], None] | None) -> None:
+        """Calls `deliver` with each harmful verdict that becomes final, once, `final` True.
 
         It is called in the middle of `tick`, `end`, `close` and (where a burst or the bound of
-        sessions makes verdicts final early) `observe`: it must not call the monitor. What a
-        verdict was before is told by `observe`: a first verdict, then its revisions.
+        sessions makes verdicts final early) `observe`: it must not call the monitor. The
+        verdicts before come from `observe`: a first verdict, then its revisions.
         """
-        self._ledger.on_final = tell
+        self._accounting.on_final = deliver
 
-    def on_alarm(self, tell: Callable[[Raised], None] | None) -> None:
-        """Has `tell` called with each alarm that a session raises against a learnt reference.
+    def on_alarm(self, deliver: Callable[[Raised], None] | None) -> None:
+        """Calls `deliver` with each alarm that a session raises against a learnt reference.
 
         And with each that it takes back: `withdrawn` is True then. It is called in the middle of
         whatever makes it known, a call or the end of a session: it must not call the monitor.
         """
-        self._ledger.alarms.on_alarm = tell
+        self._accounting.alarms.on_alarm = deliver
 
     def tick(self, now: int) -> list[SessionFinished]:
         """What time brings: final verdicts, ends of idle sessions, means that forget.
@@ -518,9 +520,9 @@ class Monitor:
         if now >= self._expires_ns:
             self._expire(now)
         self._settle(now)
-        told = self._timekeeper.tick(self._table.live, now)
-        self.told_by_time += len(told)
-        self._news += told
+        verdicts = self._deadline_timer.tick(self._table.live, now)
+        self.timed_verdicts += len(verdicts)
+        self._news += verdicts
         finished = list(self._evicted)
         self._evicted.clear()
         before = now - self.limits.idle_ns
@@ -557,10 +559,10 @@ class Monitor:
         """
         self._settle(max(now, now - by) + self.limits.window_ns)
         self._table.shift(by)
-        for heard in self._quiet.values():
-            heard.now += by
+        for mention in self._quiet.values():
+            mention.now += by
         self.totals.shift(by)
-        self._court.clock_moved(by)
+        self._call_judge.clock_moved(by)
         if by < 0 and self.started_ns:
             self.started_ns += by
 
@@ -590,7 +592,7 @@ class Monitor:
         session.queued = False
         if session.judges and session.held is not None:
             # What binds specs comes within the window, or costs certainty.
-            self._court.release(session)
+            self._call_judge.release(session)
         waiting = [self._finalise(session, each, before) for each in session.judgements]
         receipts = [receipt for receipt in waiting if receipt is not None]
         if receipts:
@@ -601,7 +603,7 @@ class Monitor:
         """Final counters and folding of one judgement; the earliest receipt still open."""
         overdue = before - GROUP_WINDOWS * self.limits.window_ns
         final = judgement.finalise(before, overdue=overdue)
-        self._ledger.finalise(session, judgement, final.told)
+        self._accounting.finalise(session, judgement, final.reported)
         if self.limits.fold:
             judgement.fold(before)
         return final.open
@@ -620,12 +622,12 @@ class Monitor:
         session.ended = ended
         session.queued = False
         self.ended[ended] += 1
-        self._court.release(session)
-        self._news += self._timekeeper.finish(session, ended, now)
+        self._call_judge.release(session)
+        self._news += self._deadline_timer.finish(session, ended, now)
         judgements = session.judgements
         if not any(each.ending for each in judgements):
             self.without_spec += session.without_spec
-        events = [self._ledger.finish(session, each, ended, now) for each in judgements]
+        events = [self._accounting.finish(session, each, ended, now) for each in judgements]
         self._table.bury(session)
         return events
 
@@ -643,28 +645,28 @@ class Monitor:
 
     @property
     def tools_overflowed(self) -> int:
-        """Times that a call's tool could not be told by name: agents had invented too many."""
+        """Times that a call's tool got no name of its own, because agents had invented too many."""
         return self._names.overflowed
 
     @property
     def skewed(self) -> int:
         """Calls that by their clocks began before the call they are a part of: hosts differ."""
-        return self._court.skewed
+        return self._call_judge.skewed
 
     @property
     def orders_left_out(self) -> int:
         """Times that overlapping calls were judged by some of the orders they may have had."""
-        return self._court.orders_left_out
+        return self._call_judge.orders_left_out
 
     @property
     def out_of_order(self) -> int:
         """Calls that arrived after one that began later, under each spec."""
-        return self._court.out_of_order
+        return self._call_judge.out_of_order
 
     @property
     def folded_young(self) -> int:
         """Steps folded before they were final, in a burst of one session."""
-        return self._court.folded_young
+        return self._call_judge.folded_young
 
     def open_judgements(self) -> Iterator[tuple[Session, Judgement]]:
         """Sessions with each of their judgements, as they are kept: for lists that pick a few.

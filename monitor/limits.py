@@ -39,7 +39,7 @@ class Limits:
     held_bytes_max: int = HELD_BYTES_MAX
     """Calls that wait for another spec, with their arguments; beyond it they wait no longer."""
     names_bytes_max: int = NAMES_BYTES_MAX
-    """Names of tools that no spec has; beyond it new ones are not told by name."""
+    """Names of tools that no spec has; beyond it new names count as one."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     namespace_label: Literal["auto", "always", "never"] = "auto"

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 FROM_TRACE: Final = "trace"
-"""Where a session's id comes from while no attribute has told it."""
+"""Source of a session's id while no attribute has named it."""
 
 SPEC_ATTRIBUTE: Final = "offrails.spec"
 """A resource attribute of this name names a task outright."""
@@ -68,7 +68,7 @@ CALL_KINDS: Final = (Kind.PROGRESS, Kind.SELF_LOOP, Kind.HARMFUL, Kind.CONTROL)
 SESSION_KINDS: Final = (Kind.CANNOT_FINISH, Kind.STALLED)
 
 ALARMING: Final = frozenset({Kind.HARMFUL, *SESSION_KINDS})
-"""What somebody may want to be told of."""
+"""What somebody may want to be alerted to."""
 
 
 class Reason(StrEnum):
@@ -201,7 +201,7 @@ class ToolCall:
         """True for a framework's control tool (hand-off, final answer)."""
         self.gaps = gaps
         """True where others of its session's calls may be missing: its trace is sampled, or the
-        sender dropped attributes of its span, which may have told the session."""
+        sender dropped attributes of its span, one of which may have named the session."""
 
     def _values(self) -> tuple[Any, ...]:
         """All fields, in the order in which they are given."""
@@ -288,7 +288,7 @@ PROFILES: Final[Mapping[str, Conventions]] = {
 class Verdict(NamedTuple):
     """What one call was, in one session under one spec; or what the session has come to.
 
-    A verdict on a session hangs on a call: the first one of a missed deadline, the last one before
+    A verdict on a session refers to a call: the first one of a missed deadline, the last one before
     a standstill, the one that led into a trap.
     """
 
@@ -349,7 +349,7 @@ class Raised(NamedTuple):
     support: int
     """Seen runs that the alarm rests on."""
     precision: float | None
-    """Of the alarm, on the runs it was learnt from; None where no outcomes were told."""
+    """Of the alarm, on the runs it was learnt from; None where their outcomes are unknown."""
     false_per_1000: float | None
     risk: float | None
     trace_id: bytes

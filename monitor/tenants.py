@@ -1,7 +1,7 @@
-"""Who has to give way where a bound is reached: each tenant has a share, and its own goes first.
+"""Shares of a bound by tenant: which tenant gives something up when the bound is reached.
 
-A tenant may use what is free. Where nothing is, the one that holds more than its fair share (the bound
-divided by the tenants there are) gives up of its own, so a small tenant never pays for a large one.
+A tenant may use what is free. If nothing is free, the tenant that holds more than its fair share (the bound
+divided by the number of tenants) gives up something of its own. So a small tenant never pays for a large one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ __all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "tenant_of"]
 Value = TypeVar("Value")
 
 TENANTS_MAX: Final = 256
-"""Tenants with a share of their own; those who come later have one together.
+"""Tenants with a share of their own; later tenants share one.
 
-Where no token is asked for, whoever sends can name any tenant: so invented ones do not divide the bound
-without end.
+Without tokens a sender can invent tenants: they must not divide the bound without end.
 """
 
 OTHERS: Final = "*"

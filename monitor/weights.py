@@ -1,7 +1,7 @@
-"""About how many bytes of memory what a sender has sent takes, once it is read: for bounds on it.
+"""Estimates how many bytes of memory received values take: for bounds in bytes.
 
-It is not exact: objects, their places in tables, and what the allocator loses are counted by constants
-that were measured on CPython, from above.
+Objects, their places in tables, and the allocator's losses are counted by constants. They were measured on
+CPython, and are upper bounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,21 @@
-"""Which sessions have changed, as server-sent events: a hint to look, never the data itself."""
+"""Which sessions have changed, as server-sent events: a hint to ask again, never the data itself.
+
+Idea: the monitor keeps sessions in the order in which they were last touched. A stream remembers the time of
+the newest one and asks every 0.5 s which were touched since. So a stream costs the same however many calls
+there are, and no call costs more for a stream.
+
+Invariants:
+
+- At most one event in 0.5 s, with at most 200 sessions; beyond these `more` is true, and the reader asks for its
+  list again.
+- What time brings (ends, final verdicts) touches no session: it is noticed by its counts, and is `more`, too.
+- At most 32 streams. A stream ends when its reader goes or the service stops.
+
+Example, for a session that called twice in the last half second:
+
+    event: change
+    data: {"sessions":[["team-a","s-17"]],"more":false}
+"""
 
 from __future__ import annotations
 
@@ -23,8 +40,8 @@ EVERY_SECONDS = 0.5
 HEARTBEAT_LOOKS = 30
 """Looks without news before a comment keeps the connection alive: 15 s."""
 
-TOLD_MAX = 200
-"""Sessions named in one event; beyond that it says that there are more."""
+NAMED_MAX = 200
+"""Sessions named in one event; beyond that, `more` is true."""
 
 
 class Events:
@@ -58,13 +75,13 @@ class Events:
         seen, ended, quiet = self._monitor.touched_ns, self._ended(), 0
         while self._health.ready and not gone.done():
             await asyncio.wait({gone}, timeout=EVERY_SECONDS)
-            changed = list(islice(self._monitor.touched_since(seen), TOLD_MAX + 1))
+            changed = list(islice(self._monitor.touched_since(seen), NAMED_MAX + 1))
             finished = self._ended() != ended
             seen, ended = self._monitor.touched_ns, self._ended()
             if changed or finished:
                 quiet = 0
-                told = [[key.namespace, key.id] for key in changed[:TOLD_MAX]]
-                news = {"sessions": told, "more": finished or len(changed) > TOLD_MAX}
+                named = [[key.namespace, key.id] for key in changed[:NAMED_MAX]]
+                news = {"sessions": named, "more": finished or len(changed) > NAMED_MAX}
                 yield b"event: change\ndata: " + as_json(self._redaction.shown(news)) + b"\n\n"
                 continue
             quiet += 1
@@ -73,7 +90,7 @@ class Events:
 
     def _ended(self) -> int:
         """Grows when time, and no call, has brought something."""
-        return sum(self._monitor.ended.values()) + self._monitor.told_by_time
+        return sum(self._monitor.ended.values()) + self._monitor.timed_verdicts
 
 
 async def _disconnected(receive: Receive) -> None:

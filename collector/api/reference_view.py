@@ -21,9 +21,10 @@ def tree(learnt: Learnt, judgement: Judgement) -> dict[str, Any]:
 
     Returns:
         `nodes`, parents before children, each with `parent` (its place among them, -1 for the
-        root), `tool`, `runs` and `ends`; `more`, the nodes left out; `risk_alarm`, from where the risk is told; `way`, for each call that is
-        kept its `index`, its `node` (a place among `nodes`) and the `kind` of its departure or
-        None. A session that was joined in the middle has no way: where it began is not known.
+        root), `tool`, `runs` and `ends`; `more`, the nodes left out; `risk_alarm`, from where the
+        risk raises an alarm; `way`, for each call that is kept its `index`, its `node` (a place
+        among `nodes`) and the `kind` of its departure or None. A session that was joined in the
+        middle has no way: where it began is not known.
     """
     way = [] if judgement.joined else list(places(judgement))
     kept = sorted(

@@ -7,10 +7,10 @@ from typing import Any
 from collector.config.spec_reload import PATH, Reloader
 from collector.net.asgi import Receive, Scope, Send, send_json
 
-__all__ = ["WithReload"]
+__all__ = ["ReloadEndpoint"]
 
 
-class WithReload:
+class ReloadEndpoint:
     """The admin application, and `POST /-/reload`: 200 when the specs are taken, 422 if not."""
 
     def __init__(self, inner: Any, reloader: Reloader) -> None:
@@ -24,7 +24,7 @@ class WithReload:
         elif scope["method"] != "POST":
             await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
         elif any(name == b"origin" for name, _ in scope["headers"]):
-            # A page in somebody's browser: it may reach the loopback, but it is not the operator.
+            # A web page in somebody's browser: it may reach the loopback, but it is not the operator.
             await send_json(send, 403, {"error": "not from a web page"})
         else:
             done = await self._reloader.reload("request")

@@ -13,7 +13,7 @@ from monitor.session.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.summary import SORTS, agent_of, summary
 
-__all__ = ["LISTED_MAX", "Lists", "Wanted", "ranked"]
+__all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
 
 LISTED_MAX = 1_000
 """Rows of one list."""
@@ -27,11 +27,11 @@ REST: Final = 4
 
 
 PARTS: Final = ("harmful", "live", "ended")
-"""Of all sessions, those that may be asked for alone."""
+"""Of all sessions, those that may be listed alone."""
 
 
-class Wanted(NamedTuple):
-    """What a list is asked for; "" asks for anything."""
+class SessionQuery(NamedTuple):
+    """What a list is to have; "" lets anything pass."""
 
     sort: str
     limit: int
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     """One of `PARTS`."""
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Wanted:
+    def read(cls, query: Mapping[str, str]) -> SessionQuery:
         """Reads a query string's values.
 
         Raises:
@@ -70,10 +70,10 @@ class Wanted(NamedTuple):
 
     @property
     def filters(self) -> bool:
-        """True where not every judgement is wanted."""
-        return self != Wanted(self.sort, self.limit)
+        """True where some judgements do not match."""
+        return self != SessionQuery(self.sort, self.limit)
 
-    def takes(self, session: Session, judgement: Judgement) -> bool:
+    def matches(self, session: Session, judgement: Judgement) -> bool:
         """True where a row of the list is about this judgement."""
         spec, agent = judgement.judge.spec.id, agent_of(session, judgement)
         return (
@@ -93,23 +93,23 @@ class Wanted(NamedTuple):
         return True
 
 
-async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+async def ranked(monitor: Monitor, query: SessionQuery) -> dict[str, Any]:
     """The first `limit` summaries, and how many judgements match in all.
 
     Memory is bounded by the limit; other tasks run between lumps.
     """
-    key, filters = SORTS[wanted.sort], wanted.filters
+    key, filters = SORTS[query.sort], query.filters
     best: list[tuple[Any, int, Session, Judgement]] = []
     matching = 0
     for number, (session, judgement) in enumerate(monitor.open_judgements()):
         if number % _LUMP == _LUMP - 1:
             await asyncio.sleep(0)
-        if filters and not wanted.takes(session, judgement):
+        if filters and not query.matches(session, judgement):
             continue
         matching += 1
         # The number breaks ties: the more recent first, and sessions are never compared.
         entry = (key(session, judgement), -number, session, judgement)
-        if len(best) < wanted.limit:
+        if len(best) < query.limit:
             heapq.heappush(best, entry)
         elif best and entry > best[0]:
             heapq.heapreplace(best, entry)
@@ -117,35 +117,35 @@ async def ranked(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
     return {"sessions": rows, "matching": matching, "live": monitor.sessions}
 
 
-class Lists:
+class SessionLists:
     """One list at a time, shared by all who wait for the same one, so that ingest comes first.
 
-    However many pages are open, ranking takes a fifth of the process's time at most. Who asks
+    However many session views are open, ranking takes a fifth of the process's time at most. Who asks
     while a list is being made waits for the next one, so that none is older than the question.
     """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._waiting: dict[Wanted, asyncio.Future[dict[str, Any]]] = {}
-        """By what is asked for, the list that has not been begun."""
+        self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
+        """By query, the list that has not been begun."""
         self._turn = asyncio.Lock()
         self._next = 0.0
         """The event loop's time from which there may be another list."""
 
-    async def get(self, wanted: Wanted) -> dict[str, Any]:
+    async def get(self, query: SessionQuery) -> dict[str, Any]:
         """What `ranked` gives, no earlier than now."""
-        found = self._waiting.get(wanted)
+        found = self._waiting.get(query)
         if found is None:
-            found = self._waiting[wanted] = asyncio.ensure_future(self._make(wanted))
+            found = self._waiting[query] = asyncio.ensure_future(self._make(query))
         return await asyncio.shield(found)
 
-    async def _make(self, wanted: Wanted) -> dict[str, Any]:
+    async def _make(self, query: SessionQuery) -> dict[str, Any]:
         async with self._turn:
             loop = asyncio.get_running_loop()
             await asyncio.sleep(self._next - loop.time())
-            del self._waiting[wanted]
+            del self._waiting[query]
             began = time.thread_time()
             try:
-                return await ranked(self._monitor, wanted)
+                return await ranked(self._monitor, query)
             finally:
                 self._next = loop.time() + REST * (time.thread_time() - began)

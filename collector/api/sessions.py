@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from collector.calls.inventory import SeenAgents
+from collector.calls.inventory import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses
@@ -36,7 +36,7 @@ class Admin:
     def __init__(
         self,
         monitor: Monitor,
-        seen: SeenAgents,
+        seen: Inventory,
         health: Health,
         redaction: Redaction | None = None,
     ) -> None:
@@ -45,20 +45,20 @@ class Admin:
         self._seen = seen
         self._health = health
         self._long = LongResponses()
-        self._pages: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
-        """What is at a path of its own."""
+        self._fixed: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
+        """Answers that have one path."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         path: bytes = scope.get("raw_path") or scope["path"].encode()
         if await self._health.answer(scope, send):
             return
-        page = self._pages.get(path)
-        if page is None and path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
+        fixed = self._fixed.get(path)
+        if fixed is None and path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
             await send_json(send, 404, {"error": "no such path"})
         elif scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
-        elif page is not None:
-            await page(send)
+        elif fixed is not None:
+            await fixed(send)
         else:
             query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             wanted = {name: values[-1] for name, values in query.items()}

@@ -1,4 +1,4 @@
-"""A spec as the page draws it."""
+"""A spec as the session view draws it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
 from monitor.records import Raised, Verdict
 
-__all__ = ["READERS_MAX", "Feed"]
+__all__ = ["READERS_MAX", "VerdictFeed"]
 
 READERS_MAX = 16
 WAITING_MAX = 1_000
@@ -23,17 +23,17 @@ class _Reader:
         self.missed = 0
         self.news = asyncio.Event()
 
-    def take(self, verdicts: Sequence[Verdict | Raised]) -> None:
+    def put(self, verdicts: Sequence[Verdict | Raised]) -> None:
         self.missed += max(0, len(self.verdicts) + len(verdicts) - WAITING_MAX)
         self.verdicts.extend(verdicts)
         self.news.set()
 
 
-class Feed:
+class VerdictFeed:
     """Streams of verdicts as JSON lines.
 
     Args:
-        attend: told whether anybody looks on: harmless verdicts are worded only then.
+        attend: gets whether anybody reads: harmless verdicts are worded only then.
     """
 
     def __init__(self, attend: Callable[[bool], None]) -> None:
@@ -48,7 +48,7 @@ class Feed:
 
     def deliver(self, verdicts: Sequence[Verdict | Raised]) -> None:
         for reader in self._readers:
-            reader.take(verdicts)
+            reader.put(verdicts)
 
     def close(self) -> None:
         """Ends all streams."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from collector.api.verdict_feed import Feed
+from collector.api.verdict_feed import VerdictFeed
 from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
 
-__all__ = ["PATH", "WithVerdicts"]
+__all__ = ["PATH", "VerdictStream"]
 
 PATH = b"/api/v1/verdicts"
 
 
-class WithVerdicts:
+class VerdictStream:
     """The admin application, and the stream of verdicts."""
 
-    def __init__(self, inner: Any, feed: Feed) -> None:
+    def __init__(self, inner: Any, feed: VerdictFeed) -> None:
         self._inner = inner
         self._feed = feed
 

@@ -12,18 +12,17 @@ from collector.config.settings import OFF, Receiver, Settings, Tls
 from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
 from collector.receive.address import parse_address
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
-from collector.receive.rate_limits import Share, Shares
+from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.tenant_stamp import SENDER_KEY
 from collector.receive.tls import Certificates
-from collector.telemetry.counters import Stats
+from collector.telemetry.counters import Reading, Stats
 from collector.telemetry.logs import log
-from monitor.exposition.families import Family, family
 
 if TYPE_CHECKING:
     from collector.receive.grpc.grpcio_server import GrpcioReceiver
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Capacity",
-    "Connections",
+    "ConnectionMetrics",
     "Server",
-    "build_door",
+    "build_admission",
     "build_receivers",
     "capacity_of",
     "certificates_of",
@@ -64,32 +63,32 @@ class Server(Protocol):
     async def stop(self, grace_seconds: float) -> None: ...
 
 
-def build_door(settings: Receiver, stats: Stats) -> Door:
+def build_admission(settings: Receiver, stats: Stats) -> Admission:
     """Return what lets requests in, for all listeners together.
 
     Raises:
         OSError: a sentence; the tokens cannot be used.
     """
     tokens_file = settings.auth.bearer.tokens_file
-    return Door(
+    return Admission(
         max(settings.max_inflight_bytes, settings.max_request_bytes),
         settings.max_inflight_requests,
         Tokens(tokens_file) if tokens_file else None,
         settings.body_seconds,
-        _shares(settings, stats),
+        _rate_limits(settings, stats),
         stats.count,
     )
 
 
 def build_receivers(
-    settings: Receiver, export: Export, door: Door, connections: int
+    settings: Receiver, export: Export, admission: Admission, connections: int
 ) -> dict[str, Server]:
     """Return the listeners that are not off, by name.
 
     Args:
         settings: of the receiver.
         export: takes the bodies.
-        door: who is let in.
+        admission: who is let in.
         connections: how many each may have.
 
     Raises:
@@ -97,36 +96,36 @@ def build_receivers(
     """
     receivers: dict[str, Server] = {}
     if settings.grpc != OFF:
-        receivers["grpc"] = _grpc(settings, export, door, connections)
+        receivers["grpc"] = _grpc(settings, export, admission, connections)
     if settings.http != OFF:
-        receivers["http"] = _http(settings, export, door, connections)
+        receivers["http"] = _http(settings, export, admission, connections)
     return receivers
 
 
-def _shares(settings: Receiver, stats: Stats) -> Shares | None:
+def _rate_limits(settings: Receiver, stats: Stats) -> RateLimits | None:
     limits = settings.auth.bearer.limits
-    share = Share(
+    rate_limit = RateLimit(
         limits.requests_per_second,
         limits.bytes_per_second,
         # The largest request must fit, or its sender would try for ever.
         limits.inflight_bytes and max(limits.inflight_bytes, settings.max_request_bytes),
     )
-    return None if share == Share() else Shares(share, stats.count)
+    return None if rate_limit == RateLimit() else RateLimits(rate_limit, stats.count)
 
 
-def _grpc(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
+def _grpc(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
     # Loaded only where it is on.
-    from collector.receive.grpc.http2 import Keeping
+    from collector.receive.grpc.lifetime import Keepalive
 
     keepalive = settings.keepalive
     return _grpc_server(settings.grpc_server)(
         export,
         settings.grpc,
         settings.max_request_bytes,
-        door=door,
+        admission=admission,
         certificates=certificates_of(settings.tls, "receiver.tls"),
         bounds=Bounds(connections, settings.head_seconds),
-        keeping=Keeping(
+        keepalive=Keepalive(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
             ping_interval_min=keepalive.ping_min_seconds,
@@ -156,11 +155,11 @@ def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
     return GrpcioReceiver
 
 
-def _http(settings: Receiver, export: Export, door: Door, connections: int) -> Server:
+def _http(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
     app = HttpApp(
         export,
         settings.max_request_bytes,
-        door=door,
+        admission=admission,
         origins=settings.cors.origins,
         guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
     )
@@ -293,7 +292,7 @@ def _raise_limit(needed: int) -> int:
 
 
 def _open_files() -> int:
-    """How many descriptors the process has open; a guess where nobody tells."""
+    """How many descriptors the process has open; a guess where the system does not show it."""
     try:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:
@@ -316,7 +315,7 @@ def warn_if_few(settings: Receiver, capacity: Capacity) -> None:
         )
 
 
-class Connections:
+class ConnectionMetrics:
     """How many connections each listener has, as metrics.
 
     Args:
@@ -326,11 +325,11 @@ class Connections:
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         servers = self._servers.items()
         open_ones = [(name, each.connections) for name, each in servers]
         counted = [((name,), count) for name, count in open_ones if count is not None]
-        yield family("connections", counted)
-        yield family(
+        yield Reading("connections", counted)
+        yield Reading(
             "connections_capacity", [((name,), each.capacity) for name, each in servers]
         )

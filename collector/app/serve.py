@@ -1,4 +1,4 @@
-"""`offrails serve`: runs the service until it is told to stop."""
+"""`offrails serve`: runs the service until a signal stops it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collector.app.service import App, redaction_of
 from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
 from collector.telemetry import logs
-from collector.telemetry.log_writer import FLUSH_SECONDS, say
+from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 from monitor.spec.read import Loaded
 from monitor.spec.spec import Spec
 
@@ -59,7 +59,9 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     except UnusableError:
         raise
     except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
-        say(f"offrails: {problem.strerror or problem}", sys.stderr).join(FLUSH_SECONDS)
+        print_in_thread(f"offrails: {problem.strerror or problem}", sys.stderr).join(
+            FLUSH_SECONDS
+        )
         return 1
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -68,7 +70,7 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
     gc_tuning.settle()
-    say(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
+    print_in_thread(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
     await stop.wait()
     await app.stop()
     return 0

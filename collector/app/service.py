@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collector.api.verdict_feed import Feed
+from collector.api.verdict_feed import VerdictFeed
 from collector.app.listeners import (
-    Connections,
+    ConnectionMetrics,
     Server,
-    build_door,
+    build_admission,
     build_receivers,
     capacity_of,
     certificates_of,
@@ -21,7 +21,7 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import OFF, Record, Redact, Settings
+from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
@@ -46,13 +46,14 @@ from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from collector.metrics.otlp_push import OtlpPush
     from collector.sinks.recorder import Recorder
 
 __all__ = ["App", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
-"""A new agent is told of when it has had time to show more than one call."""
+"""A new agent is logged when it has had time to show more than one call."""
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -104,6 +105,19 @@ def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Re
     return recorder_of(settings, clock, stats.recorded)
 
 
+def _push_of(
+    settings: Telemetry, families: Families, redaction: Redaction, clock: Callable[[], int]
+) -> OtlpPush | None:
+    """The push of own metrics; None where no endpoint is set, and nothing is loaded."""
+    if not settings.otlp_endpoint:
+        return None
+    from collector.metrics.otlp_push import OtlpPush
+
+    push = OtlpPush(settings, families, redaction, clock)
+    families.add(push)
+    return push
+
+
 def _begin(recorder: Recorder, settings: Record) -> None:
     try:
         recorder.start()
@@ -113,7 +127,7 @@ def _begin(recorder: Recorder, settings: Record) -> None:
 
 
 def _check_lines(file: Path | None) -> None:
-    """Harmful verdicts are to be appended to a file: said at the start, if that cannot be done."""
+    """Harmful verdicts are to be appended to a file: an error at the start, if that cannot be done."""
     if file is None:
         return
     try:
@@ -149,7 +163,7 @@ class App:
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
         )
-        self._feed = Feed(self._attend)
+        self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)
         pipeline = Pipeline(
             self.monitor,
@@ -164,26 +178,34 @@ class App:
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._seen = pipeline.seen
+        self._seen = pipeline.inventory
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
-        record = self._recorder.take if self._recorder is not None else None
+        record = self._recorder.record if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record)
-        door = build_door(settings.receiver, stats)
+        admission = build_admission(settings.receiver, stats)
         self._capacity = capacity_of(settings)
-        bounds_of_observers = Bounds(self._capacity.observer)
         self._receivers = build_receivers(
-            settings.receiver, export, door, self._capacity.receiver
+            settings.receiver, export, admission, self._capacity.receiver
         )
         self.reloader = Reloader(settings.specs, self._use, self._log, clock)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
         self._servers = dict(self._receivers)
         """All listeners, by name."""
-        more: list[Source] = [door, Connections(self._servers), self._alerts]
+        more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
         families = Families(self.monitor, stats, self.reloader.reloads, more)
-        self._observers: dict[str, Server] = {}
+        self._push = _push_of(settings.telemetry, families, self._redaction, clock)
+        self._observers = self._build_observers(families)
+        self._servers |= self._observers
+        self._ticker: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def _build_observers(self, families: Families) -> dict[str, Server]:
+        """The metrics and the admin listener, where they are on."""
+        settings = self.settings
+        found: dict[str, Server] = {}
         if settings.metrics != OFF:
             guard = Guard(
                 settings.metrics,
@@ -192,42 +214,37 @@ class App:
                 addresses=True,
             )
             app = MetricsApp(families, self._health, self._redaction, guard)
-            certificates = certificates_of(settings.metrics_tls, "metrics_tls")
-            self._observers["metrics"] = Listener(
-                WebApp(app),
-                settings.metrics,
-                certificates=certificates,
-                bounds=bounds_of_observers,
-                stats=stats,
-                name="metrics",
+            found["metrics"] = self._observer(
+                "metrics", app, settings.metrics, settings.metrics_tls
             )
         if settings.admin != OFF:
-            page = self._page()
-            certificates = certificates_of(settings.admin_tls, "admin_tls")
-            self._observers["admin"] = Listener(
-                WebApp(page),
-                settings.admin,
-                certificates=certificates,
-                bounds=bounds_of_observers,
-                stats=stats,
-                name="admin",
+            found["admin"] = self._observer(
+                "admin", self._admin_app(), settings.admin, settings.admin_tls
             )
-        self._servers |= self._observers
-        self._ticker: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        return found
 
-    def _page(self) -> Application:
-        """The API, and the page that people look at."""
+    def _observer(self, name: str, app: Application, address: str, tls: Tls) -> Server:
+        return Listener(
+            WebApp(app),
+            address,
+            certificates=certificates_of(tls, f"{name}_tls"),
+            bounds=Bounds(self._capacity.observer),
+            stats=self._stats,
+            name=name,
+        )
+
+    def _admin_app(self) -> Application:
+        """The API and the session view."""
         # Loaded here: where it is off, it costs nothing.
-        from collector.api.page_app import Viewing
-        from collector.api.reload import WithReload
+        from collector.api.reload import ReloadEndpoint
+        from collector.api.session_view import SessionView
         from collector.api.sessions import Admin
-        from collector.api.verdict_stream import WithVerdicts
+        from collector.api.verdict_stream import VerdictStream
 
         settings = self.settings
         admin = Admin(self.monitor, self._seen, self._health, self._redaction)
-        return Viewing(
-            WithVerdicts(WithReload(admin, self.reloader), self._feed),
+        return SessionView(
+            VerdictStream(ReloadEndpoint(admin, self.reloader), self._feed),
             self.monitor,
             self._health,
             Guard(settings.admin, settings.admin_names),
@@ -284,6 +301,8 @@ class App:
         warn_if_open(self.settings, self.addresses)
         warn_if_few(self.settings.receiver, self._capacity)
         self._alerts.start()
+        if self._push is not None:
+            self._push.start()
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:
             self._watcher = asyncio.create_task(self.reloader.watch())
@@ -300,7 +319,7 @@ class App:
                 self._end_sessions,
                 self._sink.tick,
                 self._introduce,
-                self._tell_expired,
+                self._log_expired,
             ):
                 try:
                     step(self._clock())
@@ -329,7 +348,7 @@ class App:
         while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
             self._sink.introduce(new.pop(0))
 
-    def _tell_expired(self, _now: int) -> None:
+    def _log_expired(self, _now: int) -> None:
         """One line for each accepted call that is harmful again from now on."""
         while self.monitor.expired:
             spec, entry = self.monitor.expired.pop(0)
@@ -367,7 +386,8 @@ class App:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self._feed.close()
-        await self._alerts.stop(grace)
+        pushed = [self._push.stop(grace)] if self._push is not None else []
+        await asyncio.gather(self._alerts.stop(grace), *pushed)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))

@@ -1,9 +1,14 @@
-"""What the monitor is to hear of a request: kept in order, and heard together.
+"""Buffers one request's monitor events and applies them in order; collects the verdicts that come of them.
 
-A call goes through more code than a processor holds at a time, from its bytes to its verdict. So the
-spans of a request go through it side by side, a part of the way after another: read, then joined
-(`pipeline`), then judged. What the monitor hears, and in which order, is the same as if each had gone
-all the way alone.
+Idea: a call needs more code, from its bytes to its verdict, than a processor's cache holds. So the spans of a
+request take each step together: all are read, then all are joined (`pipeline`), then all are judged here.
+
+Invariant: the monitor receives the same events in the same order as if each span had taken all steps alone.
+Calls and learnt attributes wait in the buffer. Every other event (`amend`, `retract`, `rekey`, `doubt`, and
+whatever goes through the property `monitor`) flushes the buffer first.
+
+Example: a request holds call A, call B, and a span that tells A's arguments. The buffer holds A and B; before
+`amend(A)` reaches the monitor, both are observed.
 """
 
 from __future__ import annotations
@@ -19,12 +24,12 @@ from collector.dialects.answers import answer_of
 from monitor.engine import Monitor
 from monitor.records import Named, SessionKey, ToolCall, Verdict
 
-__all__ = ["Docket", "Failed"]
+__all__ = ["Batch", "Failed"]
 
 
 @mypyc_attr(acyclic=True)
-class _Matter:
-    """A call, or what a span that is none tells of a session."""
+class _Entry:
+    """A call to observe, or (if `call` is None) what another span tells of a session."""
 
     __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "start_ns")
 
@@ -39,7 +44,7 @@ class _Matter:
 
 
 class Failed:
-    """An error of the monitor's, and the call that it could not take; None for what was no call."""
+    """An error of the monitor, and the call it could not take; None for an event that was no call."""
 
     __slots__ = ("call", "error", "of")
 
@@ -49,100 +54,122 @@ class Failed:
         self.call = call
 
 
-class Docket:
-    """Calls and news that wait to be heard, of one request at a time.
+class Batch:
+    """The monitor events of one request at a time.
 
     Args:
-        monitor: who hears them.
+        monitor: receives them.
     """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._matters: list[_Matter] = []
-        """Those that wait, and behind them those that are free: they are made once."""
+        self._entries: list[_Entry] = []
+        """The entries that wait, and behind them free ones: entries are reused."""
         self._count = 0
-        """How many wait."""
+        """Number of entries that wait."""
         self._answers: list[Span] = []
         self._answered: list[SessionKey] = []
-        """Spans that may have answered in the end, and their sessions: when they are heard is all the same."""
+        """Spans that may hold an agent's final answer, and their sessions. Their order does not matter."""
         self.failed: list[Failed] = []
-        """What the monitor could not take, since somebody last emptied this list."""
+        """Events the monitor could not take; the pipeline empties the list."""
         self._verdicts: list[Verdict] = []
         self._now = 0
         self._quiet = True
         self._at_once = True
-        """Nothing waits: there is nobody to be heard together with."""
+        """Do not buffer: the request has a single span."""
 
-    def open(self, now: int, verdicts: list[Verdict], *, quiet: bool, at_once: bool) -> None:
-        """A request begins, received at `now` (Unix nanoseconds), whose verdicts go there.
+    def open(self, now: int, *, quiet: bool, at_once: bool) -> None:
+        """Begins a request, received at `now` (Unix nanoseconds).
 
-        `quiet` as in `Monitor.observe`; `at_once` for one of a single span.
+        `quiet` as in `Monitor.observe`; `at_once` for a request of a single span.
         """
-        self._now, self._verdicts, self._quiet = now, verdicts, quiet
+        self._now, self._verdicts, self._quiet = now, [], quiet
         self._at_once = at_once
+
+    def close(self) -> list[Verdict]:
+        """Ends the request; returns its verdicts, in the order the monitor gave them."""
+        verdicts, self._verdicts = self._verdicts, []
+        return verdicts
 
     @property
     def monitor(self) -> Monitor:
-        """The monitor, once it has heard all: for whatever is no matter of the docket."""
+        """The monitor, after all buffered events: for events that the batch does not know."""
         if self._count or self._answers:
-            self.hear()
+            self.flush()
         return self._monitor
 
+    # --- buffered ---------------------------------------------------------------------------
+
     def observe(self, of: Call, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
-        """A call is to be judged, as it is known now: see `Monitor.observe`."""
+        """Has a call judged, as it is known now: see `Monitor.observe`."""
         if self._at_once:
             self._observe(of, call, named, doubted)
             return
-        matter = self._next()
-        matter.of, matter.call, matter.named, matter.doubted = of, call, named, doubted
+        entry = self._next()
+        entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
 
     def learn(
         self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
     ) -> None:
-        """A span that is no call tells more of a session: see `Monitor.learn`."""
+        """Tells the monitor what a span that is no call says of its session: see `Monitor.learn`."""
         if self._at_once:
             self._learn(key, named, attributes, start_ns)
             return
-        matter = self._next()
-        matter.call = None
-        matter.key, matter.named, matter.attributes = key, named, attributes
-        matter.start_ns = start_ns
+        entry = self._next()
+        entry.call = None
+        entry.key, entry.named, entry.attributes = key, named, attributes
+        entry.start_ns = start_ns
 
     def answer(self, key: SessionKey, span: Span) -> None:
-        """What the agent said in the end, if its session is compared with others."""
+        """Reads an agent's final answer from a span, if its session is compared with others."""
         if self._at_once:
             self._answer(key, span)
             return
         self._answered.append(key)
         self._answers.append(span)
 
-    def hear(self) -> None:
-        """All of them, in order; what the monitor cannot take keeps it from no other."""
+    # --- at once, behind what is buffered -----------------------------------------------------
+
+    def amend(self, old: ToolCall, new: ToolCall, named: Named | None) -> None:
+        """Replaces a call by what is known of it now: see `Monitor.amend`."""
+        self._verdicts += self.monitor.amend(old, new, self._now, named)
+
+    def retract(self, call: ToolCall) -> None:
+        """Takes a call back that was judged twice, or in another session: see `Monitor.retract`."""
+        self._verdicts += self.monitor.retract(call)
+
+    def doubt(self, key: SessionKey, *, doubted: bool) -> None:
+        """The first calls of a session may be missing, or are not: see `Monitor.doubt`."""
+        self._verdicts += self.monitor.doubt(key, doubted=doubted)
+
+    def flush(self) -> None:
+        """Applies all buffered events in order. An event that fails does not stop the others."""
         count, self._count = self._count, 0
         for place in range(count):
-            matter = self._matters[place]
+            entry = self._entries[place]
             call, of, named, key, attributes = (
-                matter.call,
-                matter.of,
-                matter.named,
-                matter.key,
-                matter.attributes,
+                entry.call,
+                entry.of,
+                entry.named,
+                entry.key,
+                entry.attributes,
             )
-            matter.call = matter.of = matter.named = matter.key = matter.attributes = None
+            # A reused entry must not keep the last request's objects alive.
+            entry.call = entry.of = entry.named = entry.key = entry.attributes = None
             if call is not None and of is not None:
-                self._observe(of, call, named, matter.doubted)
+                self._observe(of, call, named, entry.doubted)
             elif key is not None and attributes is not None:
-                self._learn(key, named, attributes, matter.start_ns)
+                self._learn(key, named, attributes, entry.start_ns)
         if self._answers:
-            self._hear_answers()
+            self._flush_answers()
 
-    def _next(self) -> _Matter:
-        """The next one that waits."""
+    def _next(self) -> _Entry:
+        """The next free entry, which waits from now on."""
         place = self._count
         self._count = place + 1
-        if place == len(self._matters):
-            self._matters.append(_Matter())
-        return self._matters[place]
+        if place == len(self._entries):
+            self._entries.append(_Entry())
+        return self._entries[place]
 
     def _observe(self, of: Call, call: ToolCall, named: Named | None, doubted: bool) -> None:
         try:
@@ -169,7 +196,7 @@ class Docket:
         if news:
             self._verdicts += news
 
-    def _hear_answers(self) -> None:
+    def _flush_answers(self) -> None:
         for place, span in enumerate(self._answers):
             self._answer(self._answered[place], span)
         self._answers.clear()

@@ -1,10 +1,18 @@
-"""One logical call, one judgement: the spans of one call are pieces of it.
+"""One logical call: the spans that tell of it are its pieces.
 
-A call is often several spans: the framework's over the MCP client's over the MCP server's, or two
-instrumentations at once. They share a call id, or are each other's ancestors and name one tool.
-Name, start and place come from the outermost piece, arguments from whichever has them, and the
-call failed if any piece says so. Pieces may arrive in any order. What is known of their arguments
-agrees: spans that were given something else are calls of their own, wherever they stand.
+Idea: a call is often several spans: the framework's, below it the MCP client's, below that the MCP server's; or
+two instrumentations at once. Their spans share a call id, or are each other's ancestors and name one tool. The call
+is judged once. `merge` decides which spans are one call; this module says what the call then is.
+
+- Name, start and place come from the outermost piece.
+- Arguments come from the outermost piece that has them in full.
+- The call failed if any piece says so, except for an attempt that was retried.
+
+Invariant: the result does not depend on the order in which the pieces arrive. The known arguments of two pieces
+agree (`agree`): spans with other arguments are other calls, wherever they stand.
+
+Example: `execute_tool move` (no arguments, call id c1) and below it `tools/call move` (x=3, no id) are one call:
+move(x=3), id c1, with the start and span id of the first. Had the first one y=5, they would be two calls.
 """
 
 from __future__ import annotations
@@ -28,7 +36,6 @@ __all__ = [
     "SERVER",
     "Call",
     "Piece",
-    "Seen",
     "agree",
     "differ",
     "is_another",
@@ -41,83 +48,21 @@ SERVER: Final = "mcp"
 """The dialect of MCP's own spans."""
 _ACTIONS: Final = "openhands"
 _UNNAMED: Final = "MCPToolAction"
-"""The dialect that names the tools of all servers alike, and how."""
+"""The dialect that gives one name to the tools of all MCP servers, and that name."""
 _SENDER: Final = "fast_agent"
-"""The dialect of what is the agent's side of MCP alone."""
+"""The dialect whose spans are the agent's side of MCP only."""
 
 PIECES_MAX: Final = 64
-"""More pieces are no call's: they only stay apart."""
+"""Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
 
 _LONE: Final = frozenset({"__arg1", "input"})
-"""What LangChain calls the one argument of a tool whose names it does not ask for."""
+"""LangChain's names for the single argument of a tool whose argument names it does not know."""
 
 _MILLISECOND: Final = 1_000_000
 """In nanoseconds."""
 _SDK: Final = "telemetry.sdk.language"
 _COARSE: Final = ("nodejs", "webjs")
 """The SDKs whose spans begin at whole milliseconds: see `_end`."""
-
-PARTS: Final = 16
-"""Parts of what was seen: a set of a million takes 40 ms when it grows, or goes."""
-_PART_AT: Final = (9, 15)
-"""The bytes of a key that tell its part: two of its trace's id, of which not all may be random."""
-
-
-class _Part:
-    """Two generations: the young one becomes the old one after a period, or at its bound.
-
-    A re-export within the period is always found, and forgetting costs nothing per span.
-    """
-
-    __slots__ = ("old", "since", "young")
-
-    def __init__(self) -> None:
-        self.young: set[bytes] = set()
-        self.old: set[bytes] = set()
-        self.since = 0
-
-
-class Seen:
-    """Ids of judged spans, remembered for one to two periods, at most two bounds of them.
-
-    Args:
-        period_ns: length of a period, Unix nanoseconds.
-        bound: ids in all after which a period ends early.
-    """
-
-    def __init__(self, period_ns: int = 600 * 1_000_000_000, bound: int = 1_000_000) -> None:
-        self._period_ns = period_ns
-        self._bound = bound // PARTS
-        self._parts = [_Part() for _ in range(PARTS)]
-
-    def again(self, key: bytes, now: int) -> bool:
-        """True for a key (a trace's id, and more) that was asked about before, and is from now on."""
-        part = self._part(key)
-        young = part.young
-        known = len(young)
-        if now - part.since >= self._period_ns or known >= self._bound:
-            part.old, part.young, part.since = young, set(), now
-            young, known = part.young, 0
-        young.add(key)
-        if len(young) == known:
-            return True
-        if key in part.old:
-            young.discard(key)
-            return True
-        return False
-
-    def forget(self, key: bytes) -> None:
-        """The span was not judged after all."""
-        part = self._part(key)
-        part.young.discard(key)
-        part.old.discard(key)
-
-    def __contains__(self, key: bytes) -> bool:
-        part = self._part(key)
-        return key in part.young or key in part.old
-
-    def _part(self, key: bytes) -> _Part:
-        return self._parts[(key[_PART_AT[0]] ^ key[_PART_AT[1]]) % PARTS]
 
 
 @mypyc_attr(acyclic=True)
@@ -190,16 +135,16 @@ class Piece:
         """Its own session, where the span itself names one."""
         self.session_from = session_from
         self.why = why
-        """Why its arguments are unknown, where that is more than that they are missing."""
+        """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.around: Wrapped | None = None
-        """The call as the span around the piece tells it."""
-        # What is true or false stands side by side: compiled, that takes a byte each.
+        """The call as the span around the piece lists it."""
+        # Booleans stand side by side: in the compiled class each takes one byte.
         self.error = error
         self.control = control
         self.cut = cut
-        """True where the sender dropped attributes of the span: what it told may be missing."""
+        """True if the sender dropped attributes of the span: arguments may be missing."""
         self.apart = False
-        """True once it is settled what it is part of."""
+        """True once a span above it has settled which call it is part of."""
 
     @property
     def is_given(self) -> bool:
@@ -207,9 +152,9 @@ class Piece:
         return self.arguments is not None or self.bare is not None
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
-        """The one of the listed calls that this is a piece of, if that is certain.
+        """The listed call that this is a piece of, if that is certain.
 
-        Of several that are given the same it has what they are given, and no id.
+        If several listed calls have the same arguments, the result has these arguments and no id.
         """
         mine = [call for call in calls if call.tool == self.tool]
         if self.bare is not None:
@@ -260,7 +205,7 @@ class Piece:
 
 @mypyc_attr(acyclic=True)
 class Call:
-    """A logical call: its pieces, what is above it, and what the monitor was told of it."""
+    """A logical call: its pieces, what is above it, and the call as the monitor knows it."""
 
     __slots__ = (
         "_inner",
@@ -277,23 +222,23 @@ class Call:
 
     def __init__(self, piece: Piece) -> None:
         self._pieces: dict[bytes, Piece] | None = None
-        """By span, where there are several: most calls are one."""
+        """Pieces by span id; None while there is one piece, as for most calls."""
         self._inner: set[bytes] | None = None
-        """Pieces below another piece."""
+        """Span ids of pieces that are below another piece."""
         self._made: ToolCall | None = None
-        """As it was last told; None once more is known."""
+        """The last result of `tool_call`; None once more is known."""
         self.outer = piece
         self.judged: ToolCall | None = None
         self.withdrawn = False
-        """True for a judged request that was taken back: it is judged again once it is executed."""
+        """True for a judged request that was retracted: it is judged again once it is executed."""
         self.doubled = False
-        """True where the spans of another call tell of it: see `served`."""
+        """True if the spans of another call tell of it: see `mcp_echo`."""
         self.given_up = False
-        """True once its arguments were let go: it stays as it was judged, unless a span has them anew."""
+        """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.lifted: bytes | None = None
-        """The parent of the span around the call, where that one holds this call alone."""
+        """The parent of the span around the call, if that span holds this call alone."""
 
     @property
     def pieces(self) -> Mapping[bytes, Piece]:
@@ -310,7 +255,7 @@ class Call:
         return self.outer if self._pieces is None else self._pieces[span_id]
 
     def add(self, piece: Piece) -> None:
-        """A fuller span of a piece."""
+        """Adds a further span of a piece: the end of a pending one, or a fuller copy."""
         known = self.piece(piece.span_id)
         if known.evidence is Evidence.EXECUTED:
             if piece.is_given and not known.is_given:  # a fuller copy
@@ -335,7 +280,7 @@ class Call:
             self._choose()
 
     def absorb(self, other: Call) -> None:
-        """Takes the pieces of another reading of the same call."""
+        """Takes over the pieces of another call that turned out to be the same."""
         self._pieces = {**self.pieces, **other.pieces}
         self._inner = (self._inner or set()) | (other._inner or set())
         self.doubled = self.doubled and other.doubled
@@ -344,7 +289,7 @@ class Call:
         self._choose()
 
     def release(self, span_ids: Sequence[bytes]) -> list[Piece]:
-        """Gives up pieces that turn out to be other calls'; some must be left."""
+        """Removes pieces that turned out to be other calls'; at least one must remain."""
         kept = dict(self.pieces)
         gone = [kept.pop(span_id) for span_id in span_ids]
         self._pieces = kept
@@ -353,7 +298,7 @@ class Call:
         return gone
 
     def against(self, other: Call) -> list[Piece]:
-        """Its pieces that are not of one call with some piece of another call."""
+        """Its pieces that contradict a piece of another call: they cannot be one call."""
         others = other.pieces.values()
         return [
             piece
@@ -362,7 +307,7 @@ class Call:
         ]
 
     def give_up(self) -> bool:
-        """Lets its arguments go; False where it has none."""
+        """Frees its arguments; False if it has none."""
         had = False
         for piece in self.pieces.values():
             had = had or piece.arguments is not None or piece.bare is not None
@@ -374,12 +319,12 @@ class Call:
         return had
 
     def fail(self, span_id: bytes) -> None:
-        """A span below a piece says that the call failed."""
+        """Marks a piece as failed: a span below it says so."""
         self.piece(span_id).error = True
         self._made = None
 
     def sink(self, span_id: bytes) -> None:
-        """The piece turns out to be below another one."""
+        """Marks a piece as one that is below another piece."""
         self._inner = self._inner or set()
         self._inner.add(span_id)
         if self._pieces is not None:
@@ -395,7 +340,7 @@ class Call:
 
     @property
     def is_executed(self) -> bool:
-        """False while all that is known of it is that a model asked for it."""
+        """False while the call is known only as a model's request."""
         return any(each.evidence is not Evidence.REQUESTED for each in self.pieces.values())
 
     @property
@@ -415,12 +360,12 @@ class Call:
         return own.session if own is not None else None
 
     def enclose(self, piece: Piece, around: Wrapped) -> None:
-        """The span around a piece tells of the call."""
+        """Notes the call as the span around a piece lists it."""
         piece.around = around
         self._made = None
 
     def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
-        """What is above the call: an agent, and the calls that the span around it lists."""
+        """Notes what is above the call: an agent, and the calls that the span around it lists."""
         lifted = parent if calls is not None and len(calls) <= 1 and parent else None
         if agent != self.agent or lifted != self.lifted:
             self.agent, self.lifted = agent, lifted
@@ -493,14 +438,14 @@ class Call:
         return call
 
     def _counting(self, pieces: list[Piece]) -> list[Piece]:
-        """Those that tell how the call went: an attempt that was made anew does not."""
+        """The failed pieces that count. A failed attempt that was retried does not, nor do the spans below it."""
         failed = [p for p in pieces if p.error]
         if not failed or len(failed) == len(pieces):
             return failed
         void = {p.span_id for p in failed if any(_is_retry(p, other) for other in pieces)}
         if not void:
             return failed
-        for _ in pieces:  # what is below such an attempt is part of it
+        for _ in pieces:  # spread to the spans below a retried attempt
             below = {p.span_id for p in failed if p.parent in void} - void
             if not below:
                 break
@@ -512,7 +457,7 @@ class Call:
 
 
 def _is_retry(failed: Piece, other: Piece) -> bool:
-    """True where the same was tried again, behind a failure."""
+    """True where the other piece is a retry of the failed one: the same source and parent, begun after it ended."""
     return (
         other.parent == failed.parent
         and other.source == failed.source
@@ -523,9 +468,9 @@ def _is_retry(failed: Piece, other: Piece) -> bool:
 
 
 def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
-    """The arguments of the outermost piece that has all of them, else of one that has some.
+    """The arguments of the outermost piece that has them in full, else of one that has them in part.
 
-    Where a piece within was given more, that is what the tool was given.
+    An inner piece with more arguments wins: its arguments are what the tool was given.
     """
     best, some = None, None
     for piece in pieces:
@@ -540,7 +485,7 @@ def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
 
 
 def _is_given(call: Wrapped, bare: Any) -> bool:
-    """True where this is the call's only argument, or how that is written."""
+    """True if this is the value of the call's only argument, or its text."""
     values = list((call.arguments or {}).values())
     return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
 
@@ -552,10 +497,10 @@ def _why(reading: Reading) -> str:
 
 
 def _end(piece: Piece) -> int:
-    """When it ended, told no finer than when it began.
+    """The end of a piece, with no finer resolution than its start.
 
-    The SDK for JavaScript lets spans begin at whole milliseconds and end a fine duration later, so of
-    two calls in turn the first often seems to end behind the beginning of the second.
+    The OpenTelemetry SDK for JavaScript truncates starts to milliseconds, but not durations. So the first of two
+    sequential calls often seems to end after the second one starts.
     """
     start, end = piece.start_ns, piece.end_ns
     fine = end % _MILLISECOND
@@ -565,15 +510,15 @@ def _end(piece: Piece) -> int:
 
 
 def outward(piece: Piece) -> tuple[int, int, bytes]:
-    """Sorts pieces: the outermost first, as far as times tell."""
+    """Sort key of pieces: the outermost first, as far as times tell."""
     return piece.start_ns, -piece.end_ns, piece.span_id
 
 
 def same_call(outer: Piece, inner: Piece) -> bool:
-    """True where a piece below another, with no other call between them, is the same call.
+    """True if a piece below another one, with no other call between them, is the same call.
 
-    Two clocks may tell the client's and the server's part. What one instrumentation begins behind its own end
-    is below it because a context was left behind, and is another call.
+    The client's and the server's part may be timed by two clocks, so times are compared only within one
+    instrumentation: a span that begins after its ancestor ended is another call, made in a context that leaked.
     """
     if outer.source == inner.source != SERVER and not overlaps(outer, inner):
         return False
@@ -583,7 +528,7 @@ def same_call(outer: Piece, inner: Piece) -> bool:
         if outer.call_id != inner.call_id:
             return False
         if inner.source == SERVER and outer.tool.startswith(PREFIX):
-            return True  # models may give an id twice: a tool of no server is another call
+            return True  # the ids agree, and the name says that a server executes the tool
     return outer.tool == inner.tool or (
         inner.source == SERVER
         and (is_served(outer.tool, inner.tool) or _is_unnamed(outer) or _is_sent(outer, inner))
@@ -591,7 +536,7 @@ def same_call(outer: Piece, inner: Piece) -> bool:
 
 
 def _is_unnamed(piece: Piece) -> bool:
-    """True for a call of some server's tool."""
+    """True for a piece that does not say which server's tool it calls."""
     return piece.tool == _UNNAMED and piece.source == _ACTIONS
 
 
@@ -601,9 +546,9 @@ def _is_sent(outer: Piece, inner: Piece) -> bool:
 
 
 def differ(one: Piece, other: Piece) -> bool:
-    """True for two calls of one id, which models may write twice.
+    """True if two pieces with one call id are two calls: models may repeat an id.
 
-    They were given different arguments; or one instrumentation tells both, side by side below one span.
+    Either their arguments differ, or one instrumentation wrote both, overlapping, below one span.
     """
     return not agree(one, other) or _are_beside(one, other)
 
@@ -621,7 +566,7 @@ def _are_beside(one: Piece, other: Piece) -> bool:
 
 
 def is_another(known: Piece, piece: Piece) -> bool:
-    """True for a second span of one id that is no copy, and no fuller one: it tells another call."""
+    """True if a second span with a known id is neither a copy nor a fuller copy, but another call."""
     if Evidence.REQUESTED in (known.evidence, piece.evidence):
         return False
     return (
@@ -630,10 +575,10 @@ def is_another(known: Piece, piece: Piece) -> bool:
 
 
 def agree(one: Piece, other: Piece) -> bool:
-    """True unless what is known of the pieces' arguments shows that they are of two calls.
+    """False if the known arguments of two pieces show that they are two calls.
 
-    One instrumentation writes the arguments of a call alike. Of two, one may add to them, or write values as
-    texts. What nobody can read is no evidence.
+    One instrumentation writes the arguments of a call the same way each time. Of two instrumentations, one may
+    add arguments, or write values as text. Unknown and unreadable arguments contradict nothing.
     """
     if not (one.is_given and other.is_given):
         return True
@@ -657,7 +602,7 @@ def agree(one: Piece, other: Piece) -> bool:
 
 
 def _is_lone(arguments: Mapping[str, Any]) -> bool:
-    """True for one argument whose name is not told."""
+    """True for a single argument whose name is not known."""
     return len(arguments) == 1 and not _LONE.isdisjoint(arguments)
 
 
@@ -666,7 +611,7 @@ def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _agree_bare(one: Piece, other: Piece) -> bool:
-    """The same where one has lost the names of its arguments."""
+    """`agree` for pieces of which at least one has values without names."""
     if one.bare is None:
         one, other = other, one
     bare, given = one.bare.value, other.arguments
@@ -685,7 +630,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    """True for equal values, and for one that is written as a text in the other."""
+    """True for equal values, and for a value and its text."""
     if _is_equal(one, other):
         return True
     if isinstance(other, str):
@@ -694,7 +639,7 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 
 def overlaps(one: Piece, other: Piece) -> bool:
-    """True where the spans share time: nested or overlapping, not one after the other."""
+    """True if the pieces overlap in time. Requests have no time, and overlap with everything."""
     if Evidence.REQUESTED in (one.evidence, other.evidence):
         return True
     if one.start_ns == other.start_ns:

@@ -1,4 +1,4 @@
-"""What was seen of each agent: enough to start with before any spec is written."""
+"""The inventory of agents: their tools, dialects, argument names and session ids, as a start for a spec."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from monitor.records import ToolCall
 from monitor.tenants import Holdings
 from monitor.weights import text_bytes
 
-__all__ = ["AGENTS_MAX", "NAMES_MAX", "SeenAgent", "SeenAgents"]
+__all__ = ["AGENTS_MAX", "NAMES_MAX", "AgentRecord", "Inventory"]
 
 AGENTS_MAX: Final = 1_000
-"""Services remembered; the one that was seen first is forgotten."""
+"""Services remembered. At the bound, the one that was seen first is forgotten."""
 
 NAMES_MAX: Final = 256
 """Tools, dialects and agents remembered for one service."""
@@ -23,16 +23,16 @@ SERVICE_MAX: Final = 1_024
 """Longer names of services are cut."""
 
 BYTES_MAX: Final = 64 << 10
-"""Of what is remembered of one service; beyond it nothing new is added."""
+"""Bytes of the names remembered of one service. At the bound, no name is added."""
 
 ENTRY_BYTES: Final = 128
-"""Of a name and its place, beside its characters."""
+"""Bytes of a name beside its characters."""
 
 UNKNOWN: Final = "unknown"
 
 
-class SeenAgent:
-    """One service, and what its spans carry."""
+class AgentRecord:
+    """What one service's spans carry."""
 
     __slots__ = (
         "_agent",
@@ -60,19 +60,19 @@ class SeenAgent:
         self.agents: dict[str, None] = {}
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
-        """Tool -> names of arguments seen."""
+        """Tool -> names of its arguments."""
         self.bytes = 0
-        """Of these names, about."""
+        """Approximate bytes of these names."""
         self._session_from = Tally(1)
         self._agent = ""
-        """The agent, the dialect and the setting that were noted last: mostly the next ones, too."""
+        """The last agent, dialect and setting: mostly the next call has the same."""
         self._dialect = ""
         self._switch = ""
         self.arguments = 0
-        """Calls whose arguments were on the wire."""
+        """Number of calls with arguments."""
         self.calls = 0
         self.switches: dict[str, None] = {}
-        """Settings of the dialects that turn arguments on."""
+        """Settings of the instrumentation that turn arguments on."""
         self.first_ns = now
         self.last_ns = now
 
@@ -81,15 +81,15 @@ class SeenAgent:
         """Attribute, or "trace" -> calls."""
         return self._session_from.counts
 
-    def told_by(self) -> dict[str, int]:
-        """Where the session ids of its calls come from, as far as is known by now."""
+    def session_sources(self) -> dict[str, int]:
+        """Where the session ids of its calls come from, as known by now: attribute or "trace" -> calls."""
         return {name: calls for name, calls in self.session_from.items() if calls}
 
-    def see(self, call: ToolCall, switch: str, now: int) -> None:
-        """Takes note of a call."""
+    def record(self, call: ToolCall, switch: str, now: int) -> None:
+        """Adds a call."""
         self.last_ns = now
         self.calls += 1
-        self.named(call.agent)
+        self.record_agent(call.agent)
         source = call.source
         if source is not self._dialect:
             self._dialect = source
@@ -100,14 +100,14 @@ class SeenAgent:
         self._session_from.add(1, call.session_from)
         self._tool(call.tool, call.arguments)
 
-    def named(self, agent: str) -> None:
-        """Takes note of an agent's name, if there is one."""
+    def record_agent(self, agent: str) -> None:
+        """Adds an agent's name, if it is not empty."""
         if agent is not self._agent and agent:
             self._agent = agent
             self._keep(self.agents, agent)
 
-    def moved(self, before: str, now: str) -> None:
-        """A call's session became known late: what told it before, and what tells it now."""
+    def record_move(self, before: str, now: str) -> None:
+        """Corrects where a call's session id comes from: it became known late."""
         known = self.session_from
         if known.get(before):
             known[before] -= 1
@@ -131,7 +131,7 @@ class SeenAgent:
             names[name] = None
 
     def _has_room(self, name: str) -> bool:
-        """True where one more name may be remembered, which is counted then."""
+        """True if there is room for one more name; its bytes are then counted."""
         size = ENTRY_BYTES + text_bytes(name)
         if self.bytes + size > BYTES_MAX:
             return False
@@ -146,7 +146,7 @@ class SeenAgent:
             "agents": list(self.agents),
             "dialects": list(self.dialects),
             "tools": {tool: sorted(names) for tool, names in self.tools.items()},
-            "session_from": self.told_by(),
+            "session_from": self.session_sources(),
             "calls": self.calls,
             "calls_with_arguments": self.arguments,
             "switches": list(self.switches),
@@ -155,20 +155,20 @@ class SeenAgent:
         }
 
 
-class SeenAgents:
-    """Every service whose calls were read, bounded."""
+class Inventory:
+    """The services whose calls were read, at most `agents_max`."""
 
     def __init__(self, agents_max: int = AGENTS_MAX) -> None:
         self._agents_max = agents_max
-        self._agents: OrderedDict[tuple[str, str], SeenAgent] = OrderedDict()
+        self._agents: OrderedDict[tuple[str, str], AgentRecord] = OrderedDict()
         self._counts = Holdings()
         """Services by tenant."""
-        self._last: SeenAgent | None = None
-        """Whose the last span was, and its attributes (by identity) and namespace."""
+        self._last: AgentRecord | None = None
+        """The service of the last span, with the identity of its attributes, and its namespace."""
         self._attributes: Mapping[str, Any] = {}
         self._namespace = ""
-        self.new: list[SeenAgent] = []
-        """Seen for the first time since somebody last emptied this list (at most AGENTS_MAX)."""
+        self.new: list[AgentRecord] = []
+        """New services that are not logged yet: who logs them empties the list (at most AGENTS_MAX)."""
 
     def __iter__(self) -> Any:
         return iter(list(self._agents.values()))
@@ -176,18 +176,18 @@ class SeenAgents:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def see(self, call: ToolCall, switch: str, now: int) -> None:
-        """Takes note of a call that is about to be judged."""
+    def record(self, call: ToolCall, switch: str, now: int) -> None:
+        """Adds a call that is about to be judged."""
         namespace = call.session.namespace
         attributes = call.attributes
         found = self._known(namespace, attributes)
         if found is None:
             found = self._open(_key(namespace, attributes), now)
             self._note(found, namespace, attributes)
-        found.see(call, switch, now)
+        found.record(call, switch, now)
 
-    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> SeenAgent | None:
-        """The service with these attributes, if it was seen; mostly it is the last one."""
+    def _known(self, namespace: str, attributes: Mapping[str, Any]) -> AgentRecord | None:
+        """The service with these attributes, if known; mostly it is the last one."""
         if attributes is self._attributes and namespace == self._namespace:
             last = self._last
             if last is not None:
@@ -197,11 +197,11 @@ class SeenAgents:
             self._note(found, namespace, attributes)
         return found
 
-    def _note(self, last: SeenAgent, namespace: str, attributes: Mapping[str, Any]) -> None:
+    def _note(self, last: AgentRecord, namespace: str, attributes: Mapping[str, Any]) -> None:
         self._last, self._namespace, self._attributes = last, namespace, attributes
 
-    def _open(self, key: tuple[str, str], now: int) -> SeenAgent:
-        found = self._agents[key] = SeenAgent(*key, now)
+    def _open(self, key: tuple[str, str], now: int) -> AgentRecord:
+        found = self._agents[key] = AgentRecord(*key, now)
         found.tenant = self._counts.name(found.namespace)
         self._counts.add(found.tenant, 1)
         if len(self._agents) > self._agents_max:
@@ -212,7 +212,7 @@ class SeenAgents:
         return found
 
     def _forget_one(self, tenant: str) -> None:
-        """The service that was seen first, of the tenant that has too many."""
+        """Forgets the oldest service of the tenant that has too many."""
         name = self._counts.gives_way(tenant)
         for key, each in self._agents.items():
             if each.tenant == name:
@@ -220,17 +220,17 @@ class SeenAgents:
                 self._counts.add(name, -1)
                 return
 
-    def named(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
-        """A span that is no call names an agent of the service with these attributes."""
+    def record_agent(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
+        """Adds an agent's name that a span other than a call carries."""
         found = self._known(namespace, attributes)
         if found is not None:
-            found.named(agent)
+            found.record_agent(agent)
 
-    def moved(self, call: ToolCall, session_from: str) -> None:
-        """The call's session became known late."""
+    def record_move(self, call: ToolCall, session_from: str) -> None:
+        """Corrects where a call's session id comes from: it became known late."""
         found = self._agents.get(_key(call.session.namespace, call.attributes))
         if found is not None:
-            found.moved(call.session_from, session_from)
+            found.record_move(call.session_from, session_from)
 
 
 def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
@@ -240,7 +240,7 @@ def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _holds(names: set[str], others: Mapping[str, Any]) -> bool:
-    """True where no other is new; compiled, `issuperset` costs four times as much."""
+    """True if all are known. Compiled, `issuperset` costs four times as much."""
     if not isinstance(others, dict):
         return False
     for name in others:  # noqa: SIM110 - `all` makes a generator

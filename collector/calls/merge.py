@@ -1,8 +1,10 @@
-"""Finds the pieces of one call among the spans of a trace, as they come.
+"""Finds the spans of one call among the spans of a trace, as they arrive, and merges their calls.
 
-Two ways lead to a piece: a call id that the model gave, and the parents of a span. Each piece
-waits at the nearest ancestor that has not come, and looks on from there when it does, so the order
-of arrival does not matter.
+Idea: two ways lead from a piece to the others. Its call id, which the model gave (`place`); and its ancestors
+(`rise`). A piece that meets a missing ancestor waits there, and rises on when that one arrives.
+
+Invariant: whichever piece arrives first, the calls are the same in the end: merging does not depend on the order,
+and a merge that later pieces contradict is undone (`_release`).
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from collector.calls.call import (
 )
 from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
-from monitor.records import Evidence, ToolCall, Verdict
+from monitor.records import Evidence, ToolCall
 
-__all__ = ["LIKE_MAX", "Joiner"]
+__all__ = ["LIKE_MAX", "CallMerge"]
 
 LIKE_MAX: Final = 16
-"""Calls of one trace with one call id and tool that a new one is compared with: the latest."""
+"""Calls of one trace with one call id and tool that a new one is compared with: the latest ones."""
 
-Retract = Callable[[ToolCall], list[Verdict]]
+Retract = Callable[[ToolCall], None]
 
 
-class Joiner:
-    """Merges calls.
+class CallMerge:
+    """Merges calls, and splits those that turn out to be several.
 
     Args:
-        retract: takes back what was judged twice.
+        retract: has the monitor take back a call that was judged twice.
         stats: where merged spans are counted.
     """
 
@@ -43,10 +45,10 @@ class Joiner:
         self._retract = retract
         self._stats = stats
         self.released: list[Node] = []
-        """Spans that turned out to be calls of their own, until somebody has told of them."""
+        """Spans that turned out to be calls of their own, and are to be updated: `Correlation` empties the list."""
 
-    def place(self, tree: Tree, node: Node, piece: Piece, verdicts: list[Verdict]) -> None:
-        """A piece has come: it joins the calls it is known to be part of, or is one."""
+    def place(self, tree: Tree, node: Node, piece: Piece) -> None:
+        """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
         if node.failed:
             piece.error = True
         call = node.call
@@ -60,45 +62,43 @@ class Joiner:
             call.sink(piece.span_id)
         if piece.call_id:
             try:
-                self._join_by_id(tree, node, piece, piece.call_id, verdicts)
+                self._join_by_id(tree, node, piece, piece.call_id)
             except Exception:
                 if node.call is call:
-                    node.call = None  # it is placed anew when its span comes again
+                    node.call = (
+                        None  # an error of ours: it is placed anew when its span is sent again
+                    )
                 raise
 
-    def _join_by_id(
-        self, tree: Tree, node: Node, piece: Piece, call_id: str, verdicts: list[Verdict]
-    ) -> None:
+    def _join_by_id(self, tree: Tree, node: Node, piece: Piece, call_id: str) -> None:
         like = tree.like(call_id, piece.tool)
         if like.first is None:
             like.begin(call_id, piece.tool, node)
         else:
-            self._join_alike(tree, node, piece, like, verdicts)
+            self._join_alike(tree, node, piece, like)
 
-    def _join_alike(
-        self, tree: Tree, node: Node, piece: Piece, like: Alike, verdicts: list[Verdict]
-    ) -> None:
+    def _join_alike(self, tree: Tree, node: Node, piece: Piece, like: Alike) -> None:
         nodes = like.nodes()
         for each in nodes:
             call, other = node.call, each.call
             if call is None or other is None:
                 continue
-            told = other.piece(each.span_id)
-            if overlaps(piece, told) and not differ(piece, told):
-                self._merge(tree, other, call, verdicts)
+            known = other.piece(each.span_id)
+            if overlaps(piece, known) and not differ(piece, known):
+                self._merge(tree, other, call)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
 
-    def rise(self, tree: Tree, node: Node, verdicts: list[Verdict]) -> None:
-        """A piece looks at what is above it by now.
+    def rise(self, tree: Tree, node: Node) -> None:
+        """Looks at what is above a piece by now.
 
-        The nearest call there, with no agent or model between, may be the same.
+        The nearest call above, with no agent's or model's span between, may be the same call.
         """
         if node.call is None:
             return
         piece = node.call.piece(node.span_id)
         if tree.wrapped is not None and piece.around is None:
-            self._enclose(tree, node, node.call, piece, verdicts)
+            self._enclose(tree, node, node.call, piece)
         above = tree.up(node)
         for _depth in range(DEPTH_MAX):
             if above is None:
@@ -110,25 +110,21 @@ class Joiner:
                     tree.wait(above, node.span_id)
                 return
             if not piece.apart:
-                piece.apart = self._meet(tree, node, piece, above, verdicts)
+                piece.apart = self._meet(tree, node, piece, above)
             above = tree.up(above)
 
-    def _enclose(
-        self, tree: Tree, node: Node, call: Call, piece: Piece, verdicts: list[Verdict]
-    ) -> None:
-        """The span around a piece may list the call: with its arguments' names, and its id."""
+    def _enclose(self, tree: Tree, node: Node, call: Call, piece: Piece) -> None:
+        """The span around a piece may list the call, with its id and the names of its arguments."""
         listed = tree.listed_around(piece.parent)
         around = piece.listed(listed) if listed else None
         if around is None:
             return
         call.enclose(piece, around)
         if around.call_id and not piece.call_id:
-            self._join_by_id(tree, node, piece, around.call_id, verdicts)
+            self._join_by_id(tree, node, piece, around.call_id)
 
-    def _meet(
-        self, tree: Tree, node: Node, piece: Piece, above: Node, verdicts: list[Verdict]
-    ) -> bool:
-        """True where the span above settles what the piece is part of."""
+    def _meet(self, tree: Tree, node: Node, piece: Piece, above: Node) -> bool:
+        """True if the span above settles which call the piece is part of."""
         call, other = node.call, above.call
         if call is None or other is None:
             return above.stops
@@ -137,13 +133,14 @@ class Joiner:
             return above.stops
         if above is not node and same_call(outer, piece):
             call.sink(piece.span_id)
-            self._merge(tree, other, call, verdicts)
+            self._merge(tree, other, call)
         return True
 
-    def _merge(self, tree: Tree, one: Call, other: Call, verdicts: list[Verdict]) -> None:
-        """Two calls are one; what was judged twice is taken back once.
+    def _merge(self, tree: Tree, one: Call, other: Call) -> None:
+        """Makes two calls one; if both were judged, one is retracted.
 
-        Where some of their pieces are of two calls, the earlier call keeps those that tell nothing against it.
+        If some of their pieces contradict each other, the later call releases its contradicting pieces first, and
+        nothing is merged if it has no others.
         """
         if one is other or len(one.pieces) + len(other.pieces) > PIECES_MAX:
             return
@@ -160,11 +157,11 @@ class Joiner:
         if one.judged is None and other.judged is not None:
             keep, gone = other, one
         if gone.judged is not None:
-            verdicts += self._retract(gone.judged)
+            self._retract(gone.judged)
             gone.judged = None
         parts = tree.parts
         if parts is not None and one.session != other.session:
-            tree.loosen(parts)  # one has told whose the other is, and all that is below it
+            tree.loosen(parts)  # one names the session of the other, and of all calls below it
         keep.absorb(gone)
         for span_id in gone.pieces:
             node = tree.node(span_id)
@@ -175,7 +172,7 @@ class Joiner:
         self._stats.count("spans_merged")
 
     def _release(self, tree: Tree, call: Call, pieces: list[Piece]) -> None:
-        """These pieces turned out to be of other calls: each is one."""
+        """Removes pieces from a call: each becomes a call of its own."""
         if not pieces or len(pieces) == len(call.pieces):
             return
         for piece in call.release([each.span_id for each in pieces]):

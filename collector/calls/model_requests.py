@@ -1,8 +1,18 @@
-"""Tool calls that models ask for, for agents whose tools leave no spans of their own.
+"""Decides which tool calls that models ask for are judged: those of agents whose tools leave no spans.
 
-Where tool spans exist a request says nothing new, so an agent's requests are judged only once it
-is known that its tools are silent: a later LLM span holds the answer to a request, and no tool
-span has come. A tool span that comes after all takes it back.
+Idea: where tools have spans, a request says nothing new. So the requests of a requester (a service) are *held* until
+it is known whether its tools are silent. They are if a later model's span holds the answer to a request and no tool
+span has arrived. Then what is held is judged, and each further request at once. If a tool span arrives after all,
+the judged requests were doubles: they are retracted.
+
+Invariants: of a request and its execution, one is judged in the end. A request is judged at most once. All that
+is held, judged or open is bounded by number, bytes and time.
+
+Example: model span 1 asks for move(x=3): held. Model span 2 holds the result of that request, and no span of `move`
+has arrived: move(x=3) is judged as a call with the evidence `requested`. Later a span `execute_tool move` arrives:
+the request is retracted and the executed call is judged; from now on requests of this service are only counted.
+
+Beside that, requests without an execution are counted after `OPEN_NS` (`requested_only`).
 """
 
 from __future__ import annotations
@@ -13,10 +23,11 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from collector.calls.call import Call, Piece, Seen
-from collector.calls.records import Asker
+from collector.calls.call import Call, Piece
+from collector.calls.duplicates import DuplicateFilter
+from collector.calls.records import Requester
 from collector.calls.span_tree import Tree
-from collector.calls.trace_store import Open, Trace
+from collector.calls.trace_store import OpenRequest, Trace
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
@@ -30,54 +41,62 @@ from monitor.records import Evidence
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes
 
-__all__ = ["AGENTS_MAX", "HELD_MAX", "Asked", "Judged", "Mode", "Open", "Requests"]
+__all__ = [
+    "AGENTS_MAX",
+    "HELD_MAX",
+    "JudgedRequest",
+    "Mode",
+    "ModelRequests",
+    "OpenRequest",
+    "RequestPiece",
+]
 
 Mode = Literal["auto", "always", "never"]
 
 AGENTS_MAX: Final = 1_000
-"""Askers remembered; the one that was heard of least recently is forgotten, and learnt anew."""
+"""Requesters remembered. At the bound, the least recently active one is forgotten, and learnt anew."""
 
 HELD_MAX: Final = 256
-"""Requests of one asker held until it is known whether its tools are silent; those beyond it are counted."""
+"""Requests held of one requester until it is known whether its tools are silent. Further ones are counted."""
 
 HELD_BYTES_MAX: Final = 16 << 20
-"""Of the requests of all askers that are held, about; beyond it those of who has most are counted, too."""
+"""Approximate bytes of all held requests. Beyond it, those of who holds most are dropped and counted."""
 
 JUDGED_MAX: Final = 256
-"""Judged requests of one asker that can still be taken back."""
+"""Judged requests of one requester that can still be retracted."""
 
 SERVED_MAX: Final = 256
-"""Tools of one asker that MCP's spans were seen of."""
+"""Tools of one requester that have spans of MCP."""
 
 OPEN_MAX: Final = 10_000
-"""Requests whose execution is awaited."""
+"""Requests that wait for their execution."""
 
 EARLY_MAX: Final = 64
-"""Tools of one trace whose executions wait for their requests."""
+"""Tools of one trace whose executions arrived before their requests."""
 
 OPEN_NS: Final = 300 * 1_000_000_000
-"""A request not executed by then never was."""
+"""After 300 seconds a request counts as never executed."""
 
 REQUEST_BYTES: Final = 512
-"""Of a request beside its arguments, about."""
+"""Approximate bytes of a request beside its arguments."""
 
 _SPAN_BITS: Final = 64
 
 _PROTOCOL: Final = frozenset({"fast_agent", "mcp", "mcp_traceloop"})
-"""Dialects of what stands between an agent and some of its tools."""
+"""Dialects of MCP, which stands between an agent and only some of its tools."""
 
 _ANSWER: Final = '"tool_call_response"'
-"""The type of an answer's part in messages as the GenAI conventions write them."""
+"""The type of a tool's result in messages of the GenAI conventions."""
 
 
-class Asked(NamedTuple):
-    """A request that is to be judged, as a piece of a call in its trace."""
+class RequestPiece(NamedTuple):
+    """A request to judge, as a piece of a call in its trace."""
 
     trace: Trace
     piece: Piece
 
 
-class Judged(NamedTuple):
+class JudgedRequest(NamedTuple):
     """A request that was judged."""
 
     trace: Trace
@@ -85,136 +104,144 @@ class Judged(NamedTuple):
 
 
 class _Agent:
-    """What is known of one asker."""
+    """What is known of one requester: whether its tools leave spans."""
 
     __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
 
     def __init__(self) -> None:
         self.bytes = 0
-        """Of what is held, about."""
+        """Approximate bytes of what is held."""
         self.has_tools = False
         self.is_silent = False
-        self.held: deque[Asked] = deque(maxlen=HELD_MAX)
-        self.judged: deque[Judged] = deque(maxlen=JUDGED_MAX)
+        self.held: deque[RequestPiece] = deque(maxlen=HELD_MAX)
+        self.judged: deque[JudgedRequest] = deque(maxlen=JUDGED_MAX)
         self.served: set[str] = set()
-        """Tools with spans of MCP, which say nothing of the others."""
+        """Tools with spans of MCP, which say nothing about the other tools."""
 
 
-class Requests:
+class ModelRequests:
     """Decides which requests are judged.
 
     Args:
-        mode: `always`, `never`, or `auto` as this module's text says.
+        mode: `always`, `never`, or `auto` as described above.
     """
 
     def __init__(self, mode: Mode = "auto") -> None:
         self.mode = mode
-        self._agents: OrderedDict[Asker, _Agent] = OrderedDict()
-        self._last: tuple[Asker, _Agent] | None = None
-        """The one that was asked for last, who mostly is the next one, too."""
-        self._asked = Seen(period_ns=600 * 1_000_000_000, bound=100_000)
-        self._oldest: Open | None = None
-        self._newest: Open | None = None
-        """The ends of a chain of those of all traces."""
+        self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
+        self._last: tuple[Requester, _Agent] | None = None
+        """The last requester: mostly the next one is the same."""
+        self._asked = DuplicateFilter(period_ns=600 * 1_000_000_000, bound=100_000)
+        self._oldest: OpenRequest | None = None
+        self._newest: OpenRequest | None = None
+        """The ends of the chain of all open requests, by time."""
         self._count = 0
-        """How many there are."""
+        """Length of the chain."""
         self._due = 0
-        """Before this no open request expires."""
+        """No open request expires before this time."""
         self._lost: list[tuple[Trace, int]] = []
         self.oversized = 0
-        """Requests over a bound, since somebody last set it to 0."""
+        """Requests over a bound that are not counted yet: who counts them sets it to 0."""
         self._bytes = Holdings(AGENTS_MAX)
-        """Of what is held, by tenant: there are no more than askers."""
+        """Bytes of what is held, by tenant."""
 
-    def _agent(self, asker: Asker) -> _Agent:
+    def _agent(self, requester: Requester) -> _Agent:
         last = self._last
-        if last is not None and last[0] is asker:
+        if last is not None and last[0] is requester:
             return last[1]
-        agent = self._agents.get(asker)
+        agent = self._agents.get(requester)
         if agent is None:
-            agent = self._agents[asker] = _Agent()
+            agent = self._agents[requester] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 other, gone = self._agents.popitem(last=False)
                 self._weigh(other, gone, 0)
         else:
-            self._agents.move_to_end(asker)
-        self._last = asker, agent
+            self._agents.move_to_end(requester)
+        self._last = requester, agent
         return agent
 
-    def asked(
-        self, asker: Asker, trace: Trace, span: Span, outputs: Outputs, agent: str, now: int
-    ) -> list[Asked]:
-        """Reads an LLM span.
+    def read(
+        self,
+        requester: Requester,
+        trace: Trace,
+        span: Span,
+        outputs: Outputs,
+        agent: str,
+        now: int,
+    ) -> list[RequestPiece]:
+        """Reads a model's span.
 
         Returns:
-            The requests to judge now, perhaps of earlier spans too.
+            The requests to judge now; they may be of earlier spans.
         """
         if self.mode == "never":
             return []
-        known = self._agent(asker)
+        known = self._agent(requester)
         if trace.has_tools:
             known.has_tools = True
         if known.has_tools and self.mode != "always":
-            # Where tool spans tell of the calls, requests are only waited for.
+            # Tool spans tell of the calls: the requests are only noted, to see whether they are executed.
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
             for index, request in enumerate(found):
-                self._is_news(asker, trace, span, request, index, now, judged=False)
+                self._is_news(requester, trace, span, request, index, now, judged=False)
             return []
-        ready = self._confirmed(asker, known, span, outputs)
+        ready = self._confirmed(requester, known, span, outputs)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         asked = [
-            Asked(trace, _piece(span, request, index, len(found), agent))
+            RequestPiece(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
-            if self._is_news(asker, trace, span, request, index, now, judged=True)
+            if self._is_news(requester, trace, span, request, index, now, judged=True)
             and (request.tool not in known.served or self.mode == "always")
         ]
         if self.mode == "always" or known.is_silent:
             return ready + asked
-        self._hold(asker, known, asked)
+        self._hold(requester, known, asked)
         return ready
 
-    def keep(self, asker: Asker, asked: Asked) -> None:
-        """A request could not be judged: it waits for the next answer to one of its agent's."""
-        self._hold(asker, self._agent(asker), [asked])
+    def keep(self, requester: Requester, asked: RequestPiece) -> None:
+        """Holds a request that could not be judged until the next answer to a request of its agent."""
+        self._hold(requester, self._agent(requester), [asked])
 
-    def _hold(self, asker: Asker, known: _Agent, asked: list[Asked]) -> None:
-        """Keeps requests until more is known of their tools."""
+    def _hold(self, requester: Requester, known: _Agent, asked: list[RequestPiece]) -> None:
+        """Holds requests until it is known whether their tools are silent."""
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
-        self._weigh(asker, known, sum(map(_size, known.held)))
+        self._weigh(requester, known, sum(map(_size, known.held)))
         while self._bytes.total > HELD_BYTES_MAX:
-            if not self._drop_held(self._bytes.gives_way(self._bytes.name(asker.namespace))):
+            if not self._drop_held(
+                self._bytes.gives_way(self._bytes.name(requester.namespace))
+            ):
                 return
 
     def _drop_held(self, name: str) -> bool:
-        """The requests of one asker are not judged: of the tenant that holds too much, who has most."""
-        most: tuple[Asker, _Agent] | None = None
-        for asker, agent in self._agents.items():
+        """Drops the requests of the requester that holds most, of one tenant; False if none holds any."""
+        most: tuple[Requester, _Agent] | None = None
+        for requester, agent in self._agents.items():
             more = agent.bytes > (0 if most is None else most[1].bytes)
-            if more and self._bytes.name(asker.namespace) == name:
-                most = asker, agent
+            if more and self._bytes.name(requester.namespace) == name:
+                most = requester, agent
         if most is None:
             return False
         self.oversized += len(most[1].held)
         self._clear(*most)
         return True
 
-    def _clear(self, asker: Asker, known: _Agent) -> None:
-        """Nothing of an asker is held any more."""
+    def _clear(self, requester: Requester, known: _Agent) -> None:
+        """Drops all held requests of a requester."""
         known.held.clear()
-        self._weigh(asker, known, 0)
+        self._weigh(requester, known, 0)
 
-    def _weigh(self, asker: Asker, known: _Agent, size: int) -> None:
-        """What an asker's held requests take by now."""
+    def _weigh(self, requester: Requester, known: _Agent, size: int) -> None:
+        """Updates the bytes of a requester's held requests."""
         if size != known.bytes:
-            self._bytes.add(self._bytes.name(asker.namespace), size - known.bytes)
+            self._bytes.add(self._bytes.name(requester.namespace), size - known.bytes)
             known.bytes = size
 
     def _is_news(
         self,
-        asker: Asker,
+        requester: Requester,
         trace: Trace,
         span: Span,
         request: Requested,
@@ -223,29 +250,29 @@ class Requests:
         *,
         judged: bool,
     ) -> bool:
-        """Takes note of a request; False for one that its trace has told before.
+        """Notes a request; False if it was noted before: models repeat earlier requests.
 
-        It is noted with the call that it asks for. That is forgotten with the trace's spans, so where
-        requests are judged it is remembered for longer beside, and none is judged twice.
+        It is noted in its trace's tree, beside the call it asks for. The tree is freed after minutes. So a request that
+        may be judged is also put into a duplicate filter, and none is judged twice.
         """
         if request is OVERSIZED:
             self.oversized += 1
             return False
-        tree, told = trace.tree, None
+        tree, known = trace.tree, None
         if tree is not None and request.call_id:
-            told = tree.ask(request.call_id, request.tool)
-        if judged or told is None:
-            told = self._asked.again(_identity(trace, span, request, index), now)
-        if told:
+            known = tree.ask(request.call_id, request.tool)
+        if judged or known is None:
+            known = self._asked.is_repeat(_identity(trace, span, request, index), now)
+        if known:
             return False
         self._await(trace, request.tool, now)
-        trace.asker = asker
+        trace.requester = requester
         return True
 
     def _confirmed(
-        self, asker: Asker, known: _Agent, span: Span, outputs: Outputs
-    ) -> list[Asked]:
-        """The held requests, once the model was given the answer to one and no tool span came."""
+        self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
+    ) -> list[RequestPiece]:
+        """The held requests, once a model was given the answer to one and no tool span arrived; else none."""
         if known.has_tools:
             return []
         if not executed_within(span, outputs) and not (
@@ -254,44 +281,44 @@ class Requests:
             return []
         known.is_silent = True
         ready = list(known.held)
-        self._clear(asker, known)
+        self._clear(requester, known)
         return ready
 
-    def judged(self, asker: Asker, trace: Trace, call: Call) -> None:
-        """A request was judged, so no execution is awaited; it may have to be taken back."""
-        self._agent(asker).judged.append(Judged(trace, call))
+    def judged(self, requester: Requester, trace: Trace, call: Call) -> None:
+        """Notes a judged request: it waits for no execution, and may have to be retracted."""
+        self._agent(requester).judged.append(JudgedRequest(trace, call))
         known = _open_of(trace, call.outer.tool)
         if known is not None:
             self._one_less(known)
 
-    def back(self, judged: Judged, now: int) -> None:
-        """A judged request was taken back: its execution is awaited again."""
+    def back(self, judged: JudgedRequest, now: int) -> None:
+        """Notes that a judged request was retracted: it waits for its execution again."""
         self._await(judged.trace, judged.call.outer.tool, now)
 
     def executed(
-        self, asker: Asker, trace: Trace, tool: str, source: str, *, judged: bool
-    ) -> list[Judged]:
-        """A tool span has come, of this dialect; its request may have been judged.
+        self, requester: Requester, trace: Trace, tool: str, source: str, *, judged: bool
+    ) -> list[JudgedRequest]:
+        """Notes a tool's span, of the dialect `source`; `judged` if its request was judged.
 
         Returns:
-            Judged requests that are to be taken back, because tool spans tell of them.
+            Judged requests to retract, because tool spans tell of them.
         """
         if not judged:
             self._done(trace, tool)
         if source in _PROTOCOL:
-            return self._is_served(asker, tool)
-        if trace.has_tools and self._agent(asker).has_tools:
-            return []  # nothing of it is held or judged
+            return self._is_served(requester, tool)
+        if trace.has_tools and self._agent(requester).has_tools:
+            return []  # known already: nothing of it is held or judged
         trace.has_tools = True
-        back = self._carries(asker)
-        other = trace.asker
-        if other is None or other is asker or other == asker:
+        back = self._carries(requester)
+        other = trace.requester
+        if other is None or other is requester or other == requester:
             return back
         return back + self._carries(other)
 
-    def _is_served(self, asker: Asker, tool: str) -> list[Judged]:
-        """A span of MCP: the agent's other tools may have none all the same."""
-        known = self._agent(asker)
+    def _is_served(self, requester: Requester, tool: str) -> list[JudgedRequest]:
+        """Notes a span of MCP: the agent's other tools may be silent nevertheless."""
+        known = self._agent(requester)
         if tool in known.served or known.has_tools:
             return []
         if len(known.served) < SERVED_MAX:
@@ -305,18 +332,18 @@ class Requests:
             known.judged.remove(each)
         return back
 
-    def _carries(self, asker: Asker) -> list[Judged]:
-        known = self._agent(asker)
+    def _carries(self, requester: Requester) -> list[JudgedRequest]:
+        known = self._agent(requester)
         if known.has_tools:
             return []
         known.has_tools = True
-        self._clear(asker, known)
+        self._clear(requester, known)
         back = list(known.judged) if self.mode == "auto" else []
         known.judged.clear()
         return back
 
     def _await(self, trace: Trace, tool: str, now: int) -> None:
-        """One more request of a tool, unless it has been executed already."""
+        """Has a request wait for its execution, unless that arrived before."""
         early = trace.tree.early if trace.tree is not None else None
         if early and tool in early:
             early[tool] -= 1
@@ -333,9 +360,9 @@ class Requests:
                 self._give_up(self._lost)
 
     def _open(self, trace: Trace, tool: str, now: int) -> None:
-        """The first request of a tool in a trace: it is the newest of all."""
+        """Opens the first request for a tool in a trace, as the newest of the chain."""
         newest = self._newest
-        known = self._newest = Open(trace, tool, now, newest)
+        known = self._newest = OpenRequest(trace, tool, now, newest)
         if newest is None:
             self._oldest = known
         else:
@@ -344,13 +371,13 @@ class Requests:
         others = trace.open
         if others is None:
             trace.open = known
-        elif isinstance(others, Open):
+        elif isinstance(others, OpenRequest):
             trace.open = {others.tool: others, tool: known}
         else:
             others[tool] = known
 
-    def _close(self, known: Open) -> None:
-        """They are executed, or given up."""
+    def _close(self, known: OpenRequest) -> None:
+        """Takes requests out of the chain, and breaks their cycle with the trace."""
         older, newer = known.older, known.newer
         if older is None:
             self._oldest = newer
@@ -369,7 +396,7 @@ class Requests:
             known.trace.open = None
 
     def _done(self, trace: Trace, tool: str) -> None:
-        """One execution of a tool: of a request, or before its request comes."""
+        """Notes an execution: of an open request, or of one that is still to arrive."""
         known = _open_of(trace, tool)
         if known is None:
             tree = trace.tree
@@ -378,21 +405,21 @@ class Requests:
         else:
             self._one_less(known)
 
-    def _one_less(self, known: Open) -> None:
+    def _one_less(self, known: OpenRequest) -> None:
         if known.count == 1:
             self._close(known)
         else:
             known.count -= 1
 
     def expired(self, now: int) -> list[tuple[Trace, int]]:
-        """Requests that were never executed, by trace, each once."""
+        """Requests that were never executed, with their traces; each is returned once."""
         found, self._lost = self._lost, []
         if self._oldest is not None and now >= self._due:
             found += self._overdue(now)
         return found
 
     def _overdue(self, now: int) -> list[tuple[Trace, int]]:
-        """Gives up what is too old, and notes when to look again."""
+        """Gives up requests that are too old, and notes when to look again."""
         gone: list[tuple[Trace, int]] = []
         self._due = 0
         while (oldest := self._oldest) is not None:
@@ -403,42 +430,42 @@ class Requests:
         return gone
 
     def _give_up(self, gone: list[tuple[Trace, int]]) -> None:
-        """The oldest requests, which were never executed."""
+        """Gives up the oldest requests."""
         oldest = self._oldest
         if oldest is not None:
             self._close(oldest)
             gone.append((oldest.trace, oldest.count))
 
     def rest(self) -> list[tuple[Trace, int]]:
-        """The same at the end of all input."""
+        """All requests that are still open: the input is over."""
         rest: list[tuple[Trace, int]] = []
         while self._oldest is not None:
             self._give_up(rest)
         return rest + self._lost
 
 
-def _size(asked: Asked) -> int:
+def _size(asked: RequestPiece) -> int:
     return REQUEST_BYTES + arguments_bytes(asked.piece.arguments)
 
 
-def _open_of(trace: Trace, tool: str) -> Open | None:
-    """What waits in a trace for an execution of a tool: mostly there is one request at a time."""
+def _open_of(trace: Trace, tool: str) -> OpenRequest | None:
+    """The open requests for a tool in a trace; mostly a trace has requests for one tool at a time."""
     known = trace.open
     if known is None:
         return None
-    if isinstance(known, Open):
+    if isinstance(known, OpenRequest):
         return known if known.tool == tool else None
     return known.get(tool)
 
 
 def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:
-    """A model has asked for calls: answers that later ones of its trace are given may be theirs."""
+    """Notes when a model first asked for calls: results that later models are given may be theirs."""
     if found and span.end_ns < trace.called_ns:
         trace.called_ns = span.end_ns
 
 
 def _note_early(tree: Tree, tool: str) -> None:
-    """A tool was executed before any model was seen to ask for it."""
+    """Notes an execution whose request has not arrived."""
     if tree.early is None:
         tree.early = {}
     early = tree.early
@@ -447,9 +474,9 @@ def _note_early(tree: Tree, tool: str) -> None:
 
 
 def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
-    """True for a model's span that was given the answer to a request.
+    """True if the input of a model's span holds the answer to one of these requests.
 
-    Where the request has no id, or the inputs have none, any answer has to do that came after it.
+    If a request has no id, or the input is not recorded, any answer that comes after the request counts.
     """
     texts = [span.attribute(index) for index in outputs.inputs]
     if any(isinstance(text, str) and _answers(text, pieces) for text in texts):
@@ -461,10 +488,10 @@ def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
 
 
 def _answers(text: str, pieces: list[Piece]) -> bool:
-    """True for the input of a model that holds the answer to a request.
+    """True if a model's input holds the answer to one of these requests.
 
-    An answer has the request's id; but OpenAI's Responses give a call two ids, one in the output
-    and one in the inputs that follow, so there the tool's name has to do.
+    An answer has the id of its request. OpenAI's Responses API gives a call one id in the output and another in
+    the inputs that follow; there, the name of the tool counts.
     """
     if any(piece.call_id and piece.call_id in text for piece in pieces):
         return True
@@ -472,21 +499,21 @@ def _answers(text: str, pieces: list[Piece]) -> bool:
 
 
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
-    """One request is one, wherever its trace tells it again: by its id, or else by its place.
+    """The identity of a request: its id, tool and arguments in its trace; without an id, its place in its span.
 
-    Only there, and only with these arguments: some models number their calls, anew in each turn.
+    An id alone does not suffice: some models number their calls, and begin anew with each turn.
     """
     if request.call_id:
-        told = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
+        text = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
         try:
-            return trace.trace_id + told.encode()
+            return trace.trace_id + text.encode()
         except UnicodeEncodeError:
-            return trace.trace_id + told.encode("utf-8", "surrogatepass")
+            return trace.trace_id + text.encode("utf-8", "surrogatepass")
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
 def _given(request: Requested) -> str:
-    """Stands for what a request asks for."""
+    """A digest of a request's arguments."""
     if not request.arguments:
         return ""
     try:
@@ -497,7 +524,7 @@ def _given(request: Requested) -> str:
 
 
 def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
-    """A request as a call: made when the model was done, beside the others of its turn."""
+    """A request as a piece of a call, below the model's span and begun when that ended, in the order of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(
         span_id=number.to_bytes(8, "big") if index else span.span_id,

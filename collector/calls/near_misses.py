@@ -1,6 +1,6 @@
-"""Calls that nearly are what a spec names: a tool's name spelt otherwise, a number written as something else.
+"""Finds near misses: a tool's name spelt otherwise, or a number written as something else.
 
-Specs mean names and values to the letter, so such a call is judged as another, or not at all. It is counted.
+Specs match names and values exactly, so such a call is judged as another one, or not at all. It is counted.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from monitor.session.judge import Judge
 __all__ = ["TOOLS_MAX", "NearMisses", "folded"]
 
 TOOLS_MAX: Final = 4_096
-"""Names of tools that are remembered; beyond it they are looked at anew."""
+"""Names of tools remembered. At the bound, all are forgotten and compared anew."""
 
 _LETTERS: Final = str.maketrans("аԁеһіјӏоԛрѕԝсухαιονρκτ", "adehijloqpswcyxaiovpkt")
-"""Letters of Cyrillic and Greek that look like Latin ones, and these."""
+"""Cyrillic and Greek letters -> the Latin letters they look like."""
 
 
 def folded(name: str) -> str:
-    """What names have in common that a reader takes for one: their letters and digits."""
+    """A name as a reader sees it: equal for names that look alike."""
     plain = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS)
     return "".join(each for each in plain if each.isalnum())
 
 
 class NearMisses:
-    """Tells which calls nearly are what the specs of their session name.
+    """Finds calls that nearly match what the specs of their session name.
 
     Args:
-        monitor: whose specs are meant.
+        monitor: has the specs.
     """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
         self._known: dict[str, tuple[str, ...]] = {}
-        """Tools that are no other's name spelt otherwise -> their arguments under patterns of numbers."""
+        """Tools that are no near miss -> their arguments that specs compare as numbers."""
         self._spelt: dict[str, set[str]] = {}
-        """Tools of all specs, by what their names have in common."""
+        """Folded name -> tools of all specs."""
         self._numbers: dict[str, tuple[str, ...]] = {}
         self.specs_changed()
 
@@ -60,7 +60,7 @@ class NearMisses:
         self._numbers = {tool: tuple(sorted(names)) for tool, names in numbers.items()}
 
     def reason(self, call: ToolCall) -> str:
-        """Of the coverage: why a call is nearly what a spec names; "" where it is not."""
+        """The reason of `coverage` if a call nearly matches what a spec names; else ""."""
         numbers = self._known.get(call.tool)
         if numbers is None:
             found = self._variant(call)
@@ -102,7 +102,7 @@ class NearMisses:
         return ""
 
     def _bound(self, call: ToolCall) -> tuple[Judge, ...]:
-        """Those that judge the call, as far as the call tells."""
+        """The judges of the call, as far as the call itself tells."""
         return self._monitor.binder.bind(call.attributes, call.agent)
 
 
@@ -118,7 +118,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_numeric(pattern: Pattern) -> bool:
-    """True for a pattern that is of numbers."""
+    """True for a pattern that matches numbers."""
     if pattern.kind == "type":
         return pattern.operand in ("integer", "number")
     if pattern.kind == "one_of":
@@ -127,12 +127,12 @@ def _is_numeric(pattern: Pattern) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """True for a number, and for what is not there, or cannot be read."""
+    """True for a number, and for a value that is missing or unreadable."""
     return value is None or value == UNREAD or _is_number(value)
 
 
 def _is_odd(pattern: Pattern, value: Any) -> bool:
-    """True for what a tool may take for a number, and the pattern does not."""
+    """True for a value that a tool may accept as a number, and the pattern does not."""
     if not _is_numeric(pattern) or pattern.matches(value):
         return False
     number = number_in(value) if isinstance(value, str) else None

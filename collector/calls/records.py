@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Asker"]
+__all__ = ["Requester"]
 
 
-class Asker(NamedTuple):
-    """Who asks for calls."""
+class Requester(NamedTuple):
+    """The service whose models ask for calls: whether its tools leave spans is learnt for each."""
 
     namespace: str
     service: str

@@ -1,4 +1,8 @@
-"""Whose session it is, as spans tell it, and which of them counts."""
+"""Claims: which session a span says it belongs to, and which claim wins.
+
+Two claims are compared by rung, then by the start of the spans that made them, then by id: the winner does not
+depend on the order of arrival.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,32 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import SessionKey
 
-__all__ = ["Claim", "Told"]
+__all__ = ["Claim", "SpanClaim"]
 
 
 @mypyc_attr(acyclic=True)
 class Claim:
-    """A session as spans of a trace tell it: many of them the same."""
+    """A session that spans of a trace claim to belong to; spans with the same claim share one object."""
 
     __slots__ = ("as_written", "key", "name", "rung")
 
     def __init__(self, rung: int, key: SessionKey, name: str, as_written: bytes = b"") -> None:
         self.rung = rung
-        """The place of what told it on the ladder of ids: the least says most."""
+        """The rung of the attribute on the ladder of session ids: the lowest wins."""
         self.key = key
         self.name = name
-        """What told it."""
+        """The attribute that named it."""
         self.as_written = as_written
-        """The attribute that told it, as it was on the wire, where that is remembered; else b""."""
+        """The attribute as it was on the wire, if it is remembered; else b""."""
 
-    def told(self, span_id: bytes, start_ns: int) -> Told:
-        """The same as one span told it."""
-        return Told(self, span_id, start_ns)
+    def by(self, span_id: bytes, start_ns: int) -> SpanClaim:
+        """The claim as one span made it."""
+        return SpanClaim(self, span_id, start_ns)
 
     def counts_before(
         self, span_id: bytes, start_ns: int, other: Claim, other_id: bytes, other_ns: int
     ) -> bool:
-        """True where this says more, as one span told it, than another as another did."""
+        """True if this claim, made by one span, wins over another claim made by another span."""
         if self.rung != other.rung:
             return self.rung < other.rung
         if start_ns != other_ns:
@@ -40,8 +44,8 @@ class Claim:
 
 
 @mypyc_attr(acyclic=True)
-class Told:
-    """A session id, and the span that told it: the best rung of the earliest span counts."""
+class SpanClaim:
+    """A claim and the span that made it. The lowest rung wins, then the earliest span."""
 
     __slots__ = ("claim", "span_id", "start_ns")
 
@@ -50,13 +54,13 @@ class Told:
         self.span_id = span_id
         self.start_ns = start_ns
 
-    def counts_before(self, other: Told) -> bool:
-        """True where this says more than the other of whose the trace is."""
+    def counts_before(self, other: SpanClaim) -> bool:
+        """True if this claim wins over the other."""
         return self.claim.counts_before(
             self.span_id, self.start_ns, other.claim, other.span_id, other.start_ns
         )
 
     @property
     def whose(self) -> tuple[SessionKey, str]:
-        """The session, and what told it."""
+        """The session, and the attribute that named it."""
         return self.claim.key, self.claim.name

@@ -1,10 +1,20 @@
-"""Whose call is it: the ladder of session ids, ids that come late, and several in one trace.
+"""Finds the session of a call: the ladder of session ids, ids that come late, and several sessions in one trace.
 
-A trace is a turn of a conversation. Its calls are filed under the conversation's id as soon as any
-span of the trace tells it, and until then under the trace's own. Where the spans of one trace tell
-of two conversations, a call belongs to its nearest ancestor that tells one, else to the nearest
-one below which one is told. What runs below a tool call is part of the conversation that call was
-made in, whatever id a sub-agent gives itself there.
+Idea: a trace is a turn of a conversation. Its calls are filed under the trace's own id until any of its spans tells
+the conversation's id. Of several claims the one on the lowest rung of the ladder wins, then the earliest.
+
+Rules for a trace in which two sessions are claimed (a *split* trace), in this order:
+
+1. A call belongs to the session that its own spans name.
+2. Else to the session that its nearest ancestor names. What runs below a tool call belongs to the session that the
+   tool call was made in, whatever id a sub-agent gives itself there.
+3. Else to the winning claim made below its nearest ancestor that has one below it (a *hint*).
+4. Else to the winning claim of the trace.
+
+By 1 and 2 the session is certain; by 3 and 4 it may change with the next span (the call is *loose*).
+
+Example: the agent's span names s1, a tool call is below it, and a sub-agent below the tool call names s2. The tool
+call belongs to s1, and so do the sub-agent's calls: they run inside a call of s1.
 """
 
 from __future__ import annotations
@@ -14,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.records import Asker
+from collector.calls.records import Requester
 from collector.calls.session_claim import Claim
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace_store import Trace
@@ -32,8 +42,8 @@ __all__ = [
     "NAMESPACE_KEYS",
     "RESOURCE_RUNG",
     "Owner",
-    "Sessions",
-    "asker_of",
+    "SessionIds",
+    "requester_of",
 ]
 
 NAMESPACE_KEYS: Final = ("service.namespace", "deployment.environment.name")
@@ -42,42 +52,42 @@ ID_MAX: Final = 1_024
 """Longer ids are cut."""
 
 RESOURCE_RUNG: Final = 1_000_000
-"""Below every rung of the ladder: an id of the whole process says least."""
+"""Weaker than every rung of the ladder: the id of a whole process says least."""
 
 _RESOURCES_MAX: Final = 4_096
 
 _CLAIMS_MAX: Final = 16_384
 _RAW_MAX: Final = 256
-"""Attributes that are remembered with the session they name, and how long they may be on the wire."""
+"""Attributes that are remembered with their claims, and bytes of one on the wire."""
 
 
 @mypyc_attr(acyclic=True)
 class Owner:
-    """What a resource says of whose its spans are."""
+    """What a resource says about the session and the tenant of its spans."""
 
-    __slots__ = ("asker", "claims", "mark", "namespace", "resource", "session")
+    __slots__ = ("claims", "mark", "namespace", "requester", "resource", "session")
 
     def __init__(
         self,
         resource: Resource,
         namespace: str,
         session: Claim | None,
-        asker: Asker,
+        requester: Requester,
         claims: dict[bytes, Claim],
     ) -> None:
         self.resource = resource
         self.namespace = namespace
         self.mark = namespace.encode("utf-8", "surrogatepass")
-        """The namespace, to be put behind ids that are its alone."""
+        """The namespace as bytes, appended to span ids: tenants may use the same ids."""
         self.session = session
-        """Where the resource itself carries a session's id."""
-        self.asker = asker
-        """Whose tools leave spans or not: the service."""
+        """Set if the resource itself carries a session id."""
+        self.requester = requester
+        """The service: whether its tools leave spans is learnt for each service."""
         self.claims = claims
-        """Attribute as it was on the wire -> what it tells, shared by the owners of one namespace."""
+        """Attribute as it was on the wire -> claim; shared by the owners of one namespace."""
 
 
-class Sessions:
+class SessionIds:
     """Reads and resolves session ids.
 
     Args:
@@ -91,15 +101,15 @@ class Sessions:
         self._session_keys = tuple(session_keys)
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
-        self._askers: dict[Asker, Asker] = {}
-        """One object for equal ones: processes of one service are many."""
-        self._last = Owner(Resource({}), "", None, Asker("", ""), {})
+        self._requesters: dict[Requester, Requester] = {}
+        """Interned: a service has many processes."""
+        self._last = Owner(Resource({}), "", None, Requester("", ""), {})
         self._claims: dict[str, dict[bytes, Claim]] = {}
-        """Namespace -> attribute as it was on the wire -> what it tells."""
+        """Namespace -> attribute as it was on the wire -> claim."""
         self._remembered = 0
 
     def owner(self, resource: Resource) -> Owner:
-        """What the resource says, worked out once for each."""
+        """What the resource says, computed once per resource."""
         if resource is not self._last.resource:
             self._last = self._known(resource)
         return self._last
@@ -109,7 +119,7 @@ class Sessions:
         if found is None or found.resource is not resource:
             if len(self._owners) >= _RESOURCES_MAX:
                 self._owners.clear()
-                self._askers.clear()
+                self._requesters.clear()
                 self._claims.clear()
             found = self._owners[id(resource)] = self._owner(resource)
         return found
@@ -126,20 +136,20 @@ class Sessions:
             ),
             None,
         )
-        asker = asker_of(namespace, resource.attributes)
-        asker = self._askers.setdefault(asker, asker)
+        requester = requester_of(namespace, resource.attributes)
+        requester = self._requesters.setdefault(requester, requester)
         claims = self._claims.setdefault(namespace, {})
-        return Owner(resource, namespace, session, asker, claims)
+        return Owner(resource, namespace, session, requester, claims)
 
-    def asker(self, namespace: str, resource: Mapping[str, Any]) -> Asker:
-        """Who asks in the spans of a resource, which is mostly the last span's."""
+    def requester(self, namespace: str, resource: Mapping[str, Any]) -> Requester:
+        """The requester of a resource, which is mostly the last span's resource."""
         last = self._last
         if resource is last.resource.attributes:
-            return last.asker
-        return asker_of(namespace, resource)
+            return last.requester
+        return requester_of(namespace, resource)
 
-    def told(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
-        """The session the span names, by its own id or by its resource's."""
+    def claim_of(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
+        """The session that the span claims, by its own attributes or by its resource's."""
         for index, name, rung in plan.session:
             claim = tree.claim
             if (
@@ -161,7 +171,7 @@ class Sessions:
     def _claim(
         self, owner: Owner, span: Span, raw: bytes, rung: int, name: str, tree: Tree
     ) -> Claim | None:
-        """What an attribute tells: one claim for equal ones, while remembered."""
+        """The claim of an attribute; equal attributes share one claim while it is remembered."""
         claim = owner.claims.get(raw)
         if claim is None:
             key = _session(owner, span, raw)
@@ -185,39 +195,39 @@ class Sessions:
     def learn(
         self, trace: Trace, tree: Tree, node: Node, claim: Claim, start_ns: int
     ) -> SessionKey | None:
-        """A span told a session: notes it in its trace.
+        """Notes a span's claim in its trace.
 
         Returns:
-            The key the trace's calls were filed under before, where they move all together.
+            The former session of the trace, if all its calls are to move to the one claimed; else None.
         """
         own = claim.rung != RESOURCE_RUNG
         if own:
             node.claim, node.start_ns = claim, start_ns
         first = trace.first
         if first is None:
-            trace.hear(claim, node.span_id, start_ns)
+            trace.set_first(claim, node.span_id, start_ns)
             before = trace.belong(claim)
             return before if before is not None and before != claim.key else None
         if trace.split:
             if own and tree.parts is not None:
-                tree.hint(tree.parts, claim.told(node.span_id, start_ns), node)
+                tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
         if trace.is_earlier(claim, node.span_id, start_ns):
-            trace.hear(claim, node.span_id, start_ns)
+            trace.set_first(claim, node.span_id, start_ns)
             first = claim
         if trace.split:
             trace.belong(first)
         return None
 
     def _split(self, trace: Trace, tree: Tree) -> None:
-        """A second session in one trace: from now on each call looks for its own."""
+        """Splits a trace, since a second session was claimed: each call looks for its own session from now on."""
         trace.split = True
         parts = tree.parts = Parts()
         for node in tree.spans():
-            told = node.told
-            if told is not None:
-                tree.hint(parts, told, node)
+            claim = node.span_claim
+            if claim is not None:
+                tree.hint(parts, claim, node)
         tree.loosen(parts)
         for node in tree.calls():
             *_, top = node, *tree.ancestors(node)
@@ -227,11 +237,11 @@ class Sessions:
     def resolve(
         self, trace: Trace, tree: Tree, parts: Parts, call: Call
     ) -> tuple[SessionKey, str, bool] | None:
-        """The session of a call, in a trace of several.
+        """The session of a call in a split trace.
 
         Returns:
-            Its key, what told it, and whether a span told it (else it may still change); None
-            where nothing tells one.
+            Its key, the attribute that named it, and whether that is certain (else it may still change); None
+            if no span claims one.
         """
         found = _own(call)
         nested, weak = None, None
@@ -250,32 +260,32 @@ class Sessions:
         certain = found or nested
         if certain is not None:
             return (*certain, True)
-        likely = weak or trace.told
+        likely = weak or trace.span_claim
         return None if likely is None else (*likely.whose, False)
 
 
 def _own(call: Call) -> tuple[SessionKey, str] | None:
-    """The session that a call's own spans name."""
+    """The session that the call's own spans name."""
     own = call.own
     if own is None or own.session is None:
         return None
     return own.session, own.session_from
 
 
-def asker_of(namespace: str, resource: Mapping[str, Any]) -> Asker:
-    """Who asks in the spans of a resource."""
+def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
+    """The requester that a resource names."""
     service = resource.get("service.name")
-    return Asker(namespace, service if isinstance(service, str) else "")
+    return Requester(namespace, service if isinstance(service, str) else "")
 
 
 def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
-    """The session that a value names; None where it names none."""
+    """The session that a value names, if any."""
     found = id_of(span.codec.value(raw))
     return built(SessionKey, (owner.namespace, found)) if found else None
 
 
 def id_of(value: Any) -> str:
-    """A session's id as text; "" where the value is none, or stands for one that is hidden or is not there."""
+    """A session id as text; "" for a value that is no id, or a placeholder for a hidden or missing one."""
     if type(value) is str:
         return "" if value.startswith(HIDDEN) or value == NO_SESSION else value[:ID_MAX]
     if value is None or isinstance(value, dict | list | bytes | bool):

@@ -1,4 +1,19 @@
-"""The spans of one trace: who is whose parent, in whatever order they come, and what each said."""
+"""The spans of one trace as a tree: who is whose parent, in whatever order they arrive, and what each one said.
+
+Idea: a node is made for each span that arrives and for each parent that is named, so a child may arrive before its
+parent. A call that needs to know what is above it walks up; where the path ends at a missing span, the call waits
+there (`wait`), and is handed out when the span arrives (`awaited`).
+
+Invariants:
+
+- `Node.above` never leads back to the node: parents that would close a loop (senders may write anything) are kept
+  apart in `looped`, and every walk ends after `DEPTH_MAX` steps. Nodes of a tree can be freed by counting references.
+- All that a tree holds is bounded: spans, waiting calls, noted requests.
+- Forgetting a span (`shrink`) forgets all that refers to it.
+
+Example: span b (parent a) arrives. The tree has b and a; a has not arrived, and the call of b waits at a. Span a
+(parent r) arrives: b is handed out, looks up, meets a, and waits at r.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.session_claim import Claim, Told
+from collector.calls.session_claim import Claim, SpanClaim
 from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
@@ -17,26 +32,25 @@ if TYPE_CHECKING:
 __all__ = ["DEPTH_MAX", "FEW", "TREE_MAX", "Alike", "Node", "Parts", "Tree"]
 
 TREE_MAX: Final = 4_096
-"""Spans in one tree; beyond it the older half is forgotten."""
+"""Spans in one tree. At the bound the older half is forgotten."""
 
 DEPTH_MAX: Final = 64
-"""Ancestors looked at; agents nest less."""
+"""Ancestors that are looked at: agents nest less deeply."""
 
 FEW: Final = 8
-"""Calls of one tree that are looked through one by one; most trees have no more."""
+"""Call ids of one tree that are searched linearly, without an index: most trees have no more."""
 
 ASKED_MAX: Final = 1_024
 ASKED_A_SPAN: Final = 4
-"""Calls that models were seen to ask for, noted in one tree, and for each of its spans: models ask for
-hundreds at once if they like."""
+"""Requests of models noted in one tree, and for each of its spans: one span may hold hundreds."""
 
 WAITING_MAX: Final = 1_024
-"""Calls that wait for one ancestor; more stay as they are."""
+"""Calls that wait for one missing ancestor. Further ones are not updated when it arrives."""
 
 
 @mypyc_attr(acyclic=True)
 class Node:
-    """One span of a tree: one that has come, or one that others name as their parent."""
+    """One span of a tree: one that arrived, or one that other spans name as their parent."""
 
     __slots__ = (
         "above",
@@ -55,39 +69,39 @@ class Node:
     def __init__(self, span_id: bytes) -> None:
         self.span_id = span_id
         self.place = 0
-        """Among the spans that came, from 1 on; 0 for one that has not."""
+        """The number of its arrival, from 1 on; 0 while it has not arrived."""
         self.above: Node | None = None
-        """Its parent, but for those in `Tree.looped`; who walks asks `Tree.up`."""
+        """Its parent, except for nodes in `Tree.looped`. Use `Tree.up` to walk."""
         self.agent = ""
         """The agent it names."""
         self.stops = False
-        """True where no call above it is the same as one below."""
+        """True for a model's or an agent's span: a call above it is not the same as a call below it."""
         self.entry = False
-        """True for what a service was asked for from outside."""
+        """True for a server's or consumer's span: what a service was asked from outside."""
         self.failed = False
-        """True once a span below it has said that its call failed."""
+        """True once a span below it said that its call failed."""
         self.claim: Claim | None = None
-        """The session it tells itself."""
+        """The session that it names itself."""
         self.start_ns = 0
-        """When it began, where it tells one."""
+        """When it began, if it names a session."""
         self.call: Call | None = None
         """The call it is, or is a piece of."""
         self.waiting: list[bytes] | None = None
-        """Calls' spans whose way up ends here, while it has not come."""
+        """Span ids of calls whose path to the root ends here, while it has not arrived."""
 
     @property
     def came(self) -> bool:
-        """False for a span that is only known as the parent of others."""
+        """False for a span that is known only as the parent of others."""
         return self.place != 0
 
     @property
-    def told(self) -> Told | None:
-        """The session it tells itself, and when."""
+    def span_claim(self) -> SpanClaim | None:
+        """The session that it names itself, as a claim of this span."""
         claim = self.claim
-        return claim.told(self.span_id, self.start_ns) if claim is not None else None
+        return claim.by(self.span_id, self.start_ns) if claim is not None else None
 
     def forget(self) -> None:
-        """It is as if it had not come."""
+        """Resets it to a span that has not arrived."""
         self.place, self.stops, self.entry, self.failed = 0, False, False, False
         self.above = self.claim = self.call = None
         self.agent = ""
@@ -95,7 +109,7 @@ class Node:
 
 @mypyc_attr(acyclic=True)
 class Alike:
-    """Spans of calls that have the same call id and tool: mostly one, which a model asked for."""
+    """Spans of calls with one call id and tool: mostly one."""
 
     __slots__ = ("asked", "call_id", "first", "number", "older", "others", "tool")
 
@@ -103,42 +117,42 @@ class Alike:
         self.call_id = call_id
         self.tool = tool
         self.older = older
-        """The one of its tree that came before."""
+        """The previous one of its tree: they form a chain."""
         self.number: int = 1 if older is None else older.number + 1
         self.first: Node | None = None
         self.others: list[Node] | None = None
         self.asked = False
-        """True once a model was seen to ask for it."""
+        """True once a model's request for it was noted."""
 
     def begin(self, call_id: str, tool: str, node: Node) -> None:
-        """The first span has come: its texts, which it keeps, stand for equal ones of a request."""
+        """Adds the first span, and takes over its texts: a request's equal texts can be freed."""
         self.call_id, self.tool, self.first = call_id, tool, node
 
     def nodes(self) -> list[Node]:
-        """All of them, as they came."""
+        """All of them, in the order of their arrival."""
         if self.first is None:
             return []
         return [self.first, *(self.others or ())]
 
     def keep(self, nodes: list[Node]) -> None:
-        """These are all of them."""
+        """Replaces them."""
         self.first = nodes[0] if nodes else None
         self.others = nodes[1:] or None
 
 
 @mypyc_attr(acyclic=True)
 class Parts:
-    """What is known of a tree once two sessions were told in its trace."""
+    """What a tree keeps once its trace is split: two sessions were claimed in it."""
 
     __slots__ = ("hints", "loose", "loosened")
 
     def __init__(self) -> None:
-        self.hints: dict[bytes, Told] = {}
-        """Span -> the session told by the earliest span below it."""
+        self.hints: dict[bytes, SpanClaim] = {}
+        """Span id -> the winning claim of the spans below it."""
         self.loose: dict[int, Call] = {}
         """Calls whose session may still change."""
         self.loosened = False
-        """True where more calls are loose than were last looked at."""
+        """True if calls became loose since the loose calls were last updated."""
 
 
 @mypyc_attr(acyclic=True)
@@ -166,41 +180,43 @@ class Tree:
 
     def __init__(self) -> None:
         self.nodes: dict[bytes, Node] = {}
-        """The spans that have come, and their parents, by id."""
+        """The spans that arrived, and their parents, by id."""
         self.looped: dict[bytes, Node] | None = None
-        """Span -> its parent, where that one may be below it: nodes never refer to themselves."""
+        """Span id -> parent, where the parent may be below the span. So no chain of `above` is a cycle."""
         self.last: Node | None = None
-        """The parent of the last span: mostly of the next one, too."""
+        """The parent of the last span: mostly the next span has the same."""
         self.places = 0
         """The last span's place."""
         self.size = 0
-        """Spans that have come and are remembered."""
+        """Spans that arrived and are remembered."""
         self.claim: Claim | None = None
-        """The session that was told last: most spans of a trace repeat it."""
+        """The last claim: most spans of a trace repeat it."""
         self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
-        """Span around calls -> the calls it lists; few frameworks have such spans."""
+        """Id of a span around calls -> the calls it lists; few frameworks have such spans."""
         self.alike: Alike | None = None
-        """Calls that have ids: the newest of a chain."""
+        """Calls with call ids: the newest of the chain."""
         self.by_id: dict[tuple[str, str], Alike] | None = None
-        """The same by call id and tool, once they are many."""
+        """The index of the chain by call id and tool, once it is longer than `FEW`."""
         self.early: dict[str, int] | None = None
-        """Tool -> executions that no model has been seen to ask for."""
-        self.plain: dict[bytes, Told] | None = None
-        """Span -> the session it tells under a plain name, which is not believed yet."""
+        """Tool -> executions whose request has not arrived."""
+        self.plain: dict[bytes, SpanClaim] | None = None
+        """Span id -> the claim it makes under a plain name (`session_id`), which is not believed yet."""
         self.parts: Parts | None = None
-        """What is kept once two sessions were told in the trace."""
+        """Set once the trace is split."""
         self.asked = 0
-        """Calls that models were seen to ask for."""
+        """Number of requests of models that are noted."""
         self.missing = 0
-        """Spans that calls wait for."""
+        """Number of missing spans that calls wait for."""
         self.held = 0
-        """Bytes of the arguments of its calls, about."""
+        """Approximate bytes of the arguments of its calls."""
         self.shared = False
-        """True where others remember calls of it for longer."""
+        """True if its calls are referred to from outside, and may outlive it."""
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
-        """A span has come, below its parent (b"" for a root)."""
-        made = Node(span_id)  # mostly it is new: to look first costs as much as to add it
+        """Adds a span that arrived, below its parent (b"" for a root)."""
+        made = Node(
+            span_id
+        )  # mostly it is new: a look-up before would cost as much as the insertion
         node = self.nodes.setdefault(span_id, made)
         if not node.came:
             self.size += 1
@@ -216,7 +232,7 @@ class Tree:
         return node
 
     def _parent(self, span_id: bytes) -> Node:
-        """A span that others name as their parent, whether it has come or not."""
+        """The node of a span that others name as their parent, made if needed."""
         last = self.last
         if last is not None and last.span_id == span_id:
             return last
@@ -224,24 +240,24 @@ class Tree:
         return found
 
     def node(self, span_id: bytes) -> Node | None:
-        """A span that has come, or is the parent of one."""
+        """The node of a span that arrived, or that is the parent of one."""
         return self.nodes.get(span_id)
 
     def _loop(self, node: Node, above: Node) -> None:
-        """The parent of a span is below it, or so far from the root that this is not looked up."""
+        """Keeps a parent apart that is below its child, or too far from the root to tell."""
         if self.looped is None:
             self.looped = {}
         self.looped[node.span_id] = above
         node.above = None
 
     def up(self, node: Node) -> Node | None:
-        """The parent of a span, if it has one that is known."""
+        """The parent of a span, if known."""
         if node.above is None and self.looped is not None:
             return self.looped.get(node.span_id)
         return node.above
 
     def ancestors(self, node: Node) -> Iterator[Node]:
-        """The known ancestors, nearest first, and last the one that has not come, if any."""
+        """The ancestors, nearest first, up to and including the first that has not arrived."""
         above = self.up(node)
         for _depth in range(DEPTH_MAX):
             if above is None:
@@ -250,7 +266,7 @@ class Tree:
             above = self.up(above)
 
     def wait(self, above: Node, span_id: bytes) -> None:
-        """A call's span is looked at again when the one above it comes."""
+        """Notes that a call's span is to be looked at again when a missing ancestor arrives."""
         waiting = above.waiting
         if waiting is None:
             above.waiting = [span_id]
@@ -259,7 +275,7 @@ class Tree:
             waiting.append(span_id)
 
     def awaited(self, node: Node) -> list[Node]:
-        """The spans that waited for this one, which do no more."""
+        """The spans that waited for this one; they wait no longer."""
         found: list[Node] = []
         if node.waiting is not None:
             for span_id in node.waiting:
@@ -282,17 +298,17 @@ class Tree:
         return ""
 
     def above(self, call: Call, node: Node | None) -> None:
-        """Tells a call what is above it by now: who it acts for, and the span around it.
+        """Tells a call what is above it by now: the agent, and the span around it.
 
-        `node` is of the call's outer span, as far as that is remembered.
+        `node` is the node of the call's outer span, if that is remembered.
         """
         outer = call.outer
         around = self.up(node) if node is not None else None
-        # A model's request is below the model's span, and may have its id.
+        # A model's request is below the model's span, and may have the id of that span.
         if around is None or around.span_id != outer.parent:
             around = self.node(outer.parent)
         if around is None or not around.came:
-            call.look_up("", None, b"")  # the way up ends here
+            call.look_up("", None, b"")  # nothing above is known
             return
         agent = "" if outer.agent or node is None else self._agent_above(node)
         listed = self.listed_around(outer.parent)
@@ -300,7 +316,7 @@ class Tree:
         call.look_up(agent, listed, beyond.span_id if beyond is not None else b"")
 
     def like(self, call_id: str, tool: str) -> Alike:
-        """The spans of calls with a call id and a tool, to be added to."""
+        """The spans of calls with this call id and tool; an empty set is made if needed."""
         found = self._known(call_id, tool)
         if found is None:
             found = self.alike = Alike(call_id, tool, self.alike)
@@ -311,7 +327,7 @@ class Tree:
         return found
 
     def ask(self, call_id: str, tool: str) -> bool | None:
-        """A model asks for a call: False for the first time, None where that cannot be noted."""
+        """Notes that a model asks for a call: False for the first time, None if there is no room to note it."""
         if self.asked >= ASKED_MAX or self.asked >= ASKED_A_SPAN * self.size:
             known = self._known(call_id, tool)
             return True if known is not None and known.asked else None
@@ -336,35 +352,35 @@ class Tree:
         return {(each.call_id, each.tool): each for each in self.alikes()}
 
     def alikes(self) -> Iterator[Alike]:
-        """Calls that have ids, the newest first."""
+        """The chain of calls with call ids, the newest first."""
         alike = self.alike
         while alike is not None:
             yield alike
             alike = alike.older
 
     def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
-        """A span is around calls, which it lists."""
+        """Notes the calls that a span around them lists."""
         if self.wrapped is None:
             self.wrapped = {}
         self.wrapped[span_id] = calls
 
     def listed_around(self, span_id: bytes) -> tuple[Wrapped, ...] | None:
-        """The calls that a span lists which is around calls; None where it is not."""
+        """The calls that a span around calls lists; None for any other span."""
         return self.wrapped.get(span_id) if self.wrapped is not None else None
 
-    def hold(self, told: Told) -> None:
-        """A span tells a session under a plain name."""
+    def hold(self, claim: SpanClaim) -> None:
+        """Notes a claim under a plain name, until `believed` says that it counts."""
         if self.plain is None:
             self.plain = {}
-        self.plain[told.span_id] = told
+        self.plain[claim.span_id] = claim
 
-    def believed(self, node: Node) -> list[Told]:
-        """Sessions under plain names that the spans above a call tell, for the first time.
+    def believed(self, node: Node) -> list[SpanClaim]:
+        """Claims under plain names by the spans above a call, each returned once.
 
-        A name that is below a call may be an argument of it, so nothing is believed before it is known
-        what is above: up to the root, or to what the service was asked for from outside.
+        Below a tool call, `session_id` may be an argument of the tool. So a claim is believed only when it is known
+        that no call is above it: up to the root, or to the span of what the service was asked from outside.
         """
-        plain, found, inside = self.plain, list[Told](), list[Told]()
+        plain, found, inside = self.plain, list[SpanClaim](), list[SpanClaim]()
         for above in self.ancestors(node) if plain else ():
             if not above.came:
                 inside.clear()
@@ -377,13 +393,13 @@ class Tree:
                 found += inside
                 inside.clear()
         found += inside
-        for told in found:
+        for claim in found:
             if plain is not None:
-                del plain[told.span_id]
+                del plain[claim.span_id]
         return found
 
     def shrink(self) -> None:
-        """Forgets the older half of the spans, and all that hangs on them."""
+        """Forgets the older half of the spans, and what refers to them."""
         spans = self.spans()
         half = self.size // 2
         for node in spans[:half]:
@@ -412,12 +428,12 @@ class Tree:
         if self.wrapped is not None:
             self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
         if self.plain is not None:
-            self.plain = {key: told for key, told in self.plain.items() if self._has(key)}
+            self.plain = {key: claim for key, claim in self.plain.items() if self._has(key)}
         if self.parts is not None:
             self._shrink(self.parts)
 
     def weigh(self) -> int:
-        """Bytes of the arguments of its calls, about, looked at anew."""
+        """Approximate bytes of the arguments of its calls, computed anew."""
         total = 0
         for node in self.nodes.values():
             if node.call is not None:
@@ -430,10 +446,10 @@ class Tree:
         return total
 
     def give_up(self) -> int:
-        """Gives up the arguments of its calls: what was judged by them stays as it was judged.
+        """Frees the arguments of its calls. Verdicts stay.
 
         Returns:
-            How many calls had some.
+            The number of calls that had arguments.
         """
         count = 0
         for node in self.nodes.values():
@@ -464,7 +480,7 @@ class Tree:
         }
 
     def _has(self, span_id: bytes) -> bool:
-        """True for a span that has come."""
+        """True for a span that arrived and is remembered."""
         node = self.node(span_id)
         return node is not None and node.came
 
@@ -473,25 +489,25 @@ class Tree:
         return node is not None and node.waiting is not None
 
     def spans(self) -> list[Node]:
-        """Those that have come, in that order."""
+        """The spans that arrived, in that order."""
         return sorted(_still(self.nodes.values()), key=_place)
 
     def calls(self) -> list[Node]:
-        """Those of them that are calls, or pieces of one."""
+        """The spans that are calls or pieces of calls, in the order of their arrival."""
         return [node for node in self.spans() if node.call is not None]
 
     # --- a trace of several sessions ------------------------------------------------------------
 
-    def hint(self, parts: Parts, told: Told, node: Node) -> None:
-        """What was told below a span is a hint for it and for those above."""
+    def hint(self, parts: Parts, claim: SpanClaim, node: Node) -> None:
+        """Makes a claim a hint for the spans above `node`, as far as it wins over their hints."""
         for above in self.ancestors(node):
             known = parts.hints.get(above.span_id)
-            if known is not None and not told.counts_before(known):
+            if known is not None and not claim.counts_before(known):
                 return
-            parts.hints[above.span_id] = told
+            parts.hints[above.span_id] = claim
 
     def loosen(self, parts: Parts) -> None:
-        """What was told may be of any call by now: all are loose until they are looked at again."""
+        """A new claim may concern any call: all are loose until they are updated."""
         parts.loosened = True
         for node in self.calls():
             if node.call is not None:
@@ -499,7 +515,7 @@ class Tree:
 
 
 def _ends_in(node: Node, end: Node) -> bool:
-    """True where the way up from a span leads to another, or is longer than is looked at."""
+    """True if the path up from a span leads to another one, or is longer than `DEPTH_MAX`."""
     above: Node | None = node
     for _depth in range(DEPTH_MAX):
         if above is None:
@@ -515,5 +531,5 @@ def _place(node: Node) -> int:
 
 
 def _still(nodes: Iterable[Node]) -> list[Node]:
-    """Those that are not forgotten."""
+    """The nodes that arrived and are not forgotten."""
     return [node for node in nodes if node.came]

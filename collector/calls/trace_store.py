@@ -1,7 +1,19 @@
-"""Traces: whose sessions they are, and their trees.
+"""Traces: the session of each, and its tree of spans.
 
-Each is remembered for long in few bytes (whose session it is), and for minutes in full (its
-tree), because spans arrive in any order: children before parents, and pieces of one call apart.
+Idea: spans arrive in any order, children before parents and the pieces of one call apart. So a trace is remembered
+twice: in full (its tree) for 2 to 4 minutes after its last span, and in few bytes (its session) for as long as there
+is room, since the id of a session may arrive late.
+
+Invariants:
+
+- Traces and bytes of arguments have bounds: what is forgotten at a bound is of the tenant that holds most. Spans in
+  trees have a bound, too: at it, the period ends early for all.
+- No step takes long. Trees are freed a few at a time, with the spans that arrive (`AT_ONCE`), and forgotten traces
+  one at a time, with each new one.
+
+Example: a span of trace t arrives at minute 0, the next one at minute 1: one tree. No further span arrives. At
+minute 5 and 15 seconds at the latest, the tree is freed. A span that arrives at minute 10 finds the trace and
+its session, and begins a new tree.
 """
 
 from __future__ import annotations
@@ -12,8 +24,8 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.records import Asker
-from collector.calls.session_claim import Claim, Told
+from collector.calls.records import Requester
+from collector.calls.session_claim import Claim, SpanClaim
 from collector.calls.span_tree import TREE_MAX, Parts, Tree
 from collector.decode.retained import Retained
 from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
@@ -23,57 +35,57 @@ from monitor.weights import arguments_bytes
 __all__ = ["NEVER", "TRACES_MAX", "Trace", "Traces"]
 
 TRACES_MAX: Final = 200_000
-"""Traces remembered for late ids, of which the half that was seen least recently is forgotten."""
+"""Traces remembered for late session ids. At the bound, the less recently seen half of a tenant's is forgotten."""
 
 PERIOD_NS: Final = 120 * 1_000_000_000
-"""A tree is forgotten one to two periods after its last span, or soon after that."""
+"""A tree is forgotten one to two periods after its last span, or soon after that (`SOON`)."""
 
 SPANS_MAX: Final = 50_000
-"""Spans in trees before a period ends early: about 20 MB with what hangs on them."""
+"""Spans in trees after which a period ends early: about 20 MB with all that refers to them."""
 
 AT_ONCE: Final = 2
-"""Trees that go with a span, where too few have gone: all at the end of a period would take 25 ms."""
+"""Trees freed with one span, if too few were freed so far. To free all at the end of a period takes 25 ms."""
 
 SOON: Final = 8
-"""The part of a period's time in which they go: where spans are few, they need not wait for others."""
+"""Trees that are due are freed within 1/8 of a period, even if few spans arrive."""
 
 ARGUMENTS_BYTES_MAX: Final = 64 << 20
-"""Of the arguments that trees hold, for spans of the same calls that are still to come."""
+"""Bound on the arguments that trees hold for later spans of the same calls."""
 
 KEPT_SHARE: Final = 4
-"""So large a part of it is given up at once, where there is more."""
+"""1/4 of the bound is freed at once when it is reached."""
 
 EXPIRED_AT_ONCE: Final = 1_000
-"""Trees that go at a time where no spans come."""
+"""Trees freed with one tick if no spans arrive."""
 
 NEAR: Final = 4_096
-"""Traces found without their dictionary, where no other has taken the place."""
+"""Slots of the first-level cache of traces."""
 
 NEVER: Final = 2**62 - 1
-"""The time of what has not been."""
+"""The time of an event that has not happened."""
 
 RESOURCES_MAX: Final = 64
-"""Services of one trace whose attributes are kept joined."""
+"""Services of one trace whose joined attributes are remembered."""
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Open:
-    """Requests of one tool in one trace that wait for their execution.
+class OpenRequest:
+    """Requests for one tool in one trace that wait for their execution.
 
-    It, its trace and its neighbours refer to each other until it is closed: executed, expired, or by
-    `Requests.rest`.
+    It, its trace and its neighbours in the chain refer to each other, which is a cycle that reference counting
+    cannot free. It is broken when the requests are executed or expire, and by `ModelRequests.rest`.
     """
 
     __slots__ = ("count", "newer", "older", "since", "tool", "trace")
 
-    def __init__(self, trace: Trace, tool: str, since: int, older: Open | None) -> None:
+    def __init__(self, trace: Trace, tool: str, since: int, older: OpenRequest | None) -> None:
         self.trace = trace
         self.tool = tool
         self.count = 1
         self.since = since
         self.older = older
-        """The one of all traces that came before."""
-        self.newer: Open | None = None
+        """Its neighbours in the chain of all traces' requests."""
+        self.newer: OpenRequest | None = None
 
 
 @mypyc_attr(acyclic=True)
@@ -85,7 +97,6 @@ class Trace:
         "_joined",
         "_key",
         "answered_ns",
-        "asker",
         "called_ns",
         "doubted",
         "epoch",
@@ -94,7 +105,6 @@ class Trace:
         "first_ns",
         "foreign",
         "has_tools",
-        "heard",
         "learnt",
         "learnt_early",
         "learnt_named",
@@ -102,117 +112,120 @@ class Trace:
         "named",
         "namespace",
         "open",
+        "requester",
         "sampled",
         "session_from",
         "spans",
         "split",
+        "touched",
         "trace_id",
         "tree",
     )
 
     def __init__(self, namespace: str, trace_id: bytes) -> None:
-        # What each span asks for stands at the front, and what is true or false side by side:
-        # compiled, that is what is fetched together, and a byte each.
+        # In the compiled class, fields that each span needs share the first cache lines, and booleans that stand
+        # side by side take one byte each.
         self.namespace = namespace
         self.trace_id = trace_id
         self.tree: Tree | None = None
         self.epoch = -1
         self.spans = 0
-        """Its spans that no session was told of yet."""
+        """Spans that its session does not count yet."""
         self.split = False
-        """True once two sessions were told in it."""
-        self.heard = False
-        """True while one of this request is to be told."""
+        """True once two sessions were claimed in it."""
+        self.touched = False
+        """True if a span of the present request belongs to it."""
         self.sampled = False
-        """True where only a share of such traces is kept."""
+        """True if its sender keeps only a sample of traces."""
         self.has_tools = False
-        """True once a tool span was seen in it."""
+        """True once a tool span arrived."""
         self.learnt_early = False
-        """True once the monitor was told of a span from before our start."""
+        """True once the monitor learnt of a span from before its start."""
         self.doubted = False
-        """True while the monitor doubts that its session's first calls were seen."""
+        """True while the monitor doubts that the first calls of its session arrived."""
         self.answered_ns = NEVER
-        """When the first model began that was given answers of tools."""
+        """Start of the first model's span whose input holds results of tools."""
         self.called_ns = NEVER
-        """When the first call began, or the first model had asked for one."""
+        """Start of the first call, or end of the first model's span that asks for one."""
         self.first: Claim | None = None
-        """What the earliest span told of the session."""
+        """The claim that wins."""
         self.first_ns = 0
         self.first_by = b""
-        """When that span began, and its id."""
+        """Start and id of the span that made it."""
         self._key: SessionKey | None = None
         self.session_from = FROM_TRACE
         self._extras: dict[str, tuple[int, bytes, Any, Mapping[str, Any]]] | None = None
-        """Attributes of its spans that specs bind on, each with those it was read with, which count."""
+        """Key -> start and id of the earliest span with this attribute, the value, and the span's attributes (which are
+        weighed together, and stay alive together)."""
         self.named: Named | None = None
         self.learnt: Mapping[str, Any] | None = None
-        """The attributes the monitor was last told of."""
+        """The attributes that the monitor knows."""
         self.learnt_named: Named | None = None
-        """The agent's name it was last told of, by a span that is no call."""
-        self.asker: Asker | None = None
-        """Who asked for calls in it, for tool spans that another service sends."""
-        self.open: Open | dict[str, Open] | None = None
-        """Tool -> requests that wait for their execution."""
+        """The agent's name that the monitor learnt from a span other than a call."""
+        self.requester: Requester | None = None
+        """The service whose models asked for its calls: its tool spans may come from another service."""
+        self.open: OpenRequest | dict[str, OpenRequest] | None = None
+        """Requests that wait for their execution: of one tool, or by tool."""
         self.foreign = 0
-        """Of `spans`, those that speak no dialect."""
+        """Those of `spans` that speak no dialect."""
         self.missed: dict[str, int] | None = None
-        """What of it was not judged, or not for certain, that its session was not told of."""
+        """Reasons of `coverage` that its session does not count yet."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
 
     @property
     def key(self) -> SessionKey:
-        """The session it is of: one of its own, made when first asked for, while none is told."""
+        """Its session. While none is claimed: one named by the trace id, made when first needed."""
         if self._key is None:
             self._key = built(SessionKey, (self.namespace, self.trace_id.hex()))
         return self._key
 
     @property
-    def told(self) -> Told | None:
-        """What the earliest span told of the session, and when."""
+    def span_claim(self) -> SpanClaim | None:
+        """The claim that wins, with the span that made it."""
         first = self.first
-        return first.told(self.first_by, self.first_ns) if first is not None else None
+        return first.by(self.first_by, self.first_ns) if first is not None else None
 
-    def hear(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
-        """A span has told of the session that is earlier than all that have."""
+    def set_first(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
+        """Sets the claim that wins."""
         self.first, self.first_by, self.first_ns = claim, span_id, start_ns
 
     def is_earlier(self, claim: Claim, span_id: bytes, start_ns: int) -> bool:
-        """True where a span that tells a session counts before the one that told it."""
+        """True if a span's claim wins over the present one."""
         first = self.first
         return first is None or claim.counts_before(
             span_id, start_ns, first, self.first_by, self.first_ns
         )
 
     def belong(self, first: Claim) -> SessionKey | None:
-        """It is of the session that was told.
+        """Moves the trace to the session of a claim.
 
         Returns:
-            The one it was of before; None where nobody has heard of that.
+            Its former session; None if that was never used.
         """
         before, self._key, self.session_from = self._key, first.key, first.name
         return before
 
     def unbelong(self, before: SessionKey) -> None:
-        """Its calls could not be moved: it is of the session it was of, and may be told again."""
+        """Undoes `belong`: its calls could not be moved. A further claim tries again."""
         self.first, self._key, self.session_from = None, before, FROM_TRACE
 
     @property
     def is_rest(self) -> bool:
-        """True where its session, which nobody has told, made calls that are not in it.
+        """True if no session is claimed and the trace is a later turn of a conversation.
 
-        So it is with a conversation that names no session, where each turn is a trace: a model was
-        given answers of tools before a call was made or asked for in this one.
+        A model's input holds results of tools before any call is made or asked for in the trace: calls of earlier
+        turns are in other traces, and nothing tells which.
         """
         return self.answered_ns < self.called_ns and self.first is None
 
     def miss(self, reason: str) -> None:
-        """One of its spans was not judged, or not for certain."""
+        """Counts a span that was not judged, or not for certain."""
         if self.missed is None:
             self.missed = {}
         self.missed[reason] = self.missed.get(reason, 0) + 1
 
     def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
-        """Takes note of attributes that specs bind on: of each, the earliest span's."""
+        """Adds attributes that specs bind on. Of each key, the earliest span's value counts."""
         place = (start_ns, span_id)
         if self._extras is None:
             self._extras = {}
@@ -226,9 +239,9 @@ class Trace:
     def attributes(
         self, resource: Mapping[str, Any], overruling: frozenset[str] = frozenset()
     ) -> Mapping[str, Any]:
-        """A resource's attributes with what spans add; one object while nothing is new.
+        """A resource's attributes with those that spans add; the same object while nothing is new.
 
-        What the resource says itself stays, but for the keys that are `overruling`.
+        The resource's own attributes stay, except for the keys in `overruling`.
         """
         if not self._extras:
             return resource
@@ -247,7 +260,7 @@ class Trace:
 def _added(
     resource: Mapping[str, Any], extras: dict[str, Any], overruling: frozenset[str]
 ) -> Mapping[str, Any]:
-    """What spans say beside their resource: theirs is the agent's word, the resource's is not."""
+    """Adds the attributes of spans to a resource's. An agent can write span attributes, but not its resource."""
     named = extras.get(SPEC_ATTRIBUTE) if SPEC_ATTRIBUTE not in overruling else None
     added = {
         key: value
@@ -260,11 +273,11 @@ def _added(
 
 
 class Traces:
-    """All traces, bounded in number, in time, and in the spans they remember.
+    """All traces, bounded by number, by time, and by the spans in their trees.
 
     Args:
-        traces_max: bound on the traces remembered.
-        spans_max: spans remembered in trees before a period ends early.
+        traces_max: bound on the number of traces.
+        spans_max: spans in trees after which a period ends early.
         period_ns: length of a period, Unix nanoseconds.
         bytes_max: bound on the arguments that trees hold.
     """
@@ -278,7 +291,7 @@ class Traces:
     ) -> None:
         self._bytes_max = bytes_max
         self.held = 0
-        """Bytes of the arguments that trees hold, about."""
+        """Approximate bytes of the arguments that trees hold."""
         self._given_up = 0
         self._traces_max = traces_max
         self._spans_max = spans_max
@@ -286,24 +299,24 @@ class Traces:
         self._soon_ns = period_ns // SOON
         self._recent: dict[str, dict[bytes, Trace]] = {}
         self._older: dict[str, dict[bytes, Trace]] = {}
-        """Two generations of each tenant: what is not asked for while the recent one fills up is
-        forgotten, of the tenant that has most. By namespace, and then by trace id."""
+        """Namespace -> trace id -> trace, in two generations. When the recent one is full, that of the tenant with
+        most traces becomes its older one, and its former older one is forgotten."""
         self._names: dict[str, str] = {}
-        """Namespace -> the tenant whose share its traces are in."""
+        """Namespace -> the tenant whose share its traces count in."""
         self._recent_held = Holdings()
         self._older_held = Holdings()
-        """How many traces each tenant has in them."""
+        """Traces of each tenant in the two generations."""
         self._near: list[Trace | None] = [None] * NEAR
-        """Recent traces, each at a place that its id gives: dictionaries cost four times as much."""
+        """Recent traces, in the slot their id gives: two dictionary look-ups cost four times as much."""
         self._gone: list[dict[bytes, Trace]] = []
-        """Traces that are not asked for any more: one goes for each that comes."""
+        """Forgotten traces: one is freed for each new trace."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
-        """Those with spans of this period, and of the one before."""
+        """Traces with spans of this period, and of the one before."""
         self._leaving: list[Trace] = []
-        """Those with spans of the period before these: what had none since is to be forgotten."""
+        """Traces with spans of the period before that. Trees without a span since then are due to be freed."""
         self._leaving_count = 0
-        """How many these were when the period began."""
+        """Their number when the period began."""
         self._epoch = 0
         self._since = 0
         self._spans = 0
@@ -314,7 +327,7 @@ class Traces:
         yield from _all(self._recent)
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
-        """The trace, which is one of the recently seen ones now."""
+        """The trace, which counts as recently seen from now on."""
         place = trace_id[-1] * 16 + (trace_id[len(trace_id) >> 1] & 15)
         near = self._near[place]
         if near is not None and near.trace_id == trace_id and near.namespace == namespace:
@@ -327,7 +340,7 @@ class Traces:
         return trace
 
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
-        """A trace that is new, or was not seen for long."""
+        """A trace that is new, or of the older generation."""
         older = self._older.get(namespace)
         trace = older.pop(trace_id, None) if older is not None else None
         if trace is None:
@@ -347,7 +360,7 @@ class Traces:
         return trace
 
     def _age(self, name: str) -> None:
-        """The recent traces of a tenant are its older ones now; too many of these are forgotten."""
+        """Makes a tenant's recent traces its older ones, and forgets older ones over the bound."""
         self._forget_older(name)
         for namespace in [each for each in self._recent if self._names[each] == name]:
             found = self._older[namespace] = self._recent.pop(namespace)
@@ -366,7 +379,7 @@ class Traces:
                 del self._names[namespace]
 
     def _drop(self) -> None:
-        """Forgets one of the traces that are not asked for any more."""
+        """Frees one of the forgotten traces."""
         gone = self._gone
         while gone:
             if gone[-1]:
@@ -375,7 +388,7 @@ class Traces:
             gone.pop()
 
     def grow(self, trace: Trace, now: int) -> Tree:
-        """The trace's tree, with room for one span more."""
+        """The trace's tree, with room for one more span."""
         if now - self._since >= self._period_ns or self._spans >= self._spans_max:
             self._turn(now)
         if self._leaving and self._is_behind(now):
@@ -394,7 +407,7 @@ class Traces:
         return tree
 
     def hold(self, tree: Tree, arguments: Mapping[str, Any] | None) -> None:
-        """A tree holds the arguments of one call more, which has been told by now."""
+        """Counts the arguments of one more call of a tree, once the call is judged."""
         if arguments:
             self._hold(tree, arguments_bytes(arguments))
 
@@ -405,7 +418,7 @@ class Traces:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Gives up arguments: of the tenant that holds most its largest trees, then its oldest."""
+        """Frees arguments until 3/4 of the bound are held: of the tenant that holds most, its largest trees first."""
         held = Holdings()
         by_tenant: dict[str, list[Tree]] = {}
         seen: set[int] = set()
@@ -418,9 +431,9 @@ class Traces:
                 by_tenant.setdefault(name, []).append(tree)
         for trees in by_tenant.values():
             trees.sort(key=_less_held)
-            trees.reverse()  # what is taken from the end is the largest, then the oldest
-        wanted = self._bytes_max - self._bytes_max // KEPT_SHARE
-        while held.total > wanted:
+            trees.reverse()  # trees are taken from the end: the largest, of equal ones the oldest
+        target = self._bytes_max - self._bytes_max // KEPT_SHARE
+        while held.total > target:
             name = held.most()
             tree = by_tenant[name].pop()
             held.add(name, -tree.held)
@@ -428,21 +441,21 @@ class Traces:
             self._given_up += tree.give_up()
 
     def given_up(self) -> int:
-        """Calls whose arguments were given up since this was last asked."""
+        """Number of calls whose arguments were freed since the last call of this method."""
         found, self._given_up = self._given_up, 0
         return found
 
     def expire(self, now: int) -> None:
-        """Time has passed, whether spans have come or not: trees that are due are forgotten."""
+        """Frees trees that are due, as time passes without spans."""
         if now - self._since >= self._period_ns:
             self._turn(now)
         elif self._leaving and self._is_behind(now):
             self._leave(EXPIRED_AT_ONCE)
 
     def _renew(self, trace: Trace) -> None:
-        """The first span of a period has come to a trace: an old one's tree goes.
+        """The first span of a period arrived in a trace: an old tree is freed.
 
-        One for one: the new tree is made of its memory, which is in the cache by then.
+        One for one, since the new tree then gets memory that is in the processor's cache.
         """
         trace.epoch = self._epoch
         self._leave(1)
@@ -451,7 +464,7 @@ class Traces:
             self._spans += trace.tree.size
 
     def _is_behind(self, now: int) -> bool:
-        """True where more trees are left to go than there are spans, or time, for."""
+        """True if more trees are left to free than there are spans, or time, left for."""
         left, rest_ns = len(self._leaving), self._since + self._soon_ns - now
         return (
             left > self._spans_max - self._spans
@@ -459,7 +472,7 @@ class Traces:
         )
 
     def _turn(self, now: int) -> None:
-        """A period is over: trees that no span came to are forgotten from now on."""
+        """Begins a period: trees without a span since the last but one are due from now on."""
         self._leave(len(self._leaving))
         self._leaving, self._old, self._young = self._old, self._young, []
         self._leaving.reverse()
@@ -469,7 +482,7 @@ class Traces:
         self._spans = 0
 
     def _leave(self, count: int) -> None:
-        """Forgets trees that no span has come to for a period, the oldest first."""
+        """Frees up to `count` trees that are due, the oldest first."""
         leaving = self._leaving
         for _ in range(min(count, len(leaving))):
             trace = leaving.pop()
@@ -487,12 +500,15 @@ class Traces:
             self._broken.append((trace, tree.missing))
 
     def broken(self) -> list[tuple[Trace, int]]:
-        """Traces forgotten since this was last asked, with the spans their calls still waited for."""
+        """Traces whose trees were freed while calls waited for missing spans, and the number of these spans.
+
+        Each is returned once.
+        """
         found, self._broken = self._broken, []
         return found
 
     def close(self) -> None:
-        """The input is over: no span will come any more."""
+        """Frees all trees: the input is over."""
         while self._gone:
             self._drop()
         for trace in self:

@@ -189,11 +189,13 @@ def _add_learn(group: Any) -> None:
     learn.add_argument("--id", help="of the reference; with --update that of OLD")
     learn.add_argument("--out", type=_path, required=True, metavar="FILE", help="for it")
     learn.add_argument("--writes", metavar="TOOL,...", help="tools that change something")
-    told = learn.add_mutually_exclusive_group()
-    told.add_argument(
+    outcomes = learn.add_mutually_exclusive_group()
+    outcomes.add_argument(
         "--success", metavar="ATTR=VALUE", help="what a successful run says of itself"
     )
-    told.add_argument("--labels", type=_path, metavar="FILE", help="session and outcome a line")
+    outcomes.add_argument(
+        "--labels", type=_path, metavar="FILE", help="session and outcome a line"
+    )
     learn.add_argument(
         "--update", type=_path, metavar="OLD", help="propose the next version of this reference"
     )

@@ -15,9 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from collector.config.settings import Settings, SettingsError, load, place
-
 if TYPE_CHECKING:
+    from collector.config.settings import Settings
     from monitor.spec.read import Loaded
 
 __all__ = [
@@ -68,6 +67,8 @@ def run_serve(options: argparse.Namespace) -> int:
     try:
         return serve(settings, loaded)
     except UnusableError as problem:
+        from collector.config.settings import place
+
         where = place(problem.setting, file, os.environ, given)
         _quit(f"{where}: {problem.strerror}")
 
@@ -98,7 +99,7 @@ def run_replay(options: argparse.Namespace) -> int:
             found = replay(
                 options.files,
                 specs,
-                Settings(),
+                _defaults(),
                 together=options.together,
                 progress=progress,
                 unnamed=_only_reference(specs),
@@ -125,7 +126,7 @@ def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:
                 replay(
                     options.files,
                     each,
-                    Settings(),
+                    _defaults(),
                     together=options.together,
                     progress=Progress(options.files),
                 )
@@ -191,7 +192,7 @@ def _replayed_tasks(
     found = [recorded(file, progress) for file in options.files]
     groups = [found] if options.together else [[each] for each in found]
     unnamed = _only_reference(specs)
-    judged = [list(judge(group, specs, Settings(), unnamed)) for group in groups]
+    judged = [list(judge(group, specs, _defaults(), unnamed)) for group in groups]
     runs = [
         run
         for group, objects in zip(groups, judged, strict=True)
@@ -331,7 +332,7 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
             replay(
                 options.runs,
                 specs,
-                Settings(),
+                _defaults(),
                 together=False,
                 progress=Progress(options.runs),
                 unnamed=_only_task(specs),
@@ -398,7 +399,7 @@ def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any
         return harmful_calls(by_service(options.url, text), text, options.spec)
     runs = _recordings(options.runs)
     judged = replay(
-        runs, specs, Settings(), together=False, progress=Progress(runs),
+        runs, specs, _defaults(), together=False, progress=Progress(runs),
         unnamed=_only_task(specs),
     )  # fmt: skip
     return harmful_calls(judged, text, options.spec)
@@ -501,7 +502,15 @@ def _recordings(paths: Sequence[Path]) -> list[Path]:
         raise SystemExit(FAILED) from None
 
 
+def _defaults() -> Settings:
+    from collector.config.settings import Settings
+
+    return Settings()
+
+
 def _settings(file: Path | None, options: dict[tuple[str, ...], Any]) -> Settings:
+    from collector.config.settings import SettingsError, load
+
     try:
         return load(file, os.environ, options)
     except SettingsError as problem:
@@ -538,8 +547,8 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _quit(message: str) -> NoReturn:
-    from collector.telemetry.log_writer import FLUSH_SECONDS, say
+    from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 
-    # Whether anybody reads it or not, the exit code says it as well.
-    say(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
+    # Whether anybody reads it or not, the exit code shows it as well.
+    print_in_thread(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
     raise SystemExit(USAGE)

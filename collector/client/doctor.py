@@ -231,11 +231,11 @@ def _ask(
             answer = client.request(method, base + path, content=body, headers=headers)
     except httpx.HTTPError as error:
         raise OSError(errno.EPROTO, reason(error)) from error
-    said, text = answer.content, None
+    content, text = answer.content, None
     if answer.headers.get("content-type") == PROTO:
-        text = status_message(said)
+        text = status_message(content)
     if text is None:
-        text = said.decode("utf-8", "replace")
+        text = content.decode("utf-8", "replace")
     return answer.status_code, "".join(letter for letter in text if letter.isprintable())
 
 
@@ -299,7 +299,7 @@ def _spoken(who: Sender, address: Address) -> str | None:
     if agreed := who.tls and _agreed(who, address):
         return "grpc" if agreed == "h2" else "http"
     answer = _answer(who, address, _HTTP1)
-    if answer.startswith(b"HTTP/1.1 400"):  # which a gRPC server may say, too
+    if answer.startswith(b"HTTP/1.1 400"):  # which a gRPC server may answer, too
         answer = _answer(who, address, _HTTP2) or answer
     if answer.startswith(b"HTTP/1.1"):
         return "http"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from collector.client.api_client import NoAnswerError, opened
 from collector.sinks.alert import printable
 
-__all__ = ["DEFAULT_URL", "Filters", "TailError", "lines", "tail", "worded"]
+__all__ = ["DEFAULT_URL", "Filters", "TailError", "formatted", "lines", "tail"]
 
 DEFAULT_URL = "http://127.0.0.1:4319"
 PATH = "/api/v1/verdicts"
@@ -49,7 +49,7 @@ class Filters(NamedTuple):
     session: str = ""
     kinds: frozenset[str] = frozenset()
 
-    def let(self, verdict: dict[str, Any]) -> bool:
+    def matches(self, verdict: dict[str, Any]) -> bool:
         """True for a verdict that is to be shown."""
         return (
             self.agent in ("", verdict.get("agent"))
@@ -77,8 +77,8 @@ def tail(
     for verdict in lines(_stream(url)):
         if "missed" in verdict and "kind" not in verdict:
             show(f"... {int(verdict['missed'])} verdicts missed: this reader is too slow")
-        elif filters.let(verdict):
-            show(json.dumps(verdict) if raw else worded(verdict, colour=colour))
+        elif filters.matches(verdict):
+            show(json.dumps(verdict) if raw else formatted(verdict, colour=colour))
 
 
 def _stream(url: str) -> Iterator[bytes]:
@@ -109,7 +109,7 @@ def lines(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def worded(verdict: dict[str, Any], *, colour: bool) -> str:
+def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
     """One verdict, or one alarm of a reference, as one line."""
     if verdict.get("kind") == "divergence":
         return _alarm(verdict, colour=colour)

@@ -6,7 +6,6 @@ import re
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-import msgspec
 import yaml
 
 from collector.config.settings import Settings
@@ -31,7 +30,7 @@ def masked(settings: Settings) -> dict[str, Any]:
     the host is kept. Of every other URL user, password, query and fragment are masked. Files of
     keys and tokens are named only; what is in them is never read for this.
     """
-    data = _urls(msgspec.to_builtins(settings, enc_hook=str))
+    data = _urls(settings.model_dump(mode="json"))
     for client in ("alertmanager_http", "webhook_http", "otlp_http"):
         headers = data["alerts"][client]["headers"]
         headers.update(dict.fromkeys(headers, MASK))

@@ -1,8 +1,8 @@
-"""A memory of what was decoded from equal bytes, or made of equal keys, bounded in bytes.
+"""A bounded cache of decoded values, by the bytes they were decoded from.
 
-Telemetry repeats itself: the same resource in every request, the same few attribute lists in
-every span. When the bound is reached everything is forgotten at once: honest senders refill it
-in a millisecond, and a hostile one cannot make it grow.
+Telemetry repeats itself: the same resource in every request, the same few attribute lists in every span. At the
+bound everything is forgotten at once. Honest senders refill the cache in a millisecond, and a hostile one cannot
+make it grow.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ BYTES_MAX: Final = 2 << 20
 KEY_BYTES_MAX: Final = 64 << 10
 
 ENTRY_BYTES: Final = 256
-"""Counted per entry beside its key: about what the objects around it take."""
+"""Bytes counted per entry beside its key, for the objects around it."""
 
 
 class Memo(Generic[Key, Value]):
-    """Values by the bytes they were decoded from, or by what else has a size.
+    """Values by the bytes they were decoded from, or by another key that has a size.
 
     Args:
         bytes_max: forget everything before the remembered keys pass this many bytes.
@@ -37,7 +37,7 @@ class Memo(Generic[Key, Value]):
         self._key_bytes_max = key_bytes_max
         self._bytes = 0
         self.entries: dict[Key, Value] = {}
-        """Read directly on the hot path; written by `put` alone, never replaced."""
+        """Read directly on the hot path. Only `put` writes it, and it is never replaced."""
 
     def put(self, key: Key, value: Value, size: int | None = None) -> Value:
         """Remember `value` if its key is not too long, and return it.

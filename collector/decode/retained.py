@@ -1,7 +1,7 @@
-"""Attributes that live as long as what refers to them: sessions, traces, spans. Their bytes are counted.
+"""Counts the bytes of attributes that outlive their request: those of sessions, traces and spans.
 
-Who refers to them does not matter, nor how many: they count from when they are read until nobody has
-them. While there are many, less is kept of new ones.
+A set of attributes counts once, from when it is read until nothing refers to it. The more bytes are live, the lower
+the bounds on new sets are.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["Bounds", "Retained", "bounds", "retained_bytes"]
 
 
 class Bounds(NamedTuple):
-    """What may be kept of one set of attributes."""
+    """Bounds on one set of attributes."""
 
     value: int
     """Characters of one value."""
     total: int
-    """Of all of them, with their keys."""
+    """Characters of all values and keys."""
 
 
 USUAL: Final = Bounds(16 << 10, 64 << 10)
@@ -29,11 +29,11 @@ TOO_MANY: Final = Bounds(256, 1 << 10)
 
 MANY_BYTES: Final = 32 << 20
 TOO_MANY_BYTES: Final = 64 << 20
-"""Of all attributes that live, about; real services' are some kilobytes each, and shared."""
+"""Approximate bytes of all live attributes. Those of a real service take some kilobytes, and are shared."""
 
 
 class _Live:
-    """What lives."""
+    """Bytes of all live attributes."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -43,7 +43,7 @@ _LIVE: Final = _Live()
 
 
 class Retained(dict[str, Any]):
-    """Attributes that count while they live."""
+    """Attributes whose bytes count until they are freed."""
 
     __slots__ = ("_bytes",)
 
@@ -57,11 +57,11 @@ class Retained(dict[str, Any]):
 
 
 def retained_bytes() -> int:
-    """What lives by now, about."""
+    """Approximate bytes of all live attributes."""
     return _LIVE.bytes
 
 
 def bounds() -> Bounds:
-    """What may be kept of attributes that are read now."""
+    """The bounds on attributes that are read now: the more is live, the lower."""
     live = _LIVE.bytes
     return USUAL if live < MANY_BYTES else MANY if live < TOO_MANY_BYTES else TOO_MANY

@@ -1,4 +1,4 @@
-"""Shapes: the attribute keys of spans, one object for equal lists of them."""
+"""Shapes: the lists of attribute keys of spans. Equal lists are one object, so shapes are compared by identity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS: Final[Memo[bytes, str]] = Memo(bytes_max=1 << 20, key_bytes_max=256)
 
 
 def key_of(raw: bytes) -> str:
-    """A key as a text. Keys recur in ever new shapes: each is one object, hashed once."""
+    """A key as text, interned: keys recur in new shapes, and each is hashed once."""
     known = _KEYS.entries.get(raw)
     return known if known is not None else _KEYS.put(raw, str(raw, "utf-8", "replace"))
 

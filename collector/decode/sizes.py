@@ -1,7 +1,7 @@
-"""How large attribute values may be: what is larger is not read, and told of.
+"""Bounds on the size of attribute values. Larger values are not read, and counted.
 
-A value over the bound is as if it had not been on the wire: unknown, never cut in two. Sizes are
-looked at where values are read, so spans that nobody asks for cost nothing.
+A value over its bound counts as unknown, as if it had not been on the wire; it is never cut. Sizes are checked where
+values are read, so values that nobody reads cost nothing.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collector.decode.retained import USUAL, Retained, bounds
 __all__ = ["VALUE_BYTES_MAX", "VALUE_BYTES_MIN", "Sizes", "kept", "weight"]
 
 VALUE_BYTES_MAX: Final = 1 << 20
-"""Of one value, unless told otherwise: arguments of tools that write files can be large."""
+"""Bytes of one value by default: arguments of tools that write files can be large."""
 VALUE_BYTES_MIN: Final = 16 << 10
-"""Shorter texts are read without looking at their size."""
+"""Shorter texts are read without a check of their size."""
 KEPT_MAX: Final = USUAL.value
-"""Of a value that lives as long as its session: of a resource, or what specs bind on."""
+"""Bytes of a value that lives as long as its session: of a resource, or one that specs bind on."""
 KEPT_TOTAL_MAX: Final = USUAL.total
-"""Of all values of a resource. Both are less while much is kept: see `retained`."""
+"""Bytes of all values of a resource. Both bounds are lower while much is retained: see `retained`."""
 _NAMING: Final = ("service.", "deployment.", "offrails.", "telemetry.", "gen_ai.")
 ITEM_WEIGHT: Final = 8
 
 
 def _nobody() -> None:
-    """Nobody is told."""
+    """Counts nothing."""
 
 
 class Sizes:
-    """The bound on values that are read, and who is told of larger ones.
+    """The bound on values that are read, and what counts larger ones.
 
     Args:
-        bytes_max: of one value, at least `VALUE_BYTES_MIN`; of JSON, characters.
-        note: called for each value that was to be read and is larger.
+        bytes_max: bytes of one value (of JSON: characters), at least `VALUE_BYTES_MIN`.
+        note: called for each larger value that was to be read.
     """
 
     __slots__ = ("bytes_max", "note")
@@ -47,7 +47,7 @@ class Sizes:
 
 
 def weight(value: Any, most: int) -> int:
-    """About the size of a decoded value; counting ends once it is more than `most`."""
+    """The approximate size of a decoded value; counting stops above `most`."""
     if isinstance(value, str | bytes):
         return len(value)
     total = 0
@@ -66,7 +66,7 @@ def weight(value: Any, most: int) -> int:
 
 
 def kept(found: Mapping[str, Any], note: Callable[[], None]) -> dict[str, Any]:
-    """The attributes that may be kept: no large value, and not too much in all."""
+    """The attributes within the bounds: of one value, and of all together."""
     most = bounds()
     room = most.total
     small: dict[str, Any] = {}

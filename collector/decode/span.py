@@ -43,7 +43,7 @@ NAME_MAX: Final = 8_192
 KEY_MAX: Final = 2_048
 """Characters of an attribute's key. The longest that are known are flattened messages: 150."""
 ATTRIBUTES_MAX: Final = 16_384
-"""Attributes of one span. SDKs stop at 128 unless told otherwise; flattened messages need more."""
+"""Attributes of one span. SDKs stop at 128 by default; flattened messages need more."""
 REJECTED: Final = ("bad_id", "bad_name", "over_bound")
 """Why a span is left out by itself: labels of the counter `spans_rejected`."""
 

@@ -45,11 +45,11 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
     """The last answer of each trace that tells one, by trace id."""
     found: dict[bytes, Answer] = {}
     for span in spans:
-        told = answer_of(span)
+        answer = answer_of(span)
         known = found.get(span.trace_id)
-        if told is not None and (known is None or told > known):
-            found[span.trace_id] = told
-    return {trace: told.text for trace, told in found.items()}
+        if answer is not None and (known is None or answer > known):
+            found[span.trace_id] = answer
+    return {trace: answer.text for trace, answer in found.items()}
 
 
 def answer_of(span: Span) -> Answer | None:

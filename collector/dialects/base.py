@@ -37,22 +37,22 @@ NOT_A_TOOL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place where arguments may be, and what unwraps them."""
+    """A place where arguments may be, and the function that unwraps them."""
 
     key: str
     unwrap: Unwrap = mapping
     event: str = ""
-    """Name of the span event that carries `key`; "" where it is an attribute of the span."""
+    """Name of the span event that has the attribute `key`; "" for an attribute of the span."""
     needs: str = ""
-    """An attribute key without which this place is not looked at."""
+    """An attribute key that must be there too, or the place is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How one instrumentation writes a tool call.
 
-    A span is a call of this dialect when scope, kind and keys fit (which is settled once per
-    shape), and then the values and the span's name (checked span by span).
+    A span is a call of this dialect if its scope, kind and keys fit (decided once per shape), and its values and
+    its name do (checked span by span).
     """
 
     name: str
@@ -63,15 +63,15 @@ class Dialect:
     some: tuple[str, ...] = ()
     """Keys of which at least one must be there, if any is given."""
     scopes: tuple[str, ...] = ()
-    """Beginnings of scope names; () is any."""
+    """Prefixes of scope names; () is any."""
     not_scopes: tuple[str, ...] = ()
-    """Beginnings of those that it is not for."""
+    """Prefixes of scope names that it excludes."""
     kinds: frozenset[int] = frozenset()
     """Span kinds (1 internal, 2 server, 3 client); empty is any."""
     values: dict[str, frozenset[str]] = field(default_factory=dict)
     """Key -> the values it must have."""
     not_values: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Key -> values it must not have, where it is there."""
+    """Key -> values it must not have if it is there."""
     span_name: str = ""
     """Pattern of the whole span name, "" is any; its group `tool` names the tool."""
     tool: tuple[str, ...] = ()
@@ -79,36 +79,36 @@ class Dialect:
     arguments: tuple[Source, ...] = ()
     """Places of the arguments; the first that gives any wins."""
     call_id: tuple[str, ...] = ()
-    """Keys of the id the model gave the call."""
+    """Keys of the id that the model gave the call."""
     request_id: tuple[str, ...] = ()
-    """Keys of an id of transport, which says nothing across connections."""
+    """Keys of a transport's request id, which is unique within one connection only."""
     status_tells: bool = True
-    """False where an error in the span's status may be another call's."""
+    """False if an error in the span's status may belong to another call."""
     failed: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Key -> values that say that the call failed, beside the span's status."""
+    """Key -> values that mean that the call failed; the span's status counts beside them."""
     failed_result: tuple[str, ...] = ()
-    """Keys of JSON results that may say that the call failed."""
+    """Keys of JSON results that may show that the call failed."""
     says_failed: Says | None = None
-    """Reads one of them: see `results`."""
+    """Reads such a result: see `values/results`."""
     failed_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Key -> beginnings of values that say that the call failed."""
+    """Key -> prefixes of values that mean that the call failed."""
     failed_without: tuple[str, ...] = ()
-    """Keys that a span has once it ended, unless the call failed."""
+    """Keys that a span has when it ended, unless the call failed."""
     failed_without_but_in: frozenset[str] = frozenset()
-    """Languages of SDKs of which that is not true."""
+    """Languages whose SDK does not follow `failed_without`."""
     failed_by_exception: bool = False
-    """An exception event says that the call failed, whatever the status."""
+    """True if an exception event means that the call failed, whatever the status."""
     control: frozenset[str] = frozenset()
-    """Tools of the framework itself."""
+    """Tools of the framework itself: their calls are control calls."""
     control_prefixes: tuple[str, ...] = ()
-    """Beginnings of such names."""
+    """Prefixes of their names."""
     control_marks: dict[str, str] = field(default_factory=dict)
-    """Key -> the beginning of a value that marks the framework's own call."""
+    """Key -> prefix of a value that marks a control call."""
     switch: str = ""
-    """What turns arguments on, or keeps them from being turned off."""
+    """The setting of the instrumentation that turns arguments on."""
 
     def fits(self, scope: str, kind: int, keys: dict[str, int]) -> bool:
-        """True where spans of this shape may be calls of this dialect."""
+        """True if spans of this shape may be calls of this dialect."""
         return (
             (not self.scopes or scope.startswith(self.scopes))
             and not (self.not_scopes and scope.startswith(self.not_scopes))

@@ -1,8 +1,17 @@
-"""Span shape -> how to read it: decided once per shape, remembered with a bound.
+"""Chooses how a span is read: one plan a shape, remembered with a bound.
 
-A shape is the exact list of a span's attribute keys, with its scope and kind. Two spans of one
-shape are read alike, so the cost per span does not grow with the number of dialects. What depends
-on a value or on the span's name (OpenInference says TOOL in one) is checked span by span.
+Idea: a shape is the exact list of a span's attribute keys, with its scope and kind. What a span is follows from its
+shape and from a few *guarded* values (an operation's name, a kind). So the dialects are matched once per shape and
+set of guarded values. The cost per span does not grow with the number of dialects.
+
+Invariant: spans of one shape with equal guarded values have the same plan. Whatever depends on any other value, or
+on the span's name, is a part of the plan that `read` checks span by span.
+
+Example: a span with `openinference.span.kind` and `tool.name`. The shape says that OpenInference may read it, and
+guards `openinference.span.kind`. With the value TOOL the plan reads a call from `tool.name`; with LLM it does not.
+
+Three caches, from fast to full: the slot of the shape (`_slots`), the plan last used for the shape (`usual`), and
+all plans of the shape (`variants`).
 """
 
 from __future__ import annotations
@@ -240,34 +249,34 @@ SCRUBBED_KEY: Final = "logfire.scrubbed"
 ERROR_KEY: Final = "error.type"
 
 SHAPES_MAX: Final = 1_024
-"""A handful of shapes make up an agent's traffic, but where conversations are told as attributes new ones
-come with each turn. Hostile ones may only empty the cache."""
+"""An agent's traffic has a handful of shapes, but flattened conversations bring new ones with each turn. A hostile
+sender can do no more than empty the cache."""
 
 SCOPES_MAX: Final = 16
-"""Scopes and kinds of one shape; more are read anew."""
+"""Scopes and kinds remembered for one shape."""
 
 TWINS_MAX: Final = 8
-"""Attributes of one key that are looked at."""
+"""Attributes with one key that are read as alternatives: the last ones."""
 
 SLOTS: Final = 512
-"""Places for what was last known of a shape, by its identity: a power of two."""
+"""Slots of the first-level cache, which the identity of a shape chooses: a power of two."""
 
 VARIANTS_MAX: Final = 64
-"""Plans of one shape; spans with other guarded values are settled each time anew."""
+"""Plans remembered for one shape. Further guarded values get a new plan with each span."""
 
 MARK_MAX: Final = 512
-"""Longer guarded values are an attack, or a mistake: they are not remembered."""
+"""Plans for longer guarded values are not remembered: they are an attack, or a mistake."""
 
 KEYS_MAX: Final = 4_096
-"""Spans with more attributes than this are not looked at: no agent writes so many."""
+"""Attributes of one span that are looked at: no agent writes more."""
 
 
 Guards = tuple[Guard, ...]
-"""What a span's values must be for a part of a plan to be for it."""
+"""Conditions on a span's values, under which its plan has a part."""
 
 
-class _Open:
-    """A plan whose guards are not settled yet: each part with its own."""
+class _PlanParts:
+    """The parts of a shape's plans, each with the guards under which a plan has it."""
 
     __slots__ = (
         "agents",
@@ -311,7 +320,7 @@ class _Open:
         self.stops = _guards(STOPS, place)
         """Any of them makes a span one of a model or an agent."""
         self.pending = place.get(PENDING_KEY)
-        """Where Logfire says that a span is none yet."""
+        """Where Logfire says that a span has not ended yet."""
         self.pending_parent = place.get(PENDING_PARENT_KEY)
         self.error = place.get(ERROR_KEY)
         self.entry = kind in _ENTRIES
@@ -384,7 +393,7 @@ class _Variant:
         """The same, where all came as bytes: each with its place."""
 
 
-class _Sieve:
+class _ShapePlans:
     """What is known of one shape: where its guarded values are, and the plan for each set."""
 
     __slots__ = (
@@ -403,16 +412,16 @@ class _Sieve:
     def __init__(
         self,
         span: Span,
-        parts: _Open,
-        twins: tuple[_Open, ...] = (),
+        parts: _PlanParts,
+        twins: tuple[_PlanParts, ...] = (),
         doubled: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         self.shape = span.shape
-        """Kept, so that no other shape can have its identity."""
+        """Kept alive, so that no other shape can get its identity."""
         self.scope = span.scope
         self.kind = span.kind
         self.twins = twins
-        """The same by other attributes of equal keys."""
+        """The parts by other attributes of equal keys."""
         self.doubled = doubled
         self.guarded = _all_guarded((parts, *twins)) if twins else parts.guarded()
         self.mark: Callable[[Sequence[Any]], Any] = (
@@ -423,7 +432,7 @@ class _Sieve:
         self.variants: dict[Any, _Variant] = {}
         """By the guarded values."""
         self.usual: _Variant | None = None
-        """That of the last span that was settled, which mostly comes again."""
+        """The last one used: mostly the next span has the same guarded values."""
 
     def settled(self, span: Span) -> Plan:
         """The plan for spans whose guarded values are this one's."""
@@ -451,47 +460,47 @@ class Plans:
         self._session_keys = tuple(session_keys)
         self._agent_keys = tuple(agent_keys)
         self._extra_keys = frozenset(extra_keys)
-        self._sieves: dict[int, list[_Sieve]] = {}
-        """By the identity of the shape, which spans of equal keys share while it is remembered."""
-        self._slots: list[_Sieve | None] = [None] * SLOTS
-        """The one that was asked for last of those whose shapes have a slot in common."""
+        self._shapes: dict[int, list[_ShapePlans]] = {}
+        """By the identity of the shape: decoders intern shapes, so spans of equal keys share one object."""
+        self._slots: list[_ShapePlans | None] = [None] * SLOTS
+        """Slot -> the last one used of the shapes that share the slot."""
 
     def of(self, span: Span) -> Plan:
         """The plan for a span: by its shape, and by the values that decide what it is.
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
-        sieve = self._sieve(span)
-        usual = sieve.usual
-        # In place, bytes are compared in a tenth of the time that it takes with anything else.
+        known_shape = self._shape_plans(span)
+        usual = known_shape.usual
+        # Bytes are compared in place, in a tenth of the time that decoding them would take.
         if (
             usual is not None
             and usual.as_written is not None
             and span.all_came_as(usual.as_written)
         ):
             return usual.plan
-        mark = sieve.mark(span.values)
+        mark = known_shape.mark(span.values)
         if usual is not None and mark == usual.mark:
             return usual.plan
-        return self._variant(span, sieve, mark)
+        return self._variant(span, known_shape, mark)
 
-    def _variant(self, span: Span, sieve: _Sieve, mark: Any) -> Plan:
+    def _variant(self, span: Span, known_shape: _ShapePlans, mark: Any) -> Plan:
         """The plan for a span whose guarded values are not those of the one before."""
         try:
-            found = sieve.variants.get(mark)
+            found = known_shape.variants.get(mark)
         except TypeError:  # values that came as JSON
-            mark = tuple([_hashable(span.attribute(at)) for at in sieve.guarded])
-            found = sieve.variants.get(mark)
+            mark = tuple([_hashable(span.attribute(at)) for at in known_shape.guarded])
+            found = known_shape.variants.get(mark)
         if found is None:
-            plan = sieve.settled(span)
-            if len(sieve.variants) >= VARIANTS_MAX or not _is_short(mark):
+            plan = known_shape.settled(span)
+            if len(known_shape.variants) >= VARIANTS_MAX or not _is_short(mark):
                 return plan
-            found = sieve.variants[mark] = _Variant(mark, sieve.guarded, plan)
-        sieve.usual = found
+            found = known_shape.variants[mark] = _Variant(mark, known_shape.guarded, plan)
+        known_shape.usual = found
         return found.plan
 
-    def _sieve(self, span: Span) -> _Sieve:
-        """The one for a span's shape, scope and kind; of one shape there are few."""
+    def _shape_plans(self, span: Span) -> _ShapePlans:
+        """What is known of a span's shape, scope and kind."""
         shape, scope, kind = span.shape, span.scope, span.kind
         slot = (id(shape) >> 4) & (SLOTS - 1)  # objects begin at multiples of 16
         last = self._slots[slot]
@@ -505,46 +514,46 @@ class Plans:
         found = self._slots[slot] = self._found(span, shape, scope, kind)
         return found
 
-    def _found(self, span: Span, shape: tuple[str, ...], scope: str, kind: int) -> _Sieve:
+    def _found(self, span: Span, shape: tuple[str, ...], scope: str, kind: int) -> _ShapePlans:
         """The same, looked up, or made."""
-        known = self._sieves.get(id(shape))
+        known = self._shapes.get(id(shape))
         if known is not None:
-            for sieve in known:
-                if sieve.kind == kind and sieve.scope == scope:
-                    return sieve
+            for known_shape in known:
+                if known_shape.kind == kind and known_shape.scope == scope:
+                    return known_shape
         if known is None or len(known) >= SCOPES_MAX:
-            if len(self._sieves) >= SHAPES_MAX:
-                self._sieves.clear()
-            known = self._sieves[id(shape)] = []
-        sieve = self._make(span)
-        known.append(sieve)
-        return sieve
+            if len(self._shapes) >= SHAPES_MAX:
+                self._shapes.clear()
+            known = self._shapes[id(shape)] = []
+        known_shape = self._make(span)
+        known.append(known_shape)
+        return known_shape
 
     def bind_on(self, extra_keys: Iterable[str]) -> None:
         """Other specs are loaded: their match rules ask for these keys."""
         self._extra_keys = frozenset(extra_keys)
-        self._sieves.clear()
+        self._shapes.clear()
         self._slots = [None] * SLOTS
 
-    def _make(self, span: Span) -> _Sieve:
+    def _make(self, span: Span) -> _ShapePlans:
         # The last of two equal keys wins, as in a dictionary.
         keys = span.codec.keys(span.shape)[:KEYS_MAX]
         place = {key: index for index, key in enumerate(keys)}
-        parts = self._open(span, place)
+        parts = self._parts(span, place)
         doubled = self._doubled(keys) if len(place) < len(keys) else {}
         if not doubled:
-            return _Sieve(span, parts)
+            return _ShapePlans(span, parts)
         most = max([len(places) for places in doubled.values()])
         twins = [
-            self._open(
+            self._parts(
                 span, place | {key: at[min(n, len(at) - 1)] for key, at in doubled.items()}
             )
             for n in range(most - 1)
         ]
-        return _Sieve(span, parts, tuple(twins), tuple(doubled.values()))
+        return _ShapePlans(span, parts, tuple(twins), tuple(doubled.values()))
 
-    def _open(self, span: Span, place: dict[str, int]) -> _Open:
-        return _Open(
+    def _parts(self, span: Span, place: dict[str, int]) -> _PlanParts:
+        return _PlanParts(
             span.scope,
             span.kind,
             place,
@@ -554,16 +563,16 @@ class Plans:
         )
 
     def _doubled(self, keys: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Keys that matter and are there more than once, with the places of each."""
+        """Keys that decide what is read and are there more than once, with the places of each."""
         others = {*self._session_keys, *self._agent_keys, *self._extra_keys}
         places: dict[str, list[int]] = {}
         for index, key in enumerate(keys):
-            if key in _MATTER or key in others:
+            if key in _READ_KEYS or key in others:
                 places.setdefault(key, []).append(index)
         return {key: tuple(at[-TWINS_MAX:]) for key, at in places.items() if len(at) > 1}
 
 
-def _all_guarded(opened: Iterable[_Open]) -> tuple[int, ...]:
+def _all_guarded(opened: Iterable[_PlanParts]) -> tuple[int, ...]:
     places: set[int] = set()
     for each in opened:
         places.update(each.guarded())
@@ -586,7 +595,7 @@ def _keys_of(dialect: Dialect) -> Iterable[str]:
             yield source.key
 
 
-_MATTER: Final = frozenset(
+_READ_KEYS: Final = frozenset(
     {key for dialect in (*DIALECTS, UNCLEAR) for key in _keys_of(dialect)}
     | {*NAMES, *SAYS, *STOPS, ERROR_KEY, PENDING_KEY, PENDING_PARENT_KEY}
 )

@@ -1,6 +1,6 @@
-"""What a span says in two ways, or oddly: each way it can be read as a call, and why that is in doubt.
+"""Ambiguous spans: every way in which a span can be read as a call, and why that is in doubt.
 
-Nothing here is asked of a span that is written as instrumentations write them: plans say which are not.
+Spans that are written as instrumentations write them never come here: their plans say so.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
 __all__ = ["READINGS_MAX", "Doubt", "doubt_of", "is_in_doubt"]
 
 READINGS_MAX: Final = 8
-"""Ways that one span is read; one that could be read in more is counted, and read in these."""
+"""Readings of one span that are judged. Further ones are only counted."""
 
 _SPOKEN: Final = span_name(SPOKEN)
 
 
 class Doubt:
-    """How a span may be read, beside the one reading that it had, and what is to be counted."""
+    """All readings of a span, and the reasons to count."""
 
     __slots__ = ("readings", "reasons")
 
     def __init__(self) -> None:
         self.readings: list[Reading] = []
-        """Each is a call that may have been; none is equal to another."""
+        """Each is a call that the span may mean; no two are equal."""
         self.reasons: list[str] = []
-        """Of the coverage, each once."""
+        """Reasons of `coverage`, each once."""
 
     def count(self, reason: str) -> None:
-        """Has a reason counted for this span."""
+        """Adds a reason to count for this span."""
         if reason not in self.reasons:
             self.reasons.append(reason)
 
     def add(self, reading: Reading) -> None:
-        """One more way to read the span."""
+        """Adds a reading."""
         if len(self.readings) >= READINGS_MAX:
             return
         if not any(_is_same(reading, known) for known in self.readings):
@@ -49,7 +49,7 @@ class Doubt:
 
 
 def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
-    """True for a span of which `doubt_of` may know more than its reading."""
+    """True if `doubt_of` may find more than the one reading."""
     if plan.doubtful:
         return True
     if reading is not None:
@@ -131,7 +131,7 @@ def _is_same(one: Reading, other: Reading) -> bool:
 
 
 def _is_doubled(span: Span, plan: Plan) -> bool:
-    """True where a key that matters is there more than once, with other values."""
+    """True if a key that decides what is read is there more than once, with different values."""
     values = span.values
     return any(
         values[places[0]] != values[other] for places in plan.doubled for other in places[1:]

@@ -158,7 +158,7 @@ _ABOUT_TOOLS: Final = frozenset(
         "tools",
     }
 )
-"""Where a model is told how tools are called, beside the messages."""
+"""Where a model gets the descriptions of tools, beside the messages."""
 _DEPTH: Final = 12
 """Objects and lists looked into: messages, their parts, and what is around them."""
 _LAMINAR: Final = "lmnr.span.type"
@@ -351,7 +351,7 @@ def _named(text: str) -> list[Requested | None] | None:
 def _requests(
     calls: list[tuple[str | bytes | None, ...]] | None,
 ) -> list[Requested | None] | None:
-    """What is told by names and ids, unless there is more to them."""
+    """Requests from their names and ids; None if that does not suffice."""
     if calls is None:
         return None
     found: list[Requested | None] = []
@@ -409,9 +409,9 @@ def _answered(value: Any) -> list[Requested | None]:
     """
     if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
         return []
-    told = outlined(value)
+    items = outlined(value)
     found: list[Requested | None] = []
-    for item in told if isinstance(told, list) else [told]:
+    for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict):
             continue
         if item.get("type") == _FUNCTION:

@@ -1,8 +1,7 @@
-"""How spans of one shape are read: what has been looked up once, so that no span looks it up again.
+"""The plan of a shape: where each part of a call is, looked up once, so that no span looks it up again.
 
-All numbers are places of attributes. Each new shape makes a few of these, and a conversation whose
-messages have attributes of their own makes a shape a turn: hence plain classes, which compiled cost
-a twentieth of frozen dataclasses to make.
+All numbers are places of attributes. Each new shape makes several of these objects, and flattened conversations make a
+shape a turn. So they are plain classes: compiled, they are made in a twentieth of the time of frozen dataclasses.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Guard:
 
 
 class At:
-    """A place of arguments: an attribute by index, or one of an event by name and key."""
+    """A place of arguments: an attribute by index, or an event's attribute by name and key."""
 
     __slots__ = ("at", "event", "key", "unwrap")
 
@@ -41,7 +40,7 @@ class At:
 
 
 class Fields:
-    """Where a dialect's parts are in one shape."""
+    """Where the parts of a call are in one shape, by one dialect."""
 
     __slots__ = (
         "arguments",
@@ -76,7 +75,7 @@ class Fields:
     ) -> None:
         self.dialect = dialect
         self.name = name
-        """What the span's name must match; None where it does not matter."""
+        """The pattern of the span's name; None if any name will do."""
         self.tool = tool
         self.arguments = arguments
         self.call_id = call_id
@@ -84,18 +83,18 @@ class Fields:
         self.failed = failed
         self.results = results
         self.sign = sign_of(dialect.says_failed)
-        """What a result has in it that says that the call failed; "" where nothing is known."""
+        """A text that each failing result contains; "" if none is known."""
         self.failed_marks = failed_marks
         self.marks = marks
         self.undone = undone
-        """True where a span that ended lacks what it has unless the call failed."""
+        """True if spans of the shape lack a key of `Dialect.failed_without`."""
         fails = failed or results or failed_marks or undone or dialect.failed_by_exception
         self.plain = not (fails or marks)
-        """True where tool, arguments and ids are all there is to look at."""
+        """True if tool, arguments and ids are all there is to read."""
 
 
 class AgentAt:
-    """Where a span names an agent: an attribute, JSON metadata, or the span's name; or by none, its service."""
+    """Where a span names an agent: an attribute, JSON metadata, or its name; without any, its service is the agent."""
 
     __slots__ = ("agent", "as_written", "at", "metadata", "name", "quoted")
 
@@ -112,9 +111,9 @@ class AgentAt:
         self.quoted = quoted
         self.name = name
         self.as_written = b""
-        """The attribute's value as it was last on the wire: it mostly comes again."""
+        """The attribute's last value as it was on the wire: mostly the next one is the same."""
         self.agent = ""
-        """The agent that was named last, which mostly is the next one's, too."""
+        """The agent of that value."""
 
 
 class WrapperAt:
@@ -124,14 +123,14 @@ class WrapperAt:
 
     def __init__(self, name: SpanName | None, source: int | None, listed: Listed) -> None:
         self.name = name
-        """What the span's name must match; None where any does."""
+        """The pattern of the span's name; None if any name will do."""
         self.source = source
         self.listed = listed
-        """Reads the calls there."""
+        """Reads the calls that the source lists."""
 
 
 class Unclear:
-    """Where a tool may be named in a shape, and what that says where no dialect reads it as a call."""
+    """Where a shape may name a tool, for spans that no dialect reads as a call."""
 
     __slots__ = ("given", "known", "names", "parts", "says")
 
@@ -146,17 +145,17 @@ class Unclear:
     ) -> None:
         self.names = names
         self.says = says
-        """What may say that a tool ran, by its key."""
+        """Conditions that mean that a tool ran, with their keys."""
         self.given = given
-        """True where it has a key that only a call's span has."""
+        """True if the shape has a key that only a call's span has."""
         self.known = known
-        """True for a scope of which spans are known that look like calls, and are none."""
+        """True for a scope that is known to have spans that look like calls, and are none."""
         self.parts = parts
-        """True for a scope that names a call's tool on spans below it, too."""
+        """True for a scope that repeats a call's tool on spans below the call."""
 
 
 class Plan:
-    """How spans of one shape are read, whose guarded values are those it was made for."""
+    """How spans of one shape and one set of guarded values are read."""
 
     __slots__ = (
         "agents",
@@ -209,19 +208,19 @@ class Plan:
         self.extras = extras
         """Attributes that specs bind on."""
         self.stop = stop
-        """True for a span of a model or an agent, which no single call reaches through."""
+        """True for a span of a model or an agent: spans above and below it are not one call."""
         self.pending = pending
-        """True for a span that Logfire sends when the real one starts."""
+        """True for the pending span that Logfire sends when a span starts."""
         self.pending_parent = pending_parent
         self.error = error
         self.foreign = foreign
-        """True where it speaks no dialect, not even in part."""
+        """True if it follows no dialect, not even in part."""
         self.entry = entry
-        """True for a span of what a service was asked for from outside."""
+        """True for a server's or consumer's span: what a service was asked from outside."""
         self.plain = foreign and bool(session) and not any("." in key for _, key, _ in session)
-        """True where a session is told under a name that anything may have, a tool's argument too."""
+        """True if a session is named under a plain key (`session_id`), which may also be a tool's argument."""
         self.fails = fails
-        """Of a span below a call's: what an event of it has where the call failed; empty where the span itself says it."""
+        """For a span below a call: attributes of an event that mean that the call failed; {} if the span itself does."""
         self.silent = not (
             calls
             or session
@@ -233,24 +232,24 @@ class Plan:
             or pending
             or fails is not None
         )
-        """True where such a span can tell nothing but who its parent is."""
+        """True if such spans say nothing but who their parent is."""
         self.unclear: Unclear | None = None
-        """Where it names a tool, or says that one ran."""
+        """Set if such spans name a tool, or say that one ran."""
         self.says: tuple[str, ...] = ()
-        """The keys that say that a tool ran."""
+        """Keys that say that a tool ran."""
         self.names: tuple[int, ...] = ()
         """Attributes that name a tool."""
         self.rivals: tuple[int, ...] = ()
-        """Those of them that its reading as a call does not look at."""
+        """Those of `names` that the reading as a call does not use."""
         self.twins: tuple[Plan, ...] = ()
-        """Plans by other attributes of equal keys."""
+        """Plans that read other attributes of equal keys."""
         self.doubled: tuple[tuple[int, ...], ...] = ()
-        """Attributes of equal keys, for each key that matters and is there more than once."""
+        """Places of equal keys, for each key that decides what is read and is there more than once."""
         self.doubtful = False
-        """True where there are rivals or twins: see `doubt`."""
+        """True if there are rivals or twins: see the module `doubt`."""
 
     def doubt(self, unclear: Unclear | None, says: tuple[str, ...]) -> None:
-        """Notes what may be in doubt, or odd, in spans that the plan is for."""
+        """Notes what may be ambiguous in such spans."""
         calls = [fields.tool for fields in self.calls if fields.tool is not None]
         names = sorted({*calls, *(unclear.names if unclear is not None else ())})
         self.names, self.says = tuple(names), says
@@ -261,5 +260,5 @@ class Plan:
             self.doubtful = True
 
     def double(self, twins: tuple[Plan, ...], doubled: tuple[tuple[int, ...], ...]) -> None:
-        """Notes what spans may say twice."""
+        """Notes the plans for further attributes of equal keys."""
         self.twins, self.doubled, self.doubtful = twins, doubled, True

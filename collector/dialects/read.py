@@ -77,26 +77,26 @@ class Reading:
         self.dialect = dialect
         self.tool = tool
         self.arguments = arguments
-        """None where they are not on the wire or cannot be read."""
+        """None if they are not on the wire or cannot be read."""
         self.bare = bare
-        """Arguments that have lost their names."""
+        """Values of arguments without their names."""
         self.unreadable = unreadable
-        """Why they cannot be read, as the coverage's reason; "" where they can, or are not there."""
+        """Why they cannot be read: a reason of `coverage`; "" if they can, or are not there."""
         self.call_id = call_id
-        """The id the model gave the call."""
+        """The id that the model gave the call."""
         self.request_id = request_id
-        """An id of transport."""
+        """The transport's request id."""
         self.error = error
         self.control = control
         self.switch = switch
 
 
 TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
-"""Stands for a call whose tool's name is over the bound. Cut, it could be another tool's."""
+"""A call whose tool's name is over the bound. It is not cut: it could become the name of another tool."""
 
 
 def read(span: Span, plan: Plan) -> Reading | None:
-    """The span as a tool call; None where it is none, TOO_LONG where its tool has no usable name."""
+    """The span as a tool call; None if it is none, TOO_LONG if the tool's name is over the bound."""
     for fields in plan.calls:
         reading = _read(span, plan, fields)
         if reading is not None:
@@ -105,7 +105,7 @@ def read(span: Span, plan: Plan) -> Reading | None:
 
 
 def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
-    """The hot path: each attribute is decoded once, and only if it is asked for."""
+    """The hot path: an attribute is decoded at most once, and only if it is used."""
     tool = fields.name.find(span.name) if fields.name is not None else ""
     if tool is None:
         return None
@@ -337,15 +337,15 @@ def _name(span: Span, index: int | None) -> str:
 
 
 def _metadata_agent(span: Span, at: int) -> str:
-    """The agent in LangChain's metadata: read where they lie, or else as a text, or in full."""
-    told = _members_at(span.values, at, _AGENT_NAME) if _members_at is not None else None
-    if told is None:
+    """The agent in LangChain's metadata: read in place, else from the text, else from the decoded value."""
+    found = _members_at(span.values, at, _AGENT_NAME) if _members_at is not None else None
+    if found is None:
         value = span.attribute(at)
         if type(value) is not str:
             return ""
-        told = _members(value, _AGENT_NAME) if _members is not None else None
-    if told is not None and not isinstance(told[0], bytes):
-        return told[0] or ""
+        found = _members(value, _AGENT_NAME) if _members is not None else None
+    if found is not None and not isinstance(found[0], bytes):
+        return found[0] or ""
     return _agent_in_full(span.attribute(at))
 
 

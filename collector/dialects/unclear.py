@@ -51,7 +51,7 @@ TOOL_BY_NAME: Final = "openinference.span.kind"
 """The one of them whose spans have the tool's name for their own."""
 
 SPOKEN: Final = "(?:execute_tool|(?:MCP send )?tools/call) (?P<tool>.+)"
-"""Names of spans that name a tool; how they begin is told without reading them."""
+"""Names of spans that name a tool, and their prefixes, which are checked first."""
 
 SPOKEN_BEGINS: Final = ("execute_tool ", "tools/call ", "MCP send tools/call ")
 

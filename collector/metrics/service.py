@@ -1,18 +1,22 @@
-"""The metrics listener: renders what is summed, in OpenMetrics or the text format."""
+"""The metrics listener: renders what is summed, in OpenMetrics or the text format.
+
+Families of agents and specs come from the library as lines. All others come from a registry of
+prometheus_client (`collector.metrics.registry`), which reads the counters of the process at scrape:
+what counts a request or a span adds to a plain integer and knows no registry.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
-from collector.calls.pipeline import COVERAGE
+from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
-from collector.metrics.process import Process
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.net.asgi import Receive, Scope, Send, send_status
 from collector.net.health import Health
@@ -20,11 +24,15 @@ from collector.net.host_guard import Guard
 from collector.net.long_responses import LongResponses
 from collector.receive.admission import REFUSED
 from collector.receive.connections import FAILURES
-from collector.telemetry.counters import TRANSPORTS, Histogram, Stats
+from collector.telemetry.counters import TRANSPORTS, Reading, Stats
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
-from monitor.exposition.families import Family, family, histogram, labels_text, monitor_families
+from monitor.exposition.families import Family, labels_text
+from monitor.exposition.monitor_families import families_of
 from monitor.records import Evidence
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 __all__ = ["COUNTED", "Families", "MetricsApp", "Source"]
 
@@ -64,7 +72,7 @@ ESCAPED: Final = re.compile(r"\\(.)")
 class Source(Protocol):
     """Something else of this process that has metrics."""
 
-    def families(self) -> Iterable[Family]: ...
+    def readings(self) -> Iterable[Reading]: ...
 
 
 class Families:
@@ -87,72 +95,75 @@ class Families:
         self._monitor = monitor
         self._stats = stats
         self._reloads = reloads or Reloads()
-        self._more = tuple(more)
-        self._process = Process()
+        self._more = list(more)
+        self._registry: CollectorRegistry | None = None
+
+    def add(self, source: Source) -> None:
+        """Shows one more part of the process."""
+        self._more.append(source)
+
+    async def prepare(self) -> None:
+        """Loads prometheus_client before the first scrape, in a thread: the loop goes on."""
+        if self._registry is None:
+            await asyncio.to_thread(self.registry)
+
+    def registry(self) -> CollectorRegistry:
+        """The process's own metrics: all but those of the library."""
+        if self._registry is None:
+            from collector.metrics.registry import registry_of
+
+            self._registry = registry_of(self._readings, self._failed)
+        return self._registry
 
     def collect(self) -> Iterator[Family]:
-        monitor, stats = self._monitor, self._stats
-        yield from monitor_families(
-            monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
-        )
-        yield family("sessions_without_calls", [((), monitor.without_calls)])
-        yield family("calls_out_of_order", [((), monitor.out_of_order)])
-        yield family("spans_skewed", [((), monitor.skewed)])
-        yield family("sessions_resumed", [((), monitor.resumed)])
-        yield family("sessions_unremembered", [((), monitor.sessions_lost)])
-        yield family("orders_left_out", [((), monitor.orders_left_out)])
-        yield family("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
-        yield family("steps_folded_young", [((), monitor.folded_young)])
+        registry = self.registry()
+        from collector.metrics.registry import family_of
+
+        yield from families_of(self._monitor)
+        yield from map(family_of, registry.collect())
+
+    def _failed(self, error: Exception) -> None:
+        self._stats.count("internal_errors", type(error).__name__)
+
+    def _readings(self) -> Iterator[Reading]:
         built = (__version__, platform.python_version())
-        yield family("build_info", [(built, 1)])
-        yield from _reload_families(self._reloads)
-        yield from _pipeline_families(monitor, stats)
+        yield Reading("build_info", [(built, 1)])
+        yield from _of_reloads(self._reloads)
+        yield from _of_stats(self._monitor, self._stats)
         for source in self._more:
-            yield from source.families()
-        yield from self._process.families()
+            yield from source.readings()
 
 
-def _reload_families(reloads: Reloads) -> Iterator[Family]:
+def _of_reloads(reloads: Reloads) -> Iterator[Reading]:
     found = {"success": reloads.succeeded, "failure": reloads.failed}
-    yield family("spec_reloads", _single(found))
-    yield family("spec_load_errors", [((), reloads.errors)])
-    yield family("spec_last_reload_successful", [((), int(reloads.last_succeeded))])
+    yield Reading("spec_reloads", _single(found))
+    yield Reading("spec_load_errors", [((), reloads.errors)])
+    yield Reading("spec_last_reload_successful", [((), int(reloads.last_succeeded))])
     when = [((), reloads.success_ns / 1e9)] if reloads.success_ns else []
-    yield family("spec_last_reload_success_timestamp_seconds", when)
+    yield Reading("spec_last_reload_success_timestamp_seconds", when)
 
 
-def _pipeline_families(monitor: Monitor, stats: Stats) -> Iterator[Family]:
-    """Families of the receiver and the pipeline."""
-    yield family("ingest_requests", stats.requests.items())
-    yield family("ingest_spans", stats.spans.items())
-    yield family("ingest_bytes", _single(stats.bytes))
-    yield family("spans_dropped", _single(stats.dropped))
-    yield family("record_requests", _single(stats.recorded))
-    yield family("log_lines_dropped", _single(stats.log_lines_dropped))
+def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
+    """The receiver and the pipeline."""
+    yield Reading("ingest_requests", stats.requests.items())
+    yield Reading("ingest_spans", stats.spans.items())
+    yield Reading("ingest_bytes", _single(stats.bytes))
+    yield Reading("spans_dropped", _single(stats.dropped))
+    yield Reading("record_requests", _single(stats.recorded))
+    yield Reading("log_lines_dropped", _single(stats.log_lines_dropped))
     for counted, (name, labels) in COUNTED.items():
         found = dict.fromkeys(labels, 0)
         found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}
         if counted == "coverage":
             found["no_spec",] = monitor.without_spec
-        yield family(name, sorted(found.items()))
-    yield histogram(
-        "verdict_latency_seconds",
-        (_sample((transport,), found) for transport, found in stats.verdict_latency.items()),
-    )
-    yield histogram("span_lag_seconds", [_sample((), stats.span_lag)])
+        yield Reading(name, sorted(found.items()))
+    latency = stats.verdict_latency.items()
+    yield Reading("verdict_latency_seconds", (((name,), found) for name, found in latency))
+    yield Reading("span_lag_seconds", [((), stats.span_lag)])
 
 
 def _single(counts: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], float]]:
     return (((label,), count) for label, count in sorted(counts.items()))
-
-
-def _sample(
-    labels: tuple[str, ...], found: Histogram
-) -> tuple[tuple[str, ...], list[tuple[str, float]], float]:
-    # Prometheus' own spelling of the bounds: "0.005", "1.0", "+Inf".
-    rows = ((repr(bound) if bound != inf else "+Inf", n) for bound, n in found.cumulative())
-    buckets: list[tuple[str, float]] = list(rows)
-    return labels, buckets, found.sum_seconds
 
 
 class MetricsApp:
@@ -196,6 +207,7 @@ class MetricsApp:
             await self._long.send(scope, send, kind, self._parts(open_metrics=open_metrics))
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
+        await self._families.prepare()
         lump: list[str] = []
         room = SLICE_CHARACTERS
         for text in lines(self._families.collect(), open_metrics=open_metrics):

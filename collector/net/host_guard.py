@@ -1,4 +1,4 @@
-"""Keeps other sites out of our listeners: a browser sends what any page tells it to.
+"""Keeps other sites out of our listeners: a browser sends whatever a web page has it send.
 
 A name that a stranger points at 127.0.0.1 makes his page same-origin with ours (DNS rebinding).
 So a listener on loopback answers only to loopback's own names. An address is no name: it cannot be

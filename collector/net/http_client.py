@@ -220,12 +220,12 @@ def reason(problem: BaseException) -> str:
             return str(error.strerror)
         if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
             return os.strerror(error.errno)
-    name, said = type(problem).__name__, str(problem)
+    name, text = type(problem).__name__, str(problem)
     if name.endswith("Timeout"):
         return "no answer in time"
     if name == "ProxyError":
-        return f"the proxy answers {said}"
-    return NO_RESPONSE if "without sending a response" in said else said or name
+        return f"the proxy answers {text}"
+    return NO_RESPONSE if "without sending a response" in text else text or name
 
 
 def _chain(problem: BaseException) -> Iterator[BaseException]:

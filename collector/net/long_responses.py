@@ -2,7 +2,7 @@
 
 Whoever asks, one part is rendered in a turn of the event loop, so spans are judged in between, and a
 client that does not read costs nothing. Only so many are open at once: one more takes the place of
-the client that has not read for longest, or is told to come again.
+the client that has not read for longest, or gets 503 with Retry-After.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class NotAccepted(Exception):  # noqa: N818 - it says what is the case
 
 
 class Named(NamedTuple):
-    """A harmful call as a verdict tells it."""
+    """A harmful call, by its verdict."""
 
     spec: str
     symbol: str | None
@@ -43,22 +43,22 @@ class Named(NamedTuple):
     reason: str | None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Named:
+    def of(cls, verdict: Mapping[str, Any]) -> Named:
         """From a verdict, or a step of a judgement with its spec.
 
         Raises:
             NotAccepted: it is no harmful call.
         """
-        if told.get("kind") != "harmful":
+        if verdict.get("kind") != "harmful":
             raise NotAccepted("that call is not harmful: there is nothing to accept")
-        state = told.get("state_before", told.get("state"))
+        state = verdict.get("state_before", verdict.get("state"))
         return cls(
-            str(told.get("spec")),
-            told.get("symbol"),
-            str(told.get("tool")),
+            str(verdict.get("spec")),
+            verdict.get("symbol"),
+            str(verdict.get("tool")),
             state,
-            told.get("constraint"),
-            told.get("reason"),
+            verdict.get("constraint"),
+            verdict.get("reason"),
         )
 
 
@@ -66,7 +66,7 @@ class Named(NamedTuple):
 
 
 def named(verdict: str) -> tuple[str | None, int | None, str | None]:
-    """(session, step, span id) of a verdict's name, each where it tells it.
+    """(session, step, span id) of a verdict's name, each where it has it.
 
     Raises:
         NotAccepted: it is none.
@@ -75,8 +75,8 @@ def named(verdict: str) -> tuple[str | None, int | None, str | None]:
         return None, None, verdict
     if found := _STEP.fullmatch(verdict):
         return found[1], int(found[2]), None
-    said = "is no verdict: write SESSION#STEP, a span id, or the verdict as JSON"
-    raise NotAccepted(f"{printable(verdict)!r} {said}")
+    why = "is no verdict: write SESSION#STEP, a span id, or the verdict as JSON"
+    raise NotAccepted(f"{printable(verdict)!r} {why}")
 
 
 def harmful_calls(
@@ -108,8 +108,8 @@ def by_service(url: str, verdict: str) -> list[Mapping[str, Any]]:
     try:
         found: list[Mapping[str, Any]] = ask(url, path)["sessions"]
     except NoAnswerError as problem:
-        said = f"{url} knows no such session" if problem.status == 404 else problem
-        raise NotAccepted(str(said)) from None
+        why = f"{url} knows no such session" if problem.status == 404 else problem
+        raise NotAccepted(str(why)) from None
     except KeyError as problem:
         raise NotAccepted(f"{url}: its answer has no {problem}") from None
     return found
@@ -124,7 +124,7 @@ def accept(
     """Writes the entry into the spec's file.
 
     Args:
-        found: the harmful call, as one spec tells it.
+        found: the harmful call under one spec.
         specs: loaded specs, one of them that spec.
         who: who accepts it.
         why: what for.
@@ -166,11 +166,11 @@ def _only(found: Sequence[Named]) -> Named:
 
 def _acceptance(one: Named, spec: Spec, who: str, why: str, until: date) -> Acceptance:
     if one.symbol is None:
-        said = "matches no symbol, so no state can accept it: name it in the alphabet"
-        raise NotAccepted(f"the call of {printable(one.tool)} {said}")
+        why = "matches no symbol, so no state can accept it: name it in the alphabet"
+        raise NotAccepted(f"the call of {printable(one.tool)} {why}")
     if one.reason == "failed_call":
-        said = "failed, and `failed_calls: harmful` holds in every state: change the convention"
-        raise NotAccepted(f"the call of {printable(one.tool)} {said}")
+        why = "failed, and `failed_calls: harmful` holds in every state: change the convention"
+        raise NotAccepted(f"the call of {printable(one.tool)} {why}")
     if one.state is None:
         raise NotAccepted("several states were possible at the call: accept it in one by hand")
     machine, state = spec.bare or spec.machine, one.state
@@ -191,13 +191,13 @@ def _acceptance(one: Named, spec: Spec, who: str, why: str, until: date) -> Acce
 
 
 def _own_state(machine: SideBySide, constraint: str | None, joint: str) -> str:
-    """The constraint's own state; a joint state's name tells those that have moved."""
+    """The constraint's own state; a joint state's name has those that have moved."""
     if constraint not in machine.texts:
         raise NotAccepted(f"the spec has no constraint {printable(str(constraint))!r} any more")
     automaton = machine.constraints[machine.texts.index(constraint)].automaton
-    told = f"; {joint}; "
+    joined = f"; {joint}; "
     states = sorted(automaton.states, key=len, reverse=True)
-    moved = (state for state in states if f"; {constraint}: {state}; " in told)
+    moved = (state for state in states if f"; {constraint}: {state}; " in joined)
     return next(moved, automaton.name(automaton.initial))
 
 

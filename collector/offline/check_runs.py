@@ -177,8 +177,8 @@ def _rejected(judged: Judged) -> Rejected | None:
 def lines(found: Runs) -> Iterator[str]:
     """For people."""
     for tried in found.specs:
-        said = f"rejects {len(tried.rejected)} of {tried.runs}"
-        yield f"{printable(tried.spec)}: {said if tried.rejected else f'accepts all {tried.runs}'} runs"
+        result = f"rejects {len(tried.rejected)} of {tried.runs}"
+        yield f"{printable(tried.spec)}: {result if tried.rejected else f'accepts all {tried.runs}'} runs"
         yield from (f"    {each}" for each in tried.rejected)
         yield from (f"    {hint}" for hint in tried.hints())
     if found.unjudged:

@@ -106,9 +106,9 @@ def task_runs(
             seen = SeenRun(run.session, run.agent, tuple(calls))
             yield TaskRun(run.agent or UNKNOWN_AGENT, task, seen, run.answer)
     spans = [span for each in recordings for batch in each.requests for span in batch]
-    told, named = answers(spans), {} if key is None else _named(spans, key)
+    final, named = answers(spans), {} if key is None else _named(spans, key)
     for judged in _one_each(judgements, by_spec=key is None):
-        yield _session(judged, told, named if key is not None else None)
+        yield _session(judged, final, named if key is not None else None)
 
 
 def _named(spans: Iterable[Span], key: str) -> dict[bytes, str]:
@@ -137,7 +137,7 @@ def _one_each(judgements: Iterable[Judgement], *, by_spec: bool) -> Iterator[Jud
 
 
 def _session(
-    judged: Judgement, told: Mapping[bytes, str], named: Mapping[bytes, str] | None
+    judged: Judgement, final: Mapping[bytes, str], named: Mapping[bytes, str] | None
 ) -> TaskRun:
     steps = judged["steps"]
     traces = [bytes.fromhex(step["trace_id"]) for step in steps]
@@ -147,7 +147,7 @@ def _session(
         task = next((named[trace] for trace in traces if trace in named), "")
     else:
         task = judged["spec"] or "" if judged["spec_kind"] in ("task", "reference") else ""
-    return TaskRun(judged["agent"], task, run, told.get(traces[-1], ""))
+    return TaskRun(judged["agent"], task, run, final.get(traces[-1], ""))
 
 
 # --- what they have in common -----------------------------------------------------------------
@@ -170,7 +170,7 @@ def _in_order(key: tuple[str, str]) -> tuple[str, int, str]:
 def _repeats(agent: str, task: str, runs: Sequence[TaskRun]) -> Repeats:
     compared = sample((each.run for each in runs), COMPARED_MAX)
     chosen = {id(run) for run in compared}
-    told = [each.answer for each in runs if each.answer and id(each.run) in chosen]
+    final = [each.answer for each in runs if each.answer and id(each.run) in chosen]
     return Repeats(
         agent=agent,
         task=task,
@@ -179,8 +179,8 @@ def _repeats(agent: str, task: str, runs: Sequence[TaskRun]) -> Repeats:
         scores=consistency([call.call for call in run.calls] for run in compared)
         if len(compared) > 1
         else None,
-        answers=len(told),
-        output_agreement=output_agreement(told) if len(told) > 1 else None,
+        answers=len(final),
+        output_agreement=output_agreement(final) if len(final) > 1 else None,
     )
 
 

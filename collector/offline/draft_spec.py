@@ -40,7 +40,7 @@ class Draft(NamedTuple):
     """A drafted spec."""
 
     text: str
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     """What to know before it is used."""
     findings: tuple[Finding, ...]
     """What the compiler says of it."""
@@ -80,12 +80,12 @@ def draft(
     whole = _learnt(words, alergia)
     for share in SPEC_PRUNED:
         model = pruned(whole, words, share * len(words))
-        told = tuple(_told(model, whole, usual, learning, failed, share, alergia))
-        text = draft_text(model, id_, match, _wrapped(told))
+        notes = tuple(_notes(model, whole, usual, learning, failed, share, alergia))
+        text = draft_text(model, id_, match, _wrapped(notes))
         _, findings = compile_text(text, f"{id_}.yaml")
         if not has_errors(findings):
             break
-    return Draft(text, told, findings)
+    return Draft(text, notes, findings)
 
 
 def _wrapped(lines: Sequence[str]) -> Iterator[str]:
@@ -126,10 +126,10 @@ def _model(first: Any, tools: Sequence[str]) -> Model:
     return Model(edges, frozenset(ends))
 
 
-# --- what is said -----------------------------------------------------------------------------
+# --- notes ------------------------------------------------------------------------------------
 
 
-def _told(
+def _notes(
     model: Model,
     whole: Model,
     usual: Sequence[SeenRun],

@@ -93,16 +93,16 @@ def _title(spec: Spec) -> str:
 
 
 def _about(learnt: Learnt) -> str:
-    told = [f"learnt from {learnt.runs} runs"]
+    caption = [f"learnt from {learnt.runs} runs"]
     if learnt.source.get("labelled"):
-        told[0] += f" that succeeded, {learnt.failures} that failed"
+        caption[0] += f" that succeeded, {learnt.failures} that failed"
     if learnt.consistency is not None and learnt.runs > 1:
-        told.append(f"TSS {learnt.consistency['tss']:.2f}")
-        told.append(f"AC {learnt.consistency['ac_paper']:.2f}")
-        told.append(f"{learnt.consistency['unique_sequences']} sequences")
+        caption.append(f"TSS {learnt.consistency['tss']:.2f}")
+        caption.append(f"AC {learnt.consistency['ac_paper']:.2f}")
+        caption.append(f"{learnt.consistency['unique_sequences']} sequences")
         if learnt.consistency["runs"] < learnt.runs:
-            told[-1] += f" (of {learnt.consistency['runs']} runs compared)"
-    return " · ".join(told)
+            caption[-1] += f" (of {learnt.consistency['runs']} runs compared)"
+    return " · ".join(caption)
 
 
 def _ways(

@@ -1,4 +1,4 @@
-"""`offrails import core`: published automata -> spec files, each repair and refusal told."""
+"""`offrails import core`: published automata -> spec files, each repair and refusal listed."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def import_core(files: Sequence[Path], out: Path, *, mend: bool) -> Iterator[Imp
             target = out / f"{_file_name(id_)}.yaml"
             other = written.get(target.name.lower())
             if other is not None:
-                said = f"{file.name}: {other!r} was written to {target.name} already"
-                yield _refused(id_, "duplicate_spec_id", said)
+                why = f"{file.name}: {other!r} was written to {target.name} already"
+                yield _refused(id_, "duplicate_spec_id", why)
                 continue
             imported = _import(id_, record, target, mend=mend)
             if imported.file is not None:
@@ -94,14 +94,16 @@ def _import(id_: str, record: Any, target: Path, *, mend: bool) -> Imported:
     spec, findings = compile_text(text, target.name)
     if spec is None:
         errors = (found for found in findings if found.severity == "error")
-        said = tuple(Defect(found.code, f"{found.message} ({found.key})") for found in errors)
-        return Imported(id_, None, refusals=said)
+        refusals = tuple(
+            Defect(found.code, f"{found.message} ({found.key})") for found in errors
+        )
+        return Imported(id_, None, refusals=refusals)
     target.write_text(text, encoding="utf-8")
     return Imported(id_, target, repairs=repairs, notes=tuple(_notes(task, spec)))
 
 
-def _refused(id_: str, code: str, said: str) -> Imported:
-    return Imported(id_, None, refusals=(Defect(code, said),))
+def _refused(id_: str, code: str, why: str) -> Imported:
+    return Imported(id_, None, refusals=(Defect(code, why),))
 
 
 # --- the expected sequence --------------------------------------------------------------------

@@ -41,7 +41,7 @@ class BadLabels(Exception):  # noqa: N818 - it names the input
 
 
 class _Outcomes(NamedTuple):
-    """How a run tells its outcome: by an attribute, by a file, or not at all."""
+    """How a run has its outcome: by an attribute, by a file, or not at all."""
 
     attribute: str = ""
     value: Any = None
@@ -104,7 +104,7 @@ def learn_files(
     _one_agent(found)
     given = _given(writes, old)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
-    progress.say("comparing the runs")
+    progress.begin("comparing the runs")
     learnt = learn(found.runs, given, source)
     own = id_ or (old.id if old is not None else "")
     number = _next(old.version) if old is not None else "1"
@@ -124,8 +124,8 @@ def _one_agent(found: Files) -> None:
     agents = sorted({run.agent for run in found.runs} - {""})
     if len(agents) > 1:
         named = ", ".join(map(printable, agents[:5])) + (", ..." if len(agents) > 5 else "")
-        said = f"these runs are of {len(agents)} agents, and one reference is learnt of all: {named}"
-        print(f"offrails: {said}", file=sys.stderr)
+        warning = f"these runs are of {len(agents)} agents, and one reference is learnt of all: {named}"
+        print(f"offrails: {warning}", file=sys.stderr)
 
 
 def _doubts(text: str, out: Path) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _drafted(found: Draft, out: Path) -> Iterator[str]:
     """Writes the drafted spec, and says what a reviewer should know of it."""
     out.write_text(found.text, encoding="utf-8")
     yield f"{out}: a task spec, drafted for review"
-    yield from (f"  {printable(line)}" for line in found.told)
+    yield from (f"  {printable(line)}" for line in found.notes)
     yield from (f"  {printable(str(each))}" for each in found.findings)
     if has_errors(found.findings):
         yield "  It does not load as it is: mend it first."
@@ -198,16 +198,16 @@ def read_files(
     labels: Path | None = None,
     progress: Progress | None = None,
 ) -> Files:
-    """The runs of some files, with their outcomes where these are told."""
+    """The runs of some files, with their outcomes where these are known."""
     outcomes = _outcomes(success, labels)
     progress = progress or Progress(list(files))
     runs: list[SeenRun] = []
-    told: list[dict[str, Any]] = []
+    hashed: list[dict[str, Any]] = []
     services: set[str] = set()
     known = not outcomes.attribute
     for file in files:
         found = recorded(file, progress)
-        known = known or _tells(found, outcomes.attribute)
+        known = known or _has_outcome(found, outcomes.attribute)
         here = [_plain(run, outcomes) for run in found.runs]
         if found.requests:
             here += _traced(found.requests, outcomes, progress)
@@ -216,14 +216,14 @@ def read_files(
                 for spans in found.requests
                 for span in spans
             }
-        told.append({"name": file.name, "sha256": _hash(file), "runs": len(here)})
+        hashed.append({"name": file.name, "sha256": _hash(file), "runs": len(here)})
         runs += here
     if runs and not known:
         raise BadLabels(f"--success: no run has the attribute {outcomes.attribute!r}")
     # The order of files and of runs in them makes no difference.
-    told.sort(key=lambda each: (each["name"], each["sha256"]))
+    hashed.sort(key=lambda each: (each["name"], each["sha256"]))
     kept = [run for run in runs if outcomes.labels is None or run.success is not None]
-    return Files(kept, told, len(runs) - len(kept), frozenset(services - {""}))
+    return Files(kept, hashed, len(runs) - len(kept), frozenset(services - {""}))
 
 
 def _hash(file: Path) -> str:
@@ -262,7 +262,7 @@ def _traced(
     return runs
 
 
-def _tells(found: Recorded, attribute: str) -> bool:
+def _has_outcome(found: Recorded, attribute: str) -> bool:
     """True where a run, or a span or a resource of it, has the attribute at all."""
     if any(attribute in run.facts for run in found.runs):
         return True
@@ -274,7 +274,7 @@ def _tells(found: Recorded, attribute: str) -> bool:
 
 
 def _successful(requests: Sequence[Sequence[Span]], outcomes: _Outcomes) -> set[str]:
-    """Traces with a span, or a resource, that tells of success."""
+    """Traces with a span, or a resource, that has the attribute of success."""
     if not outcomes.attribute:
         return set()
     return {
@@ -355,7 +355,7 @@ def _is_fine(value: Any) -> bool:
     return str(value).lower() in _FINE
 
 
-# --- what is said -----------------------------------------------------------------------------
+# --- the summary ------------------------------------------------------------------------------
 
 
 def _summary(learnt: Learnt, id_: str, number: str, out: Path, found: Files) -> Iterator[str]:
@@ -365,10 +365,10 @@ def _summary(learnt: Learnt, id_: str, number: str, out: Path, found: Files) -> 
     if found.unlabelled:
         yield f"{found.unlabelled} runs without a label were left out"
     if learnt.consistency is not None:
-        told = learnt.consistency
+        scores = learnt.consistency
         yield (
-            f"TSS {told['tss']:.3f}, AC {told['ac_paper']:.3f} (as published code has it "
-            f"{told['ac_repository']:.3f}), {told['unique_sequences']} sequences"
+            f"TSS {scores['tss']:.3f}, AC {scores['ac_paper']:.3f} (as published code has it "
+            f"{scores['ac_repository']:.3f}), {scores['unique_sequences']} sequences"
         )
     yield f"medoid: {', '.join(map(printable, learnt.medoid)) or '(no calls)'}"
     how = "given" if learnt.writes_from == "given" else "inferred from the names, please review"

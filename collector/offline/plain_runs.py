@@ -19,9 +19,9 @@ from monitor.limits import SECOND, Limits
 from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
-from monitor.session.log.log import Names
 from monitor.session.report import judgement_object
 from monitor.session.session import Session
+from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 
 __all__ = ["BadRun", "Run", "RunCall", "is_plain", "judge_run", "read_runs"]
@@ -40,10 +40,10 @@ class RunCall:
 
     tool: str
     arguments: Mapping[str, Any] | None
-    """None where the run does not tell them."""
+    """None where the run does not have them."""
     failed: bool
     at_ns: int
-    """When it was made, Unix nanoseconds; 0 where the run does not tell."""
+    """When it was made, Unix nanoseconds; 0 where it is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class Run:
     agent: str
     calls: tuple[RunCall, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else the record tells in plain values, as a reward."""
+    """What else the record has in plain values, as a reward."""
 
     @property
     def task(self) -> str:
-        """What the run was asked to do, by name; "" where the record does not say."""
+        """What the run was asked to do, by name; "" where it is not recorded."""
         return self.spec or _first(self.facts, "task", "task_id")
 
     @property
     def answer(self) -> str:
-        """What the agent said in the end; "" where the record does not say."""
+        """The last answer of the agent; "" where it is not recorded."""
         return _first(self.facts, "output", "final_response", "response", "answer").strip()
 
 
@@ -240,7 +240,7 @@ def _id(*texts: str) -> bytes:
 
 
 def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
-    """Judgements of a run that made no call: a monitor never hears of such a session."""
+    """Judgements of a run that made no call: a monitor never sees such a session."""
     [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
     session = Session(nothing.session, nothing, 0)
     if nothing.agent:

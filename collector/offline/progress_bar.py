@@ -51,7 +51,7 @@ class Progress:
             yield item
             self._draw(label, done, len(items))
 
-    def say(self, label: str) -> None:
+    def begin(self, label: str) -> None:
         """A stage of unknown length is begun."""
         if self._shown:
             self._write(f"{label} ...\n")

@@ -107,7 +107,7 @@ def judge(
 
 
 def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
-    """What recorded spans and plain runs tell of the agents that made them, with no spec at all.
+    """What recorded spans and plain runs show of the agents that made them, with no spec at all.
 
     Raises:
         BadInput: a file is missing, or holds neither.
@@ -119,7 +119,7 @@ def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
     end = max((span.end_ns for spans in requests for span in spans), default=0)
     for spans in requests:
         pipeline.consume(spans, end, "replay")
-    seen = [agent.as_json() for agent in pipeline.seen]
+    seen = [agent.as_json() for agent in pipeline.inventory]
     runs = [run for each in found for run in each.runs]
     return agents(seen, monitor.judgements()) + agents_of_runs(runs)
 
@@ -200,7 +200,7 @@ def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _read(file: Path, progress: Progress) -> Recorded:
-    """Spans line by line, or plain runs: the first line tells which."""
+    """Spans line by line, or plain runs: the first line shows which."""
     try:
         with file.open("rb") as stream:
             progress.start(file)

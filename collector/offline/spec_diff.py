@@ -17,7 +17,7 @@ from monitor.spec.spec import Spec
 __all__ = ["ChangedCall", "ChangedSession", "Comparison", "SpecChange", "compare", "lines"]
 
 PER = 1_000
-"""Pages are told for so many sessions."""
+"""Pages are counted per so many sessions."""
 
 Judged = Mapping[str, Any]
 """A judgement object."""
@@ -114,7 +114,7 @@ class Comparison:
     specs: tuple[SpecChange, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The summary; changed sessions are told one by one."""
+        """The summary; changed sessions are listed one by one."""
         return {
             "sessions": self.sessions,
             "changed_sessions": len({_name(each) for each in self.changed}),
@@ -229,7 +229,7 @@ def _changed_limits(was: Judged | None, now: Judged | None) -> Iterator[ChangedC
     for key in dict.fromkeys((*before, *after)):
         missed, judged = before.get(key) or after[key]
         old, new = (
-            "not judged" if side is None else _said(missed) if key in known else "in time"
+            "not judged" if side is None else _sentence(missed) if key in known else "in time"
             for side, known in ((was, before), (now, after))
         )
         if old != new:
@@ -247,7 +247,7 @@ def _limits(
     }
 
 
-def _said(missed: Mapping[str, Any]) -> str:
+def _sentence(missed: Mapping[str, Any]) -> str:
     rule = f" ({missed['rule']})" if missed["rule"] else ""
     return f"{missed['kind']}: {missed['reason']}{rule}"
 

@@ -36,7 +36,7 @@ class Agent(NamedTuple):
     switches: Sequence[str]
     runs: Sequence[tuple[str, ...]]
     named_by: str = "service.name"
-    """The attribute that has its name; "" where nothing tells a name."""
+    """The attribute that has its name; "" where nothing has a name."""
 
 
 def fetch(url: str) -> list[Agent]:
@@ -60,12 +60,12 @@ def agents(
 ) -> list[Agent]:
     """Agents with their runs; `seen` as `/api/v1/seen` gives it, `sessions` as the API does."""
     runs: dict[str, list[tuple[str, ...]]] = {}
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for each in sessions:
         key = (each["namespace"], each["session"])
-        if key in told or each["steps_folded"]:
+        if key in listed or each["steps_folded"]:
             continue
-        told.add(key)
+        listed.add(key)
         tools = tuple(step["tool"] for step in each["steps"] if step["kind"] != "control")
         runs.setdefault(each["agent"], []).append(tools)
     return [
@@ -87,7 +87,7 @@ def agents(
 
 
 def agents_of_runs(runs: Iterable[Run]) -> list[Agent]:
-    """The agents of plain runs, by the names that the runs tell."""
+    """The agents of plain runs, by the names in the runs."""
     by_name: dict[str, list[Run]] = {}
     for run in runs:
         if run.calls:

@@ -1,11 +1,22 @@
-"""Who is let in: senders with a token, and as many at once as there is room for.
+"""Admission: which requests may be read, by the token of their sender and by the room there is.
 
-Both transports ask here before they read a body. What is refused here was not read, or is thrown
-away unread; what is let in is answered, so a sender never loses what it was told is taken.
+Idea: both transports ask here before they read a body. Of a refused request nothing is kept, and what still
+comes of it is thrown away unread. A request whose body was read whole is answered, so a sender never loses
+what was accepted.
 
-A request takes a place with the first byte of its body, not with its head: a head costs its sender
-nothing. Where all places are taken, whoever holds most of them gives up its oldest one that waits for
-its body, for somebody who holds fewer. So a flood takes what is left by others, never the last ones.
+A request takes a place with the first byte of its body, not with its head: a head costs its sender nothing.
+Where all places are taken, the sender that holds most gives up the oldest of its places that waits for a
+body, for a sender that holds fewer. So a flood takes what others leave, never their last place.
+
+Invariants:
+
+- `requests` is the number of places, `bytes` the sum of `Place.bytes`; both are 0 when nothing is in flight.
+- `waiting` has the places whose bodies are not whole, oldest first. Only these can be given up.
+- A place is given up only to a sender, or a connection of the same sender, that has at least two fewer.
+
+Example: 4 places, all with one client whose bodies trickle in. A second client sends a body: one of the four
+places is given up (its request is answered UNAVAILABLE, counted as `crowded_out`), and the second client is let
+in. For the next request of the first client there is no room: UNAVAILABLE, retry after 1 s.
 """
 
 from __future__ import annotations
@@ -16,11 +27,11 @@ from itertools import islice
 from typing import Final, Protocol
 
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.rate_limits import Account, Shares
+from collector.receive.rate_limits import RateLimits, SenderLimits
 from collector.receive.status import Outcome, Refusal
-from monitor.exposition.families import Family, family
+from collector.telemetry.counters import Reading
 
-__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Client", "Door", "Ticket"]
+__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "Client", "Place"]
 
 RETRY_SECONDS: Final = 1
 """Room is made as fast as bodies arrive."""
@@ -70,7 +81,7 @@ def _no_count(*_labels: str) -> None:
     """Nobody asks."""
 
 
-class Door:
+class Admission:
     """Lets requests in.
 
     Args:
@@ -78,7 +89,7 @@ class Door:
         requests_max: that are being read.
         tokens: who may send; None: anyone.
         body_seconds: for one body.
-        shares: what each sender with a token may take; None: as much as there is.
+        rate_limits: what each sender with a token may take; None: as much as there is.
         count: counts a refusal: a counter's name and the reason.
     """
 
@@ -88,7 +99,7 @@ class Door:
         requests_max: int = 16_384,
         tokens: Tokens | None = None,
         body_seconds: float = BODY_SECONDS,
-        shares: Shares | None = None,
+        rate_limits: RateLimits | None = None,
         count: Callable[..., None] = _no_count,
     ) -> None:
         self.bytes = 0
@@ -96,16 +107,16 @@ class Door:
         self.requests = 0
         """Whose bodies are being read now, or judged."""
         self.body_seconds = body_seconds
-        self.asks = tokens is not None
+        self.needs_token = tokens is not None
         """Senders have to show a token."""
         self.beside = 0
-        """Bytes that requests take beside their bodies: see `shares.Reservation`."""
+        """Bytes that requests take beside their bodies: see `rate_limits.Reservation`."""
         self._bytes_max = bytes_max
         self.requests_max = requests_max
         self._tokens = tokens
-        self._shares = shares
+        self._rate_limits = rate_limits
         self._count = count
-        self.waiting: dict[Ticket, None] = {}
+        self.waiting: dict[Place, None] = {}
         """Requests that have a place and whose bodies are not whole, the oldest first."""
 
     def sender(self, authorization: str) -> str | None:
@@ -121,7 +132,7 @@ class Door:
         sender: str | None = None,
         client: Client | None = None,
         owner: Owner | None = None,
-    ) -> Ticket:
+    ) -> Place:
         """Let a request in whose head has come; it holds nothing until its body begins.
 
         Args:
@@ -130,18 +141,18 @@ class Door:
             owner: told where its place is given to another.
 
         Raises:
-            Refusal: UNAVAILABLE, or THROTTLED where it is the sender's own share that is used up;
+            Refusal: UNAVAILABLE, or THROTTLED where it is the sender's own limit that is used up;
                 with the time after which to try again.
         """
-        ticket = Ticket(self, None, client, owner, sender or "")
-        if self.requests >= self.requests_max and not self._victims(ticket):
+        place = Place(self, None, client, owner, sender or "")
+        if self.requests >= self.requests_max and not self._victims(place):
             raise self._all_taken()
-        if self._shares is not None and sender is not None:
-            ticket.account = self._shares.of(sender)
-            ticket.account.enter()
-        return ticket
+        if self._rate_limits is not None and sender is not None:
+            place.limits = self._rate_limits.of(sender)
+            place.limits.enter()
+        return place
 
-    def make_room(self, newcomer: Ticket) -> None:
+    def make_room(self, newcomer: Place) -> None:
         """Have others give up places where all are taken.
 
         Raises:
@@ -153,7 +164,7 @@ class Door:
         for each in victims:
             each.crowd_out(self.refused("crowded_out", "others hold fewer places"))
 
-    def _victims(self, newcomer: Ticket) -> list[Ticket]:
+    def _victims(self, newcomer: Place) -> list[Place]:
         """Who gives up a place; none where nobody has two more than the newcomer has.
 
         The oldest of the connection that has most, of those of the sender that has most. Some more
@@ -185,12 +196,12 @@ class Door:
         self._count("requests_refused", reason)
         return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         """How full it is, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
         most = (("requests", self.requests_max), ("bytes", self._bytes_max))
-        yield family("ingest_queue_length", (((name,), count) for name, count in held))
-        yield family("ingest_queue_capacity", (((name,), count) for name, count in most))
+        yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
+        yield Reading("ingest_queue_capacity", [((name,), count) for name, count in most])
 
     def has_room(self, count: int) -> bool:
         return self.bytes + self.beside + count <= self._bytes_max
@@ -201,37 +212,37 @@ class Door:
         return self._bytes_max
 
 
-class Ticket:
+class Place:
     """One request that was let in, and what it holds. Left once, by `leave` or as a context.
 
     Args:
-        door: that let it in.
-        account: of the sender, which pays for bytes.
+        admission: that let it in.
+        limits: of the sender, which pays for bytes.
         client: the peer of its connection.
         owner: the request.
         token: the name of its token; "" where it has none.
     """
 
-    __slots__ = ("_door", "_has_place", "_owner", "account", "bytes", "client", "sender")
+    __slots__ = ("_admission", "_has_place", "_owner", "bytes", "client", "limits", "sender")
 
     def __init__(
         self,
-        door: Door,
-        account: Account | None = None,
+        admission: Admission,
+        limits: SenderLimits | None = None,
         client: Client | None = None,
         owner: Owner | None = None,
         token: str = "",
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._owner = owner
         self._has_place = False
-        self.account = account
+        self.limits = limits
         self.client = client
         # Who has no name is one sender with all others at its address.
         self.sender = token or ("" if client is None else client.network)
         self.bytes = 0
 
-    def __enter__(self) -> Ticket:
+    def __enter__(self) -> Place:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -241,13 +252,13 @@ class Ticket:
         """It is answered."""
         if self._has_place:
             self._has_place = False
-            self._door.requests -= 1
-            self._door.waiting.pop(self, None)
+            self._admission.requests -= 1
+            self._admission.waiting.pop(self, None)
         self.release()
 
     def keep(self) -> None:
         """Its body is whole: from now on it is answered, whoever else wants a place."""
-        self._door.waiting.pop(self, None)
+        self._admission.waiting.pop(self, None)
 
     def crowd_out(self, refusal: Refusal) -> None:
         """Another takes its place."""
@@ -261,23 +272,23 @@ class Ticket:
         Raises:
             Refusal: UNAVAILABLE or THROTTLED; there is no room for them.
         """
-        door = self._door
+        admission = self._admission
         if not self._has_place:
-            if door.requests >= door.requests_max:
-                door.make_room(self)
+            if admission.requests >= admission.requests_max:
+                admission.make_room(self)
             self._has_place = True
-            door.requests += 1
-            door.waiting[self] = None
-        if not door.has_room(count):
-            raise door.refused("bytes", f"{door.bytes} bytes are being read")
-        if self.account is not None:
-            self.account.grow(count)
+            admission.requests += 1
+            admission.waiting[self] = None
+        if not admission.has_room(count):
+            raise admission.refused("bytes", f"{admission.bytes} bytes are being read")
+        if self.limits is not None:
+            self.limits.grow(count)
         self.bytes += count
-        door.bytes += count
+        admission.bytes += count
 
     def release(self) -> None:
         """Hold no bytes any more."""
-        self._door.bytes -= self.bytes
-        if self.account is not None:
-            self.account.held -= self.bytes
+        self._admission.bytes -= self.bytes
+        if self.limits is not None:
+            self.limits.held -= self.bytes
         self.bytes = 0

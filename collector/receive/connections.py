@@ -1,4 +1,21 @@
-"""The connections of one listener: how many, how old, and whom we wait for."""
+"""The connections of one listener: how many, how old, and whom we wait for.
+
+Idea: a connection is either waiting for us (its request is being judged) or keeps us waiting (idle, or in
+the middle of a request). Each that keeps us waiting has a number, `turn`: the smaller, the longer. A full
+listener closes the one with the smallest number to make room for a new one.
+
+Invariants:
+
+- `turn` is 0 exactly while the connection waits for us, and such a connection is never closed for another.
+- No order of all connections is kept. The 256 that keep us waiting longest are looked for once and used up;
+  one whose number has changed meanwhile is passed over.
+- `deadline` is looked at once a second (`sweep`), so no connection needs a timer.
+- The inbox is one buffer for all listeners. Whoever reads from it copies what is to outlast the call.
+
+Example: 16,384 connections are open, and all but two have been idle since their last request. A new one
+arrives: the connection with the smallest `turn` is closed and counted as `crowded`. The two whose requests are
+being judged stay. If all waited for us, the new one would be closed and counted as `refused`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +29,7 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from collector.receive.admission import BODY_SECONDS, HEAD_SECONDS, Client
-from collector.receive.protocol_detection import Here, sentence
+from collector.receive.protocol_detection import Spoken, sentence
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 
@@ -23,9 +40,9 @@ __all__ = [
     "LINGER_SECONDS",
     "NEVER",
     "Bounds",
-    "Crowd",
+    "ConnectionBase",
+    "Connections",
     "Data",
-    "Member",
     "failure_of",
     "part",
 ]
@@ -36,7 +53,7 @@ Data = bytes | memoryview
 SWEEP_SECONDS: Final = 1.0
 """How often slow clients are looked for."""
 LONGEST: Final = 256
-"""Of a crowd that is full, so many are closed before it is looked over once more."""
+"""When the listener is full, so many connections may be closed before all are looked at again."""
 NEVER: Final = float("inf")
 LOG_SECONDS: Final = 60.0
 """A listener's failed handshakes are a line in the log so often at most."""
@@ -79,14 +96,14 @@ class Bounds:
     """After it a connection is closed with its next answer, so that load spreads anew."""
 
 
-class Member(ABC):
-    """A connection, as the crowd knows it, and all that an event loop asks of a protocol.
+class ConnectionBase(ABC):
+    """A connection, as `Connections` knows it, and all that an event loop asks of a protocol.
 
     It is none of asyncio's by descent, which no compiled class can be. Loops that ask for methods
-    alone, as uvloop does, read into the crowd's inbox, others hand over `bytes`.
+    alone, as uvloop does, read into the listener's inbox, others hand over `bytes`.
     """
 
-    crowd: Crowd
+    connections: Connections
     transport: asyncio.Transport
     client: Client
     """Its peer, by which admission counts; known once it has joined."""
@@ -96,7 +113,7 @@ class Member(ABC):
     idle = False
     """It is no fault of the client's that we wait."""
     turn = 0
-    """Since when we wait for it, in the crowd's count; 0: it waits for us."""
+    """Since when we wait for it, in the count of `Connections`; 0: it waits for us."""
 
     @abstractmethod
     def connection_made(self, transport: Any) -> None:
@@ -112,11 +129,11 @@ class Member(ABC):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's; ours is larger
         """Where to put what the client sends."""
-        return self.crowd.inbox
+        return self.connections.inbox
 
     @abstractmethod
     def buffer_updated(self, count: int) -> None:
-        """The client has sent so many bytes, which are in the crowd's inbox."""
+        """The client has sent so many bytes, which are in the listener's inbox."""
 
     def eof_received(self) -> bool | None:
         """The client sends nothing any more: the transport closes."""
@@ -153,7 +170,7 @@ class Member(ABC):
         """Closes it."""
 
 
-class Crowd:
+class Connections:
     """The connections of one listener, and whom we wait for.
 
     We wait for a client while it is idle or in the middle of a request; the rest of the time it
@@ -169,8 +186,8 @@ class Crowd:
     def __init__(self, bounds: Bounds, stats: Stats, port: str = "") -> None:
         self.bounds = bounds
         self._port = port
-        self.connections: set[Member] = set()
-        self.arrivals: dict[Member, asyncio.Task[None]] = {}
+        self.open: set[ConnectionBase] = set()
+        self.arrivals: dict[ConnectionBase, asyncio.Task[None]] = {}
         """Connections that were accepted and have not begun: in their TLS handshake, mostly."""
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are answered beside the loop's turn."""
@@ -179,23 +196,23 @@ class Crowd:
         self.inbox = memoryview(b"")
         """Where it arrives; whoever reads takes out what is to be kept."""
         self._turns = 0
-        self._longest: list[tuple[int, Member]] = []
+        self._longest: list[tuple[int, ConnectionBase]] = []
         """Whom we had waited for longest when it was last looked at, and since when; the first last."""
         self._stats = stats
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._failed: dict[str, int] = {}
-        """Handshakes by reason, since the log was last told of them."""
+        """Handshakes by reason, since the last line of the log about them."""
         self._failed_next = -NEVER
-        self._closing: dict[Member, float] = {}
+        self._closing: dict[ConnectionBase, float] = {}
         """Since when each was seen that we have closed, and that is not gone."""
         self._log = log
 
     @property
     def size(self) -> int:
         """How many connections are open, those in their handshake included."""
-        return len(self.connections) + len(self.arrivals)
+        return len(self.open) + len(self.arrivals)
 
-    def has_room(self) -> bool:
+    def make_room(self) -> bool:
         """Makes room for one more connection; False where there is none, since all wait for us.
 
         Where there are too many, the one that kept us waiting longest is closed.
@@ -209,23 +226,25 @@ class Crowd:
         self._stats.count("connections_closed", "crowded")
         handshake = self.arrivals.pop(first, None)
         if handshake is not None:
-            self.leave(first)
+            self.stop_waiting(first)
             handshake.cancel()
         else:
             first.end()
             first.transport.abort()  # a farewell of TLS would wait for its peer
         return True
 
-    def arrive(self, connection: Member, handshake: asyncio.Task[None]) -> None:
+    def begin_handshake(
+        self, connection: ConnectionBase, handshake: asyncio.Task[None]
+    ) -> None:
         """One was accepted; it joins when its handshake is over."""
         self.arrivals[connection] = handshake
-        self.await_(connection)
+        self.start_waiting(connection)
 
-    def give_up(self, connection: Member, reason: str) -> None:
-        """Its handshake failed. Counts it by reason; a line in the log a minute says how many."""
+    def fail_handshake(self, connection: ConnectionBase, reason: str) -> None:
+        """Its handshake failed. Counts it by reason; the log has one line a minute with the numbers."""
         if self.arrivals.pop(connection, None) is None:
             return  # it had joined, or was closed to make room
-        self.leave(connection)
+        self.stop_waiting(connection)
         self._stats.count("tls_handshakes_failed", reason)
         now = asyncio.get_running_loop().time()
         self._failed[reason] = self._failed.get(reason, 0) + 1
@@ -234,56 +253,56 @@ class Crowd:
             failed, self._failed = self._failed, {}
             self._log.warning("tls_handshakes_failed", listener=self._port, **failed)
 
-    def join(self, connection: Member) -> None:
+    def register(self, connection: ConnectionBase) -> None:
         """One more has begun."""
         if not self.inbox:
             self.inbox = _inbox()
         self.arrivals.pop(connection, None)
         connection.client = Client(_address(connection.transport))
-        self.connections.add(connection)
+        self.open.add(connection)
 
-    def await_(self, connection: Member) -> None:
+    def start_waiting(self, connection: ConnectionBase) -> None:
         """From now on we wait for this client."""
         self._turns += 1
         connection.turn = self._turns
 
-    def leave(self, connection: Member) -> None:
+    def stop_waiting(self, connection: ConnectionBase) -> None:
         """It waits for us."""
         connection.turn = 0
 
-    def part(self, connection: Member) -> None:
+    def remove(self, connection: ConnectionBase) -> None:
         """It is gone."""
-        self.connections.discard(connection)
-        self.leave(connection)
+        self.open.discard(connection)
+        self.stop_waiting(connection)
         self.moved.set()
 
-    def _first(self) -> Member | None:
+    def _first(self) -> ConnectionBase | None:
         """Whom we wait for longest; looked for among all once for many."""
         while True:
             while self._longest:
                 turn, member = self._longest.pop()
                 if member.turn == turn:
                     return member
-            everyone = (*self.connections, *self.arrivals)
+            everyone = (*self.open, *self.arrivals)
             waiting = [(each.turn, each) for each in everyone if each.turn]
             if not waiting:
                 return None
             self._longest = nsmallest(LONGEST, waiting, key=_turn)[::-1]
 
-    async def disperse(self, grace_seconds: float) -> None:
+    async def close_all(self, grace_seconds: float) -> None:
         """Closes all, those in the middle of a request after its answer, or after the grace."""
         for handshake in list(self.arrivals.values()):
             handshake.cancel()
-        for connection in list(self.connections):
+        for connection in list(self.open):
             connection.shut_down()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
-                while any(each.is_busy for each in self.connections):
+                while any(each.is_busy for each in self.open):
                     self.moved.clear()
                     await self.moved.wait()
         for task in list(self.tasks):
             task.cancel()
-        for connection in list(self.connections):
+        for connection in list(self.open):
             connection.end()
 
     async def sweep(self) -> None:
@@ -293,7 +312,7 @@ class Crowd:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
             for connection in [
-                each for each in self.connections if each.turn and now >= each.deadline
+                each for each in self.open if each.turn and now >= each.deadline
             ]:
                 if connection.is_stalled:
                     self._stats.count("connections_closed", "stalled")
@@ -304,7 +323,7 @@ class Crowd:
 
     def _abort_closing(self, now: float) -> None:
         """Ends those that we have closed and that do not read the rest of what we wrote."""
-        closing = [each for each in self.connections if each.transport.is_closing()]
+        closing = [each for each in self.open if each.transport.is_closing()]
         since = self._closing
         self._closing = {each: since.get(each, now) for each in closing}
         for each, begun in self._closing.items():
@@ -312,15 +331,15 @@ class Crowd:
                 self._stats.count("connections_closed", "stalled")
                 each.transport.abort()
 
-    def defer(self) -> None:
+    def count_deferred(self) -> None:
         """Counts that some of what a connection sent waits for its next turn."""
         self._stats.count("reads_deferred")
 
-    def foreign(self, name: str, here: Here) -> None:
-        """Counts another protocol on our port; each is told of once, not once a connection."""
+    def count_foreign(self, name: str, here: Spoken) -> None:
+        """Counts another protocol on our port; each is logged once, not once a connection."""
         self._stats.count("foreign_protocol", name)
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._logged:
+            self._logged.add(name)
             reason = sentence(name, here, self._port)
             self._log.warning("foreign_protocol", protocol=name, reason=reason)
 
@@ -360,5 +379,5 @@ def part(data: Data, begin: int, end: int) -> bytes:
     return data[begin:end] if isinstance(data, bytes) else data[begin:end].tobytes()
 
 
-def _turn(waiting: tuple[int, Member]) -> int:
+def _turn(waiting: tuple[int, ConnectionBase]) -> int:
     return waiting[0]

@@ -51,7 +51,7 @@ async def inflate_beside(
         coding: the header.
         bytes_max: of what it becomes.
         beside: runs what takes long.
-        hold: holds so many bytes more (or less, below 0), or raises what the sender is told.
+        hold: holds so many bytes more (or less, below 0), or raises the answer for the sender.
 
     Raises:
         Refusal: as `inflate` and `hold` do.

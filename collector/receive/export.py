@@ -27,7 +27,7 @@ from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import Outcome, Refusal
-from collector.receive.tenant_stamp import Stamps
+from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 
@@ -100,7 +100,7 @@ class _Turn:
 
 
 class Export:
-    """Takes request bodies, hands their spans on, says what came of it.
+    """Reads request bodies, hands their spans to the pipeline, and returns what came of it.
 
     Args:
         consume: the pipeline.
@@ -128,10 +128,10 @@ class Export:
         sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
         self._proto = otlp_proto.ProtoCodec(sizes)
         self._json = otlp_json.JsonCodec(sizes)
-        self._stamps = Stamps()
+        self._stamp = TenantStamp()
         self._judging: set[asyncio.Task[Rejects]] = set()
 
-    async def take(
+    async def ingest(
         self,
         signal: Signal,
         body: bytes,
@@ -140,18 +140,18 @@ class Export:
         sender: str | None = None,
         room: Reservation | None = None,
     ) -> Answer:
-        """Take a body of any signal; see `traces`, `metrics` and `logs`.
+        """Reads a body of any signal; see `traces`, `metrics` and `logs`.
 
-        What a large one becomes while it is taken is held in `room`, where that is given.
+        What a large one becomes while it is read is held in `room`, where that is given.
 
         Raises:
             Refusal: as they do, and UNAVAILABLE where there is no room.
         """
         if len(body) > LARGE_BYTES:
-            return await self._take_slices(signal, body, encoding, transport, sender, room)
-        return self.take_now(signal, body, encoding, transport, sender)
+            return await self._ingest_slices(signal, body, encoding, transport, sender, room)
+        return self.ingest_now(signal, body, encoding, transport, sender)
 
-    def take_now(
+    def ingest_now(
         self,
         signal: Signal,
         body: bytes,
@@ -159,7 +159,7 @@ class Export:
         transport: str,
         sender: str | None = None,
     ) -> Answer:
-        """Take a body that is not large; see `traces`, `metrics` and `logs`.
+        """Reads a body that is not large; see `traces`, `metrics` and `logs`.
 
         Raises:
             Refusal: as they do.
@@ -195,7 +195,7 @@ class Export:
 
     # --- large requests -----------------------------------------------------------------------
 
-    async def _take_slices(
+    async def _ingest_slices(
         self,
         signal: Signal,
         body: bytes,
@@ -307,7 +307,7 @@ class Export:
 
     def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
         """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
-        spans = batch.spans if sender is None else self._stamps.stamp(batch.spans, sender)
+        spans = batch.spans if sender is None else self._stamp.stamp(batch.spans, sender)
         refused = self._hand_on(spans, now_ns, transport)
         accepted = len(spans)
         if refused is not None:
@@ -369,7 +369,7 @@ class Export:
         except Refusal:
             raise
         except Unjudged as found:
-            refusal = self._told(found.__cause__ or found, found.errors)
+            refusal = self._refusal(found.__cause__ or found, found.errors)
             if not found.spans:
                 return None
             self.stats.drop("internal_error", found.spans)
@@ -380,10 +380,10 @@ class Export:
             raise self.fault(error) from error
 
     def fault(self, error: Exception) -> Refusal:
-        """An error of ours: counted, logged, and what the sender is told."""
-        return self._told(error, {type(error).__name__: 1})
+        """Counts and logs an error of ours; returns the answer for the sender."""
+        return self._refusal(error, {type(error).__name__: 1})
 
-    def _told(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
+    def _refusal(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
         """The same, with how often each type of error came."""
         for each, count in errors.items():
             self.stats.count("internal_errors", each, by=count)
@@ -405,7 +405,7 @@ def _slices(
 ) -> Iterator[tuple[str, bytes | None]]:
     """The slices of a large body, each with where it begins, as far as that is known.
 
-    `hold` is told of the bytes that cutting it takes.
+    `hold` gets the bytes that cutting it takes.
     """
     try:
         if encoding == "proto":

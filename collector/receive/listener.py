@@ -1,7 +1,7 @@
 """A server on one address, in the running event loop.
 
 Connections are accepted here and not by the loop's own server, which would hold any number of them
-in their TLS handshake, and none of whose failures we would hear of.
+in their TLS handshake, and would report none of their failures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Final, cast
 
 from collector.receive.address import Address, bind, parse_address
-from collector.receive.connections import LINGER_SECONDS, Bounds, Crowd, Member, failure_of
+from collector.receive.connections import (
+    LINGER_SECONDS,
+    Bounds,
+    ConnectionBase,
+    Connections,
+    failure_of,
+)
 from collector.receive.tls import Certificates
 from collector.telemetry.counters import Stats
 
@@ -51,7 +57,7 @@ class Listener:
 
     def __init__(
         self,
-        connect: Callable[[Crowd], Member],
+        connect: Callable[[Connections], ConnectionBase],
         address: str,
         *,
         certificates: Certificates | None = None,
@@ -63,7 +69,7 @@ class Listener:
         self._address = parse_address(address)
         self._certificates = certificates
         self.name = name
-        self._crowd = Crowd(bounds or Bounds(), stats or Stats(), name)
+        self._connections = Connections(bounds or Bounds(), stats or Stats(), name)
         self._sweeper: asyncio.Task[None] | None = None
         self._stats = stats or Stats()
         self._socket: socket.socket | None = None
@@ -75,12 +81,12 @@ class Listener:
     @property
     def connections(self) -> int:
         """How many are open, those in their handshake included."""
-        return self._crowd.size
+        return self._connections.size
 
     @property
     def capacity(self) -> int:
         """How many may be open."""
-        return self._crowd.bounds.connections
+        return self._connections.bounds.connections
 
     async def start(self) -> str:
         """Bind, accept connections, and return the bound address.
@@ -104,7 +110,7 @@ class Listener:
         self._take_spare()
         self._is_open = True
         self._listen()
-        self._sweeper = asyncio.create_task(self._crowd.sweep())
+        self._sweeper = asyncio.create_task(self._connections.sweep())
         return str(self._address)
 
     async def stop(self, grace_seconds: float) -> None:
@@ -117,7 +123,7 @@ class Listener:
         self._is_open = False
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
-        await self._crowd.disperse(grace_seconds)
+        await self._connections.close_all(grace_seconds)
         if self._sweeper is not None:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -138,12 +144,12 @@ class Listener:
             try:
                 accepted, _ = self._socket.accept()
             except OSError as error:
-                # Others tell that nobody waits, or who waited has gone.
+                # Others mean that nobody waits, or who waited has gone.
                 if error.errno in NO_ROOM:
                     self._stats.count("connections_closed", "no_descriptor")
                     self._turn_away()
                 return
-            if self._crowd.has_room():
+            if self._connections.make_room():
                 self._begin(accepted)
             else:
                 accepted.close()
@@ -175,11 +181,11 @@ class Listener:
         if not self._address.path:
             with contextlib.suppress(OSError):
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = self._connect_one(self._crowd)
-        task = asyncio.get_running_loop().create_task(self._greet(connection, accepted))
-        self._crowd.arrive(connection, task)
+        connection = self._connect_one(self._connections)
+        task = asyncio.get_running_loop().create_task(self._handshake(connection, accepted))
+        self._connections.begin_handshake(connection, task)
 
-    async def _greet(self, connection: Member, accepted: socket.socket) -> None:
+    async def _handshake(self, connection: ConnectionBase, accepted: socket.socket) -> None:
         """Has the connection begin, after its handshake where TLS is spoken."""
         loop, tls = asyncio.get_running_loop(), self._tls
         factory = cast(Callable[[], asyncio.Protocol], lambda: connection)
@@ -191,14 +197,16 @@ class Listener:
                     factory,
                     accepted,
                     ssl=tls,
-                    ssl_handshake_timeout=self._crowd.bounds.head,
+                    ssl_handshake_timeout=self._connections.bounds.head,
                     ssl_shutdown_timeout=LINGER_SECONDS,
                 )
         except asyncio.CancelledError:
-            if connection in self._crowd.connections:  # it had begun, and no loop tells its end
+            if (
+                connection in self._connections.open
+            ):  # it had begun, and no loop reports its end
                 connection.connection_lost(None)
         except OSError as error:  # the loop has closed it, as it does where this is cancelled
-            self._crowd.give_up(connection, failure_of(error))
+            self._connections.fail_handshake(connection, failure_of(error))
 
     def _release(self) -> None:
         if self._spare >= 0:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-__all__ = ["PREFACE", "Here", "is_short", "protocol_of", "sentence"]
+__all__ = ["PREFACE", "Spoken", "is_short", "protocol_of", "sentence"]
 
-Here = Literal["gRPC", "HTTP"]
+Spoken = Literal["gRPC", "HTTP"]
 """What a listener speaks."""
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """RFC 9113 3.4."""
 METHODS: Final = b"GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH".split()
 """RFC 9110 9.3, and PATCH."""
-GREETINGS: Final = {
+BEGINNINGS: Final = {
     PREFACE[:12]: "http2",
     b"\x16\x03": "tls",
     **{method + b" ": "http1" for method in METHODS},
@@ -31,21 +31,21 @@ NO_GRPC: Final = (
 )
 
 
-def protocol_of(greeting: bytes, here: Here) -> str:
+def protocol_of(beginning: bytes, here: Spoken) -> str:
     """The name of the protocol that begins so; what our own is not, though it begins like it, too."""
-    found = (name for known, name in GREETINGS.items() if greeting.startswith(known))
+    found = (name for known, name in BEGINNINGS.items() if beginning.startswith(known))
     name = next(found, "other")
     return "other" if name == OWN[here] else name
 
 
-def is_short(greeting: bytes) -> bool:
+def is_short(beginning: bytes) -> bool:
     """It may yet become one that is known, or the preface of HTTP/2."""
-    return PREFACE.startswith(greeting) or any(
-        known.startswith(greeting) for known in GREETINGS
+    return PREFACE.startswith(beginning) or any(
+        known.startswith(beginning) for known in BEGINNINGS
     )
 
 
-def sentence(name: str, here: Here, port: str = "") -> str:
+def sentence(name: str, here: Spoken, port: str = "") -> str:
     """What is wrong where a protocol of that name is spoken; a port is named by what it speaks, or given."""
     if (name, here) == ("http2", "gRPC"):
         return NO_GRPC

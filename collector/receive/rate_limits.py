@@ -1,4 +1,4 @@
-"""What one sender may take of the room: limits for each token's name, so that none crowds the rest.
+"""Limits for each sender, by the name of its token, so that none takes the room of the others.
 
 Rates are token buckets. A request is let in while its sender's buckets are not empty, and pays for
 its bytes as they are read, if need be on credit: then the sender waits until the debt is paid. So a
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from collector.receive.status import Outcome, Refusal
 
-__all__ = ["REASONS", "Account", "Reservation", "Share", "Shares"]
+__all__ = ["REASONS", "RateLimit", "RateLimits", "Reservation", "SenderLimits"]
 
 BURST_SECONDS: Final = 2.0
 """A sender that was quiet may send for so long at once: exporters send in batches."""
@@ -24,11 +24,11 @@ BESIDE_SHARE: Final = 2
 """So large a part of the bound on bodies is for what they become."""
 ALMOST_ONE: Final = 1 - 1e-6
 REASONS: Final = ("requests_rate", "bytes_rate", "bytes_inflight")
-"""Why a sender is told to wait: labels of the counter `requests_throttled`."""
+"""Why a sender has to wait: labels of the counter `requests_throttled`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class RateLimit:
     """Limits of each sender; None: no limit."""
 
     requests_per_second: float | None = None
@@ -57,16 +57,20 @@ class _Bucket:
         return 0.0 if self.level >= ALMOST_ONE else (1 - self.level) / self._rate
 
 
-class Account:
+class SenderLimits:
     """One sender's."""
 
     __slots__ = ("_bytes", "_clock", "_inflight_max", "_name", "_refused", "_requests", "held")
 
     def __init__(
-        self, name: str, share: Share, clock: Callable[[], float], refused: Callable[..., None]
+        self,
+        name: str,
+        rate_limit: RateLimit,
+        clock: Callable[[], float],
+        refused: Callable[..., None],
     ) -> None:
         now = clock()
-        requests, sent = share.requests_per_second, share.bytes_per_second
+        requests, sent = rate_limit.requests_per_second, rate_limit.bytes_per_second
         self.held = 0
         """Bytes of its bodies that are being read or judged."""
         self._name = name
@@ -74,7 +78,7 @@ class Account:
         self._refused = refused
         self._requests = None if requests is None else _Bucket(requests, now)
         self._bytes = None if sent is None else _Bucket(sent, now)
-        self._inflight_max = share.inflight_bytes
+        self._inflight_max = rate_limit.inflight_bytes
 
     def enter(self) -> None:
         """Pay for a request.
@@ -109,37 +113,37 @@ class Account:
         return Refusal(Outcome.THROTTLED, message, seconds)
 
 
-class Shares:
+class RateLimits:
     """The accounts of all senders; there are as many as tokens have names.
 
     Args:
-        share: what each of them may take.
+        rate_limit: what each of them may take.
         refused: counts a refusal: a counter's name, the sender, the reason.
         clock: seconds, monotonic.
     """
 
     def __init__(
         self,
-        share: Share,
+        rate_limit: RateLimit,
         refused: Callable[..., None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._share = share
+        self._rate_limit = rate_limit
         self._refused = refused
         self._clock = clock
-        self._accounts: dict[str, Account] = {}
+        self._limits: dict[str, SenderLimits] = {}
 
-    def of(self, sender: str) -> Account:
-        """A sender's account."""
-        found = self._accounts.get(sender)
+    def of(self, sender: str) -> SenderLimits:
+        """A sender's limits."""
+        found = self._limits.get(sender)
         if found is None:
             name = sender or "unnamed"
-            found = Account(name, self._share, self._clock, self._refused)
-            self._accounts[sender] = found
+            found = SenderLimits(name, self._rate_limit, self._clock, self._refused)
+            self._limits[sender] = found
         return found
 
 
-class _Room(Protocol):
+class _BodyBound(Protocol):
     """Where bodies are let in."""
 
     beside: int
@@ -162,7 +166,7 @@ class Reservation:
 
     __slots__ = ("_room", "bytes")
 
-    def __init__(self, room: _Room) -> None:
+    def __init__(self, room: _BodyBound) -> None:
         self._room = room
         self.bytes = 0
 

@@ -71,7 +71,7 @@ RETRY_SECONDS: Final = 5
 
 
 class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
-    """A request is not taken: nothing of it was judged, and the sender is told why.
+    """A request is not taken: nothing of it was judged, and the answer has the reason.
 
     Args:
         outcome: any but `OK`.

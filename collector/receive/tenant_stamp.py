@@ -11,13 +11,13 @@ from typing import Final
 from collector.decode.retained import Retained
 from collector.decode.span import Resource, Span
 
-__all__ = ["SENDER_KEY", "Stamps"]
+__all__ = ["SENDER_KEY", "TenantStamp"]
 
 SENDER_KEY: Final = "offrails.sender"
 STAMPS_MAX: Final = 4_096
 
 
-class Stamps:
+class TenantStamp:
     """Writes names on resources, and remembers them: one object for equal resources."""
 
     def __init__(self) -> None:

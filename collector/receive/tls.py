@@ -17,7 +17,7 @@ from collector.telemetry.logs import log
 __all__ = ["Certificates", "Material"]
 
 SETTING: Final = "receiver.tls"
-"""The section that names the files, unless told otherwise."""
+"""The section that names the files, unless another is given."""
 
 
 class Material(NamedTuple):

@@ -1,4 +1,4 @@
-"""A page: one kind of harm in one session, while it lasts. What it says, for people and programs.
+"""A page: an alert that wakes somebody. It stands for one kind of harm in one session, while it lasts.
 
 What an agent says (its name, the session, tools) is hostile text: it is cut, and everything that
 is not printable is escaped, so that it stays on its line wherever it is shown.
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
-__all__ = ["RANKS", "Links", "Page", "PageKey", "as_alert", "printable", "rank", "stamp"]
+__all__ = ["RANKS", "Links", "PageAlert", "PageKey", "as_alert", "printable", "rank", "stamp"]
 
 TEXT_MAX = 256
 LISTED_MAX = 12
@@ -40,12 +40,12 @@ class Links(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Page:
+class PageAlert:
     """A page that is firing, or has been.
 
     Args:
         key: session, spec and reason.
-        verdict: the call, or the alarm, as which it is told: the worst one, as far as it was told.
+        verdict: the call, or the alarm, as which it is delivered: the worst one, as far as it was delivered.
         since_ns: when it was seen, Unix nanoseconds.
     """
 
@@ -54,8 +54,8 @@ class Page:
     since_ns: int
     last_ns: int
     """When the latest such call was seen."""
-    told_ns: int
-    """When the receivers heard of it last."""
+    delivered_ns: int
+    """When it was last delivered to the receivers."""
     calls: dict[bytes, Verdict | Raised] = field(default_factory=dict)
     """The harmful calls by trace and span ids, oldest first; revised ones are taken out."""
     count: int = 1
@@ -65,13 +65,13 @@ class Page:
     """0 while it fires."""
 
     def worst(self) -> Verdict | Raised:
-        """As what it should be told: of several that are as bad, the one it is told as already."""
+        """The call as which to deliver it; of several that are as bad, the one it is delivered as already."""
         if len(self.calls) == 1 and not self.beyond:
             return next(iter(self.calls.values()))
-        told = (self.verdict.trace_id, self.verdict.span_id)
+        delivered_as = (self.verdict.trace_id, self.verdict.span_id)
         found = max(
             self.calls.values(),
-            key=lambda news: (rank(news), (news.trace_id, news.span_id) == told),
+            key=lambda news: (rank(news), (news.trace_id, news.span_id) == delivered_as),
             default=self.verdict,
         )
         # One that was forgotten may still hold: then it is no less than that.
@@ -115,7 +115,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return shown + (", …" if len(names) > LISTED_MAX else "")
 
 
-def as_alert(page: Page, links: Links, ends_ns: int) -> dict[str, Any]:
+def as_alert(page: PageAlert, links: Links, ends_ns: int) -> dict[str, Any]:
     """The page as an alert of Alertmanager's API.
 
     Args:
@@ -150,7 +150,7 @@ def _name(news: Verdict | Raised) -> str:
     return "AgentCriticalHarmfulCall" if critical else "AgentHarmfulCall"
 
 
-def _labels(page: Page) -> dict[str, str]:
+def _labels(page: PageAlert) -> dict[str, str]:
     verdict = page.verdict
     found = {
         "alertname": _name(verdict),
@@ -166,14 +166,14 @@ def _labels(page: Page) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
     news = page.verdict
-    says = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
+    texts = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
     since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."
     found = {
-        **says,
-        "summary": f"{labels.get('agent', 'unknown')} {says['summary']}",
-        "description": f"{says['description']} {since}",
+        **texts,
+        "summary": f"{labels.get('agent', 'unknown')} {texts['summary']}",
+        "description": f"{texts['description']} {since}",
         "tool": printable(news.tool),
         "step": str(news.step),
         "calls": str(page.count),
@@ -186,16 +186,16 @@ def _annotations(page: Page, links: Links, labels: Mapping[str, str]) -> dict[st
     return {name: value for name, value in found.items() if value}
 
 
-def _told(verdict: Verdict) -> tuple[str, str]:
-    """What has happened, in short and in full."""
+def _short_and_full(verdict: Verdict) -> tuple[str, str]:
+    """What has happened, in a few words and in a sentence."""
     tool = printable(verdict.tool)
     reason = verdict.reason.value.replace("_", " ") if verdict.reason else ""
     session = f"session {printable(verdict.session.id)}"
     under = f"under {verdict.spec} {verdict.spec_version}"
     at = f"call {verdict.step} ({tool})"
     if verdict.kind is Kind.CANNOT_FINISH:
-        said = f"can no longer finish: {reason}"
-        return f"session {said}", f"The {session} {said} {under}, since {at}."
+        outcome = f"can no longer finish: {reason}"
+        return f"session {outcome}", f"The {session} {outcome} {under}, since {at}."
     if verdict.kind is Kind.STALLED:
         return "session stands still", f"The {session} stands still {under}, since {at}."
     full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}."
@@ -204,7 +204,7 @@ def _told(verdict: Verdict) -> tuple[str, str]:
 
 def _of_verdict(verdict: Verdict) -> dict[str, str]:
     """What a verdict says, and what would have been right."""
-    short, full = _told(verdict)
+    short, full = _short_and_full(verdict)
     lines = [full]
     if verdict.state_before:
         lines.append(f"State: {verdict.state_before}.")

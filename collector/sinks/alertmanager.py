@@ -35,7 +35,7 @@ class Alertmanager:
 
     async def send(self, messages: Sequence[dict[str, Any]]) -> None:
         """Each message is an alert; one request carries them all."""
-        # Of one alert told twice only the last counts.
+        # Of one alert sent twice only the last counts.
         alerts = {str(alert["labels"]): alert for alert in messages}
         body = as_json(list(alerts.values()))
         await self.sender.post(body, {"content-type": "application/json"})

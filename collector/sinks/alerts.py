@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
-from collector.sinks.alert import Links, Page, as_alert
+from collector.sinks.alert import Links, PageAlert, as_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
 from collector.sinks.http_client import HttpSender
@@ -21,8 +21,8 @@ from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
+from collector.telemetry.counters import Histogram, Reading
 from monitor.aggregate.totals import SessionFinished
-from monitor.exposition.families import Family, family, histogram
 from monitor.records import ALARMING, Raised, Verdict
 
 __all__ = ["Alerts"]
@@ -32,7 +32,7 @@ TICK_SECONDS = 0.05
 """How late a settled call may page."""
 
 KEPT_FOR = 4
-"""An Alertmanager that hears nothing of an alert for so many repeats takes it as over."""
+"""An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
 NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
@@ -62,7 +62,9 @@ class Alerts:
         self._managers = [Queue(each, room, place=_place(url)) for url, each in managers]
         hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
         hooks = (
-            [Webhook(hook.url, hook.secret, timeout, settings.webhook_http)] if hook.url else []
+            [Webhook(hook.url, hook.secret.get_secret_value(), timeout, settings.webhook_http)]
+            if hook.url
+            else []
         )
         self._hooks = [Queue(each, room, lump=1, place=_place(hook.url)) for each in hooks]
         self._lines = [Queue(JsonLines(lines), room, place=str(lines))] if lines else []
@@ -76,7 +78,7 @@ class Alerts:
             quiet_ns=quiet_ns,
             per_minute=settings.pages_per_minute,
         )
-        self.pager = Pager(rules, self._tell)
+        self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
 
     @property
@@ -96,7 +98,7 @@ class Alerts:
             if verdict.kind in ALARMING or verdict.revised_from in ALARMING
         ]
         if self._managers or self._hooks:
-            self.pager.take(news, now)
+            self.pager.consider(news, now)
         for verdict in news:
             for queue in self._lines:
                 queue.put(as_event(verdict))
@@ -126,7 +128,7 @@ class Alerts:
 
     # --- what goes out -------------------------------------------------------------------------
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _put(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         ends = now + KEPT_FOR * self._repeat_ns
         for page in pages:
             alert = as_alert(page, self._links, ends)
@@ -171,14 +173,14 @@ class Alerts:
         await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
         await asyncio.gather(*(sender.close() for sender in self._senders))
 
-    # --- what the metrics say of it --------------------------------------------------------------
+    # --- metrics --------------------------------------------------------------------------------
 
-    def families(self) -> Iterator[Family]:
+    def readings(self) -> Iterator[Reading]:
         """The metrics of alerts; those of several Alertmanagers are one."""
         named: dict[str, list[Queue]] = {}
         for queue in self.queues:
             named.setdefault(queue.name, []).append(queue)
-        yield family(
+        yield Reading(
             "alerts_sent",
             [
                 ((name, result), sum(queue.results[result] for queue in queues))
@@ -188,8 +190,8 @@ class Alerts:
         )
         yield from _by_sink(named)
         withheld = sorted(self.pager.withheld.items())
-        yield family("alerts_withheld", [((reason,), count) for reason, count in withheld])
-        yield family("alerts_firing", [((), len(self.pager.firing))])
+        yield Reading("alerts_withheld", [((reason,), count) for reason, count in withheld])
+        yield Reading("alerts_firing", [((), len(self.pager.firing))])
 
 
 def _place(url: str) -> str:
@@ -197,27 +199,26 @@ def _place(url: str) -> str:
     return masked_url(url, path=True)
 
 
-def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Family]:
+def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Reading]:
     rows = [((name,), queues) for name, queues in named.items()]
-    yield family("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
-    yield family("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
-    yield family(
+    yield Reading("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
+    yield Reading("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
+    yield Reading(
         "alert_queue_capacity", [(n, sum(q.capacity for q in each)) for n, each in rows]
     )
-    yield histogram("alert_delivery_seconds", [_latency(n, each) for n, each in rows])
+    yield Reading("alert_delivery_seconds", [(n, _latency(each)) for n, each in rows])
 
 
-def _latency(
-    labels: tuple[str, ...], queues: Sequence[Queue]
-) -> tuple[tuple[str, ...], list[tuple[str, float]], float]:
-    counts = [queue.latency.cumulative() for queue in queues]
-    bounds = [repr(bound) if bound != float("inf") else "+Inf" for bound, _ in counts[0]]
-    sums: list[float] = [sum(rows[place][1] for rows in counts) for place in range(len(bounds))]
-    total = sum(queue.latency.sum_seconds for queue in queues)
-    return labels, list(zip(bounds, sums, strict=True)), total
+def _latency(queues: Sequence[Queue]) -> Histogram:
+    """The observations of several queues in one histogram."""
+    found = Histogram(queues[0].latency.buckets)
+    for queue in queues:
+        found.counts = [a + b for a, b in zip(found.counts, queue.latency.counts, strict=True)]
+        found.sum_seconds += queue.latency.sum_seconds
+    return found
 
 
-def _for_hook(page: Page, alert: dict[str, Any]) -> dict[str, Any]:
+def _for_hook(page: PageAlert, alert: dict[str, Any]) -> dict[str, Any]:
     ended = bool(page.ended_ns)
     status = "resolved" if ended else "firing"
     return {**alert, "status": status, "endsAt": alert["endsAt"] if ended else NO_END}

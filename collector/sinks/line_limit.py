@@ -78,7 +78,7 @@ class LineLimit:
         self._pairs: OrderedDict[Pair, _Bucket] = OrderedDict()
         self._namespaces: OrderedDict[str, _Bucket] = OrderedDict()
         self._left_out: OrderedDict[Pair, int] = OrderedDict()
-        """Lines that nobody was told of; the pairs are those with a bucket."""
+        """Lines that were left out and not counted in the log yet; the pairs are those with a bucket."""
         self._given_up: OrderedDict[str, int] = OrderedDict()
         """Namespace -> the same of pairs whose buckets were given up."""
 
@@ -94,7 +94,7 @@ class LineLimit:
         return False
 
     def left_out(self, now: int) -> list[LeftOut]:
-        """What may be told by now of lines that were left out; it is told once."""
+        """Counts of left-out lines that may be logged by now; each is returned once."""
         found: list[LeftOut] = []
         while self._given_up and len(found) < LEFT_OUT_LINES:
             namespace, count = self._given_up.popitem(last=False)
@@ -109,7 +109,7 @@ class LineLimit:
         return found
 
     def rest(self) -> list[LeftOut]:
-        """All that was not told, at the end: by namespace."""
+        """All counts that were not logged, at the end: by namespace."""
         for pair, count in self._left_out.items():
             self._give_up(pair[0], count)
         self._left_out.clear()

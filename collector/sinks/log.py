@@ -1,7 +1,7 @@
 """Log events: harmful calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
 
 Never with arguments. Lines of one agent under one spec are limited (`line_limit`): what is left out
-is counted, and told by an event of its own.
+is counted, and logged by an event of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from collector.calls.inventory import SeenAgent
+from collector.calls.inventory import AgentRecord
 from collector.config.settings import LogLines
 from collector.sinks.event import as_event
 from collector.sinks.line_limit import LeftOut, LineLimit
@@ -64,16 +64,16 @@ class LogSink:
                     self._write(verdict)
 
     def tick(self, now: int) -> None:
-        """Tells how many lines were left out, where there is room for a line again."""
+        """Logs how many lines were left out, where there is room for a line again."""
         for event, limit in self._limits.items():
-            self._tell_left_out(event, limit.left_out(now))
+            self._log_left_out(event, limit.left_out(now))
 
     def close(self) -> None:
-        """Tells what was left out and not told yet."""
+        """Logs what was left out and not logged yet."""
         for event, limit in self._limits.items():
-            self._tell_left_out(event, limit.rest())
+            self._log_left_out(event, limit.rest())
 
-    def _tell_left_out(self, event: str, found: Iterable[LeftOut]) -> None:
+    def _log_left_out(self, event: str, found: Iterable[LeftOut]) -> None:
         for each in found:
             fields = {
                 "namespace": each.namespace,
@@ -81,7 +81,7 @@ class LogSink:
                 "spec": each.spec,
                 "count": each.lines,
             }
-            self._logger.tell(logging.WARNING, event, fields)
+            self._logger.log_fields(logging.WARNING, event, fields)
 
     def _write(self, verdict: Verdict) -> None:
         event = _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
@@ -108,7 +108,7 @@ class LogSink:
         }
         if not verdict.certain_call:
             fields["certain_call"] = False
-        self._logger.tell(logging.WARNING, event, fields)
+        self._logger.log_fields(logging.WARNING, event, fields)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""
@@ -119,7 +119,7 @@ class LogSink:
         level = logging.WARNING if raised.level == "page" else logging.INFO
         fields = as_event(raised)
         fields["alarm_level"] = fields.pop("level")  # a line has one of its own
-        self._logger.tell(level, event, fields)
+        self._logger.log_fields(level, event, fields)
 
     def finished(self, events: Iterable[SessionFinished]) -> None:
         """Sessions that have ended."""
@@ -137,9 +137,9 @@ class LogSink:
                     "missed": list(event.missed),
                     **event.scores._asdict(),
                 }
-                self._logger.tell(logging.INFO, "session_finished", fields)
+                self._logger.log_fields(logging.INFO, "session_finished", fields)
 
-    def introduce(self, agent: SeenAgent) -> None:
+    def introduce(self, agent: AgentRecord) -> None:
         """An agent that is seen for the first time. Each has another name: its namespace is limited."""
         if self._agents.allows(agent.namespace, "", "", self._clock()):
             fields = {
@@ -148,11 +148,11 @@ class LogSink:
                 "agents": list(agent.agents),
                 "dialects": list(agent.dialects),
                 "tools": sorted(agent.tools),
-                "session_from": list(agent.told_by()),
+                "session_from": list(agent.session_sources()),
                 "arguments": bool(agent.arguments),
                 "to_see_arguments": [] if agent.arguments else list(agent.switches),
             }
-            self._logger.tell(logging.INFO, "agent_seen", fields)
+            self._logger.log_fields(logging.INFO, "agent_seen", fields)
 
 
 def _limit(per_second: float, given: LogLines) -> LineLimit:

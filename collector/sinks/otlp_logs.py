@@ -167,7 +167,7 @@ class OtlpLogs:
             raise OSError(
                 "alerts.otlp_endpoint needs opentelemetry-exporter-otlp: pip install 'offrails[otlp]'"
             ) from None
-        # What fails is counted here, and told by the metrics: our log is ours.
+        # What fails is counted here and shown in the metrics: our log is ours.
         logger = logging.getLogger("opentelemetry.exporter")
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
@@ -219,7 +219,7 @@ class OtlpLogs:
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 
         given = self._settings
-        if given.ca_file or given.client_cert_file:  # what is wrong with them, is said by this
+        if given.ca_file or given.client_cert_file:  # this reports what is wrong with them
             tls_context(given.ca_file, given.client_cert_file, given.client_key_file, SETTING)
         authorization = authorization_of(given, SETTING) or self._authorization
         headers = {"authorization": authorization} if authorization else {}

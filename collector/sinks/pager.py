@@ -1,10 +1,33 @@
 """Decides which verdicts page, and until when. No sockets, no clock: `now` is an argument.
 
-Only specs in `mode: page` page, and nothing they rate `info`. What does not depend on the order of arrival pages at once; the
-rest waits `settle`, because an earlier call that is still on its way may show that it was right.
-One page stands for all calls of one session that are harmful for one reason, and is told as the
-worst of them that holds. That a session can no longer finish, or stands still, is a page of its own,
-which waits like the rest. Where a minute has no room for a page, it is told when there is, the worst first.
+Idea: one page stands for all calls of one session that are harmful for one reason, and is delivered as
+the worst of them that holds. Only specs in `mode: page` page, and nothing that they rate `info`.
+
+The life of a page:
+
+    verdict -> settling -> waiting -> firing -> resolved
+               0.5 s       no room    repeated   its harm was revised, its session ended,
+                           this       each       or was quiet for 30 minutes
+                           minute     minute
+
+- Settling: what depends on the order of arrival waits `settle`, since an earlier call that is still on its
+  way may show that it was right. What does not (`AT_ONCE`, alarms of references) skips this.
+- Waiting: a minute has room for `per_minute` new pages. What finds no room waits, the worst first.
+- That a session can no longer finish, or stands still, is a page of its own.
+
+Invariants:
+
+- A receiver has a page under one severity at a time: severity is a label, so a page that becomes worse
+  or less bad ends as one alert and begins as another.
+- `_of` has a call exactly while its page, firing or waiting, counts it in `calls`.
+- A page that was delivered as firing is delivered as resolved, unless the process ends first.
+- Each stage has a bound (`Quota`): lesser harm and one tenant alone cannot use it up. What is left out is
+  counted in `withheld`.
+
+Example: call 3 of a session is out of place. Its verdict settles; within 0.5 s call 2 arrives, and the verdict
+is revised to progress: nobody is paged, and `withheld["revised"]` is one more. Had it not arrived, the page
+fires. When call 7 is harmful for the same reason with severity `critical`, the page with `warning` resolves
+and the one with `critical` fires, with `calls` 2.
 """
 
 from __future__ import annotations
@@ -15,14 +38,14 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.alert import RANKS, Page, PageKey, rank
-from collector.sinks.quota import CRITICAL, Pace, Room
+from collector.sinks.alert import RANKS, PageAlert, PageKey, rank
+from collector.sinks.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
 
-__all__ = ["AT_ONCE", "FIRING_MAX", "Pager", "Rules", "Tell"]
+__all__ = ["AT_ONCE", "FIRING_MAX", "Deliver", "Pager", "Rules"]
 
-Tell = Callable[[Sequence[Page], int, bool], None]
+Deliver = Callable[[Sequence[PageAlert], int, bool], None]
 """Takes pages, the time, and whether they are news: just raised or resolved, not repeated."""
 
 SECOND = 1_000_000_000
@@ -37,8 +60,8 @@ FIRING_MAX = 10_000
 WAITING_MAX = 1_000
 """Pages that wait for room in a minute: at the usual 60, a quarter of an hour's."""
 
-REPEATED_AT_ONCE = TOLD_AT_ONCE = 64
-"""Pages told again, or that waited, in one tick: thousands never hold up the process, or fill a queue."""
+REPEATED_AT_ONCE = RELEASED_AT_ONCE = 64
+"""Pages repeated, or that waited, in one tick: thousands never hold up the process, or fill a queue."""
 
 OUTLASTS = "missing_write"
 """The one page that the end of its session raises, and so does not take back."""
@@ -52,7 +75,7 @@ class Rules(NamedTuple):
 
     settle_ns: int = SECOND // 2
     repeat_ns: int = MINUTE
-    """A page that still fires is told again so often."""
+    """A page that still fires is delivered again so often."""
     quiet_ns: int = 30 * MINUTE
     """A page is over when its session did no more such harm for so long."""
     per_minute: int = 60
@@ -60,7 +83,7 @@ class Rules(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """Under which spec, whose and which: another tenant may tell a span with the same ids."""
+    """Under which spec, whose and which: another tenant may send a span with the same ids."""
 
     spec: str
     namespace: str
@@ -77,25 +100,28 @@ class Pager:
 
     Args:
         rules: times and bounds.
-        tell: takes pages that were raised, repeated or resolved.
+        deliver: takes pages that were raised, repeated or resolved.
     """
 
-    def __init__(self, rules: Rules, tell: Tell) -> None:
-        self.firing: dict[PageKey, Page] = {}
-        """In the order in which they were told of last."""
-        self.waiting: dict[PageKey, Page] = {}
-        """What waits for room: pages nobody was told of yet, and firing ones that are worse than was told."""
+    def __init__(self, rules: Rules, deliver: Deliver) -> None:
+        self.firing: dict[PageKey, PageAlert] = {}
+        """In the order in which they were last delivered."""
+        self.waiting: dict[PageKey, PageAlert] = {}
+        """What waits for room: pages that were not delivered yet, and firing ones that are worse than was delivered."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
-        self._tell = tell
-        self._of: dict[_Call, Page] = {}
+        self._deliver = deliver
+        self._of: dict[_Call, PageAlert] = {}
         """By call, the page it is in."""
         self._held: dict[_Call, Verdict] = {}
         self._settling: deque[_Settling] = deque()
-        self._holds, self._fires = Room(FIRING_MAX), Room(FIRING_MAX)
-        self._room = False
+        self._settling_quota, self._firing_quota = Quota(FIRING_MAX), Quota(FIRING_MAX)
+        self._may_have_room = False
         """Whether what waits may have room since it was tried last."""
-        self._waits, self._pace = Room(WAITING_MAX), Pace(rules.per_minute, MINUTE)
+        self._waiting_quota, self._pace = (
+            Quota(WAITING_MAX),
+            RateQuota(rules.per_minute, MINUTE),
+        )
 
     @property
     def due_ns(self) -> int | None:
@@ -104,18 +130,18 @@ class Pager:
 
     # --- verdicts ------------------------------------------------------------------------------
 
-    def take(self, verdicts: Iterable[Verdict], now: int) -> None:
+    def consider(self, verdicts: Iterable[Verdict], now: int) -> None:
         """New verdicts and revisions of earlier ones."""
         self._catch_up(now)
         for verdict in verdicts:
             if verdict.mode == "page":
-                self._take(verdict, now)
+                self._consider(verdict, now)
 
-    def _take(self, verdict: Verdict, now: int) -> None:
+    def _consider(self, verdict: Verdict, now: int) -> None:
         call = _call(verdict)
         reason = verdict.reason if verdict.kind in ALARMING else None
         if reason is None or verdict.severity == "info":
-            if self._let_go(call) is not None:
+            if self._stop_settling(call) is not None:
                 self.withheld["revised"] += 1
             self._revise(call, now)
             return
@@ -123,7 +149,7 @@ class Pager:
         if page is not None and page.key != key:
             self._revise(call, now)
         if reason in AT_ONCE:
-            self._let_go(call)
+            self._stop_settling(call)
             self._raise(call, reason.value, verdict, now)
         elif call in self._of:
             self._add(self._of[call], call, verdict, now)
@@ -132,21 +158,21 @@ class Pager:
 
     def _hold(self, call: _Call, verdict: Verdict, now: int) -> None:
         """The call pages when it has settled, unless it is revised before."""
-        known = self._let_go(call) is not None
+        known = self._stop_settling(call) is not None
         namespace = verdict.session.namespace
-        if not known and not self._holds.has(verdict.severity, namespace):
+        if not known and not self._settling_quota.has(verdict.severity, namespace):
             self.withheld["full"] += 1
             return
         self._held[call] = verdict
-        self._holds.enter(namespace)
+        self._settling_quota.enter(namespace)
         if not known:
             self._settling.append(_Settling(now + self._rules.settle_ns, call))
 
-    def _let_go(self, call: _Call) -> Verdict | None:
+    def _stop_settling(self, call: _Call) -> Verdict | None:
         """The call does not settle any more; None where it did not."""
         verdict = self._held.pop(call, None)
         if verdict is not None:
-            self._holds.leave(verdict.session.namespace)
+            self._settling_quota.leave(verdict.session.namespace)
         return verdict
 
     def alarm(self, raised: Raised, now: int) -> None:
@@ -178,22 +204,22 @@ class Pager:
         if not self._fits(news.severity, key.session.namespace):
             self.withheld["full"] += 1
             return
-        page = Page(key, news, now - waited_ns, now, now, {call.span: news})
+        page = PageAlert(key, news, now - waited_ns, now, now, {call.span: news})
         self._of[call] = page
-        if not self._say(page, now):
+        if not self._fire(page, now):
             self._wait(page)
 
     def _fits(self, severity: str, namespace: str) -> bool:
         """True where a new page may fire, now or when it has waited."""
-        return self._fires.has(severity, namespace) and (
-            self._pace.has(severity, namespace) or self._waits.has(severity, namespace)
+        return self._firing_quota.has(severity, namespace) and (
+            self._pace.has(severity, namespace) or self._waiting_quota.has(severity, namespace)
         )
 
-    def _page(self, key: PageKey) -> Page | None:
+    def _page(self, key: PageKey) -> PageAlert | None:
         return self.firing.get(key) or self.waiting.get(key)
 
-    def _add(self, page: Page, call: _Call, news: Verdict | Raised, now: int) -> None:
-        """The page is known; it has one more call, or one of its calls is told otherwise."""
+    def _add(self, page: PageAlert, call: _Call, news: Verdict | Raised, now: int) -> None:
+        """The page is known; it has one more call, or one of its calls is revised."""
         if call.span in page.calls:
             page.calls[call.span] = news
         else:
@@ -204,13 +230,13 @@ class Pager:
             if known:
                 self.withheld["known"] += 1
                 return
-        self._turn(page, now)
+        self._reassess(page, now)
 
-    def _remember(self, page: Page, call: _Call, news: Verdict | Raised) -> None:
+    def _remember(self, page: PageAlert, call: _Call, news: Verdict | Raised) -> None:
         """The call is one of its page's, unless these are many and none is less bad."""
         if len(page.calls) >= CALLS_MAX:
             if rank(news) <= min(page.beyond, rank(page.verdict)):
-                return  # told as that already, and nothing takes it back
+                return  # delivered as that already, and nothing takes it back
             lesser = (span for span, known in page.calls.items() if rank(known) < rank(news))
             span = next(lesser, None)
             if span is None:
@@ -231,94 +257,94 @@ class Pager:
         if not page.calls and page.count <= 0:
             self._resolve([page], now)
         else:
-            self._turn(page, now)
+            self._reassess(page, now)
 
-    # --- what a page is told as ----------------------------------------------------------------
+    # --- what a page is delivered as -----------------------------------------------------------
 
-    def _turn(self, page: Page, now: int) -> None:
+    def _reassess(self, page: PageAlert, now: int) -> None:
         """The page is what the worst of its calls is."""
         worst = page.worst()
         change = rank(worst) - rank(page.verdict)
         if page.key not in self.firing:
             page.verdict = worst
             if change > 0:
-                self._say(page, now)
+                self._fire(page, now)
         elif change > 0:
-            if not self._say(page, now) and page.key not in self.waiting:
+            if not self._fire(page, now) and page.key not in self.waiting:
                 self._wait(page)
         else:
-            self._hush(page)
+            self._stop_waiting(page)
             if change < 0:
-                self._tell_as(page, worst, now)
+                self._fire_as(page, worst, now)
             else:
-                # Nothing that is a label changes without its end being told.
+                # Nothing that is a label changes unless the alert before it ends.
                 page.verdict = worst._replace(agent=page.verdict.agent)
 
-    def _say(self, page: Page, now: int) -> bool:
-        """Tells of a page, or that it is worse; False where the minute has no room for it."""
+    def _fire(self, page: PageAlert, now: int) -> bool:
+        """Delivers a page, or that it is worse; False where the minute has no room for it."""
         worst, namespace = page.worst(), page.key.session.namespace
         fires = page.key in self.firing
-        if not fires and not self._fires.has(worst.severity, namespace):
+        if not fires and not self._firing_quota.has(worst.severity, namespace):
             return False
         if not self._pace.takes(worst.severity, namespace, now):
             return False
-        self._hush(page)
+        self._stop_waiting(page)
         if not fires:
-            self._fires.enter(namespace)
-        self._tell_as(page, worst, now)
+            self._firing_quota.enter(namespace)
+        self._fire_as(page, worst, now)
         return True
 
-    def _tell_as(self, page: Page, news: Verdict | Raised, now: int) -> None:
-        """Tells of a page as of one of its calls.
+    def _fire_as(self, page: PageAlert, news: Verdict | Raised, now: int) -> None:
+        """Delivers a page as one of its calls.
 
-        The severity is a label: what was told under another one is another alert, and is over.
+        The severity is a label: what was delivered under another one is another alert, and is over.
         """
         before = self.firing.pop(page.key, None)
         ended = [replace(page, ended_ns=now)] if before is not None else []
-        page.verdict, page.told_ns = news, now
+        page.verdict, page.delivered_ns = news, now
         self.firing[page.key] = page
-        self._tell((*ended, page), now, True)
+        self._deliver((*ended, page), now, True)
 
-    def _wait(self, page: Page) -> None:
-        """The page is told when there is room for it."""
+    def _wait(self, page: PageAlert) -> None:
+        """The page is delivered when there is room for it."""
         self.withheld["rate_limit"] += 1
         self.waiting[page.key] = page
-        self._waits.enter(page.key.session.namespace)
+        self._waiting_quota.enter(page.key.session.namespace)
 
-    def _hush(self, page: Page) -> None:
+    def _stop_waiting(self, page: PageAlert) -> None:
         """The page waits for nothing, whether it did or not."""
         if self.waiting.pop(page.key, None) is not None:
-            self._waits.leave(page.key.session.namespace)
+            self._waiting_quota.leave(page.key.session.namespace)
 
     def _catch_up(self, now: int) -> None:
-        """What was told a minute ago makes room for what waits, the worst and oldest first."""
-        self._room = self._pace.passes(now) or self._room
-        if not self._room:
+        """What was delivered a minute ago makes room for what waits, the worst and oldest first."""
+        self._may_have_room = self._pace.passes(now) or self._may_have_room
+        if not self._may_have_room:
             return
-        self._room = False
+        self._may_have_room = False
         tried = sorted(self.waiting.values(), key=self._urgency, reverse=True)
         for page in tried:
             if self._pace.full:
                 return
-            if len(tried) - len(self.waiting) >= TOLD_AT_ONCE:
-                self._room = True
+            if len(tried) - len(self.waiting) >= RELEASED_AT_ONCE:
+                self._may_have_room = True
                 return
             self._try(page, now)
 
-    def _urgency(self, page: Page) -> int:
-        """A firing page waits to be told as critical: there is nothing else above what pages."""
+    def _urgency(self, page: PageAlert) -> int:
+        """A firing page waits to be delivered as critical: there is nothing else above what pages."""
         return RANKS[CRITICAL] if page.key in self.firing else rank(page.verdict)
 
-    def _try(self, page: Page, now: int) -> None:
-        """The turn of a page that waits: it is told, or dropped if its session has been quiet."""
+    def _try(self, page: PageAlert, now: int) -> None:
+        """The turn of a page that waits: it is delivered, or dropped if its session has been quiet."""
         fires, namespace = page.key in self.firing, page.key.session.namespace
         if not fires and page.last_ns <= now - self._rules.quiet_ns:
             self._resolve([page], now)
-        elif not fires and not self._fires.has(page.verdict.severity, namespace):
+        elif not fires and not self._firing_quota.has(page.verdict.severity, namespace):
             self.withheld["full"] += 1
             self._resolve([page], now)
         else:
-            self._say(page, now)
+            self._fire(page, now)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -327,27 +353,27 @@ class Pager:
         self._catch_up(now)
         while self._settling and self._settling[0].due_ns <= now:
             due_ns, call = self._settling.popleft()
-            verdict = self._let_go(call)
+            verdict = self._stop_settling(call)
             if verdict is not None and verdict.reason is not None:
                 waited = now - due_ns + self._rules.settle_ns
                 self._raise(call, verdict.reason.value, verdict, now, waited)
         self._repeat(now)
 
     def _repeat(self, now: int) -> None:
-        """Pages that were told of long ago are told again, or are over; a few at a time."""
-        told_before, quiet = now - self._rules.repeat_ns, now - self._rules.quiet_ns
+        """Pages that were delivered long ago are delivered again, or are over; a few at a time."""
+        delivered_before, quiet = now - self._rules.repeat_ns, now - self._rules.quiet_ns
         due = [
             page
             for page in islice(self.firing.values(), REPEATED_AT_ONCE)
-            if page.told_ns <= told_before
+            if page.delivered_ns <= delivered_before
         ]
         self._resolve([page for page in due if page.last_ns <= quiet], now)
         still = [page for page in due if not page.ended_ns]
         for page in still:
-            page.told_ns = now
+            page.delivered_ns = now
             self.firing[page.key] = self.firing.pop(page.key)
         if still:
-            self._tell(tuple(still), now, False)
+            self._deliver(tuple(still), now, False)
 
     def ended(self, events: Iterable[SessionFinished], now: int) -> None:
         """Sessions are over: so are their pages, but for one."""
@@ -356,26 +382,26 @@ class Pager:
             pages = {page.key: page for page in self._pages_of(over)}
             self._resolve(list(pages.values()), now)
 
-    def _pages_of(self, over: set[tuple[SessionKey, str]]) -> Iterator[Page]:
+    def _pages_of(self, over: set[tuple[SessionKey, str]]) -> Iterator[PageAlert]:
         """What fires or waits of sessions under specs; twice, what does both."""
         for page in chain(self.firing.values(), self.waiting.values()):
             key = page.key
             if (key.session, key.spec) in over and key.reason != OUTLASTS:
                 yield page
 
-    def _resolve(self, pages: Sequence[Page], now: int) -> None:
-        """The pages are over, and those that were told of are told to be."""
-        told = []
+    def _resolve(self, pages: Sequence[PageAlert], now: int) -> None:
+        """The pages are over; those that were delivered are delivered as resolved."""
+        delivered = []
         for page in pages:
             page.ended_ns = now
-            self._hush(page)
+            self._stop_waiting(page)
             for span in page.calls:
                 self._of.pop(_call_in(page, span), None)
             if self.firing.pop(page.key, None) is not None:
-                self._fires.leave(page.key.session.namespace)
-                told.append(page)
-        if told:
-            self._tell(tuple(told), now, True)
+                self._firing_quota.leave(page.key.session.namespace)
+                delivered.append(page)
+        if delivered:
+            self._deliver(tuple(delivered), now, True)
 
 
 def _call(verdict: Verdict) -> _Call:
@@ -394,5 +420,5 @@ def _call_of(raised: Raised) -> _Call:
     return _Call(raised.spec, raised.session.namespace, raised.trace_id + raised.span_id)
 
 
-def _call_in(page: Page, span: bytes) -> _Call:
+def _call_in(page: PageAlert, span: bytes) -> _Call:
     return _Call(page.key.spec, page.key.session.namespace, span)

@@ -1,8 +1,18 @@
 """Between verdicts and the network: a bounded queue for each sink, and a task that empties it.
 
-Putting in never waits. A sink that hangs holds up its own queue only, so that it starves no other;
-beyond the bound the oldest message is dropped, counted: the newest say most. The log says that a sink
-fails once a minute, never once a message, and when it works again.
+Idea: `put` never waits; `_run` sends the oldest messages together, again and again with longer pauses, until they
+arrive or are given up.
+
+Invariants:
+
+- A sink that hangs holds up its own queue only.
+- A full queue drops its oldest message and counts it: the newest ones are worth most.
+- Each message that was put in is counted once: ok, failed or dropped.
+- The log has at most one line a minute about a sink that fails, and one when it works again.
+
+Example: the webhook is down for ten minutes. Its messages are given up when they are five minutes old, and the oldest
+are dropped where more come than the queue holds; the log has a line a minute. The first delivery that arrives
+writes `alerts_recovered` with the number of lost messages.
 """
 
 from __future__ import annotations
@@ -21,8 +31,8 @@ __all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
 
 DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 
-TELL_SECONDS = 60.0
-"""The log says of a sink that it fails, so often at most."""
+LOG_SECONDS = 60.0
+"""The log has a line about a sink that fails so often at most."""
 
 
 class Sink(Protocol):
@@ -89,9 +99,9 @@ class Queue:
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
         self._log = log
-        self._told_at: float | None = None
-        self._is_told = False
-        """The last the log said is that the sink fails."""
+        self._logged_at: float | None = None
+        self._logged_failure = False
+        """The last line of the log about the sink is that it fails."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -106,7 +116,7 @@ class Queue:
         self._news.set()
 
     def offer(self, message: Any) -> None:
-        """Takes a message that will be told again in any case, unless the queue is half full.
+        """Takes a message that will be put in again in any case, unless the queue is half full.
 
         So what is repeated never pushes out what is new.
         """
@@ -158,14 +168,14 @@ class Queue:
             try:
                 await self._sink.send([entry.message for entry in entries])
             except DeliveryError as problem:
-                self._tell(str(problem))
+                self._log_failure(str(problem))
                 old = loop.time() - entries[0].at >= self._backoff.give_up_seconds
                 if not problem.again or old:
                     self._settle(entries, "failed")
                     return
             except Exception as error:  # noqa: BLE001
                 # A fault of ours must not end the task: what follows may well arrive.
-                self._tell(type(error).__name__, error)
+                self._log_failure(type(error).__name__, error)
                 self._settle(entries, "failed")
                 return
             else:
@@ -173,18 +183,18 @@ class Queue:
                 for entry in entries:
                     self.latency.observe(now - entry.at)
                 self._settle(entries, "ok")
-                self._tell_end()
+                self._log_recovery()
                 return
             self.retries += 1
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._backoff.most_seconds)
 
-    def _tell(self, reason: str, error: Exception | None = None) -> None:
+    def _log_failure(self, reason: str, error: Exception | None = None) -> None:
         """It fails: a line in the log, unless the last one is young."""
         now = asyncio.get_running_loop().time()
-        if self._told_at is not None and now - self._told_at < TELL_SECONDS:
+        if self._logged_at is not None and now - self._logged_at < LOG_SECONDS:
             return
-        self._told_at, self._is_told = now, True
+        self._logged_at, self._logged_failure = now, True
         self._log.warning(
             "alerts_failing",
             sink=self.name,
@@ -195,10 +205,10 @@ class Queue:
             exc_info=error,
         )
 
-    def _tell_end(self) -> None:
+    def _log_recovery(self) -> None:
         """It works: a line in the log, where the last one says something else."""
-        if self._is_told:
-            self._is_told = False
+        if self._logged_failure:
+            self._logged_failure = False
             self._log.info(
                 "alerts_recovered", sink=self.name, place=self.place, lost=self._lost
             )

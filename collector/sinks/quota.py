@@ -1,6 +1,14 @@
-"""A bound that what is told of lesser harm cannot use up, nor one tenant alone.
+"""A limit with quotas by severity and by tenant.
 
-It counts; what is there is kept by who asks. No clock: `now` is an argument, in nanoseconds.
+Idea: one limit holds for all, but the last quarter of it is kept. Lesser harm may use three quarters, so that
+critical harm always finds room. Once two namespaces have asked, each may use three quarters of what its
+severity may, so that a tenant that floods leaves room for the others.
+
+Invariant: `has` and `enter` only count. Who uses a quota keeps the things themselves, and calls `leave` once for
+each `enter`. No clock: `now` is an argument, in nanoseconds.
+
+Example, with a limit of 60: warnings may take 45, critical ones 60. When namespace b asks as well, a may take
+45 critical ones, and b the 15 that are left.
 """
 
 from __future__ import annotations
@@ -8,7 +16,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import NamedTuple
 
-__all__ = ["CRITICAL", "Pace", "Room"]
+__all__ = ["CRITICAL", "Quota", "RateQuota"]
 
 CRITICAL = "critical"
 
@@ -16,7 +24,7 @@ KEPT = 4
 """The last of so many parts of a room is kept: for critical harm, and for other tenants."""
 
 
-class Room:
+class Quota:
     """How many there may be, and for whom there is room.
 
     A quarter is for critical harm alone. Once several namespaces have asked, each leaves a quarter
@@ -72,8 +80,8 @@ class _Taken(NamedTuple):
     namespace: str
 
 
-class Pace:
-    """Room for so many in a stretch of time, which is free again when it has passed.
+class RateQuota:
+    """Lets so many through in a stretch of time; what they took is free again when it has passed.
 
     Args:
         most: so many there may be.
@@ -81,24 +89,24 @@ class Pace:
     """
 
     def __init__(self, most: int, stretch_ns: int) -> None:
-        self._room = Room(most)
+        self._quota = Quota(most)
         self._stretch_ns = stretch_ns
         self._taken: deque[_Taken] = deque()
 
     @property
     def full(self) -> bool:
         """True where there is room for nobody."""
-        return self._room.full
+        return self._quota.full
 
     def has(self, severity: str, namespace: str) -> bool:
         """True where there is room for one more."""
-        return self._room.has(severity, namespace)
+        return self._quota.has(severity, namespace)
 
     def takes(self, severity: str, namespace: str, now: int) -> bool:
         """True where there is room for one more, which has it then."""
         if not self.has(severity, namespace):
             return False
-        self._room.enter(namespace)
+        self._quota.enter(namespace)
         self._taken.append(_Taken(now, namespace))
         return True
 
@@ -106,5 +114,5 @@ class Pace:
         """Time passes; True where that made room."""
         taken = len(self._taken)
         while self._taken and self._taken[0].at_ns <= now - self._stretch_ns:
-            self._room.leave(self._taken.popleft().namespace)
+            self._quota.leave(self._taken.popleft().namespace)
         return len(self._taken) < taken

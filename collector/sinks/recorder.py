@@ -18,17 +18,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, NamedTuple
 
 from collector.config.settings import Record
 from collector.telemetry.logs import log
-from collector.telemetry.redaction import Rule, hide
+from collector.telemetry.redaction import REDACTED, Rule, hide, redacted, rules
 
-__all__ = ["Recorder", "line", "recorder_of"]
+__all__ = ["RecordLimits", "Recorder", "line", "recorder_of"]
 
 Encoding = Literal["proto", "json"]
 
-REDACTED: Final = "[redacted]"
 SECOND_NS: Final = 1_000_000_000
 OPEN: Final = ".open"
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
@@ -38,18 +37,18 @@ _PATTERN: Final = "offrails-*.jsonl.gz"
 _WAIT_SECONDS: Final = 1.0
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-"""A recording holds what agents said: it is its owner's alone."""
+"""A recording holds texts of agents: it is its owner's alone."""
 
 
 def line(
-    body: bytes, encoding: Encoding, redact: Sequence[Any] = (), rules: Sequence[Rule] = ()
+    body: bytes, encoding: Encoding, redact: Sequence[Rule] = (), rules: Sequence[Rule] = ()
 ) -> bytes:
     """One request as a line of OTLP/JSON.
 
     Args:
         body: an ExportTraceServiceRequest.
         encoding: of the body.
-        redact: compiled expressions; what they match in a text value is replaced.
+        redact: what they match in a text value or a number is replaced.
         rules: what is taken out of every text, as it is everywhere else.
     """
     found = json.loads(body) if encoding == "json" else _from_proto(body)
@@ -85,7 +84,7 @@ def _to_hex(holder: dict[str, Any]) -> None:
             holder[key] = base64.b64decode(holder[key]).hex()
 
 
-def _redact(value: Any, redact: Sequence[Any]) -> None:
+def _redact(value: Any, redact: Sequence[Rule]) -> None:
     """Replaces what matches in every text, number and status message, wherever it is."""
     waiting = [value]
     while waiting:
@@ -100,7 +99,7 @@ def _redact(value: Any, redact: Sequence[Any]) -> None:
             waiting += each.values()
 
 
-def _redact_value(holder: dict[str, Any], redact: Sequence[Any]) -> None:
+def _redact_value(holder: dict[str, Any], redact: Sequence[Rule]) -> None:
     for key in _TEXTS:
         if isinstance(holder.get(key), str):
             holder[key] = _text(holder[key], redact)
@@ -110,9 +109,9 @@ def _redact_value(holder: dict[str, Any], redact: Sequence[Any]) -> None:
             holder[_TEXTS[0]] = REDACTED
 
 
-def _text(text: str, redact: Sequence[Any]) -> str:
+def _text(text: str, redact: Sequence[Rule]) -> str:
     """The text without what matches; JSON stays JSON where that hides as much."""
-    plain = _without(text, redact)
+    plain = redacted(text, redact)
     if plain == text or text.lstrip()[:1] not in ("{", "["):
         return plain
     try:
@@ -120,30 +119,37 @@ def _text(text: str, redact: Sequence[Any]) -> str:
     except (ValueError, RecursionError):
         return plain
     # An expression may span keys and values; then what it hides counts for more than the form.
-    return shaped if _without(shaped, redact) == shaped else plain
+    return shaped if redacted(shaped, redact) == shaped else plain
 
 
-def _leaves(value: Any, redact: Sequence[Any]) -> Any:
+def _leaves(value: Any, redact: Sequence[Rule]) -> Any:
     if isinstance(value, str):
         return _text(value, redact)
     if isinstance(value, dict):
-        return {_without(key, redact): _leaves(item, redact) for key, item in value.items()}
+        return {redacted(key, redact): _leaves(item, redact) for key, item in value.items()}
     if isinstance(value, list):
         return [_leaves(item, redact) for item in value]
     return _number(value, redact)
 
 
-def _number(value: Any, redact: Sequence[Any]) -> Any:
+def _number(value: Any, redact: Sequence[Rule]) -> Any:
     """A number as it is, or the mark instead of it."""
     if value is None or isinstance(value, bool):
         return value
-    return REDACTED if _without(str(value), redact) != str(value) else value
+    return REDACTED if redacted(str(value), redact) != str(value) else value
 
 
-def _without(text: str, redact: Sequence[Any]) -> str:
-    for pattern in redact:
-        text = pattern.sub(REDACTED, text)
-    return text
+class RecordLimits(NamedTuple):
+    """Bounds of a recording."""
+
+    file_bytes: int = 64 << 20
+    """A file is closed when it holds so much, before compression."""
+    age_seconds: float = 3600
+    """Or when it is so old."""
+    total_bytes: int = 1 << 30
+    """Of all whole files, compressed; beyond it the oldest are deleted."""
+    queue_bytes: int = 64 << 20
+    """Of bodies that wait to be written."""
 
 
 class Recorder:
@@ -152,10 +158,7 @@ class Recorder:
     Args:
         folder: for the files; made if need be.
         clock: Unix nanoseconds.
-        file_bytes: a file is closed when it holds so much, before compression.
-        age_seconds: or when it is so old.
-        total_bytes: of all whole files, compressed; beyond it the oldest go.
-        queue_bytes: of bodies that wait.
+        limits: of files and of what waits.
         redact: RE2 expressions; what they match in a text or a number is replaced.
         counts: where requests are counted, by `written` and `dropped`.
 
@@ -168,10 +171,7 @@ class Recorder:
         folder: Path,
         clock: Callable[[], int],
         *,
-        file_bytes: int = 64 << 20,
-        age_seconds: float = 3600,
-        total_bytes: int = 1 << 30,
-        queue_bytes: int = 64 << 20,
+        limits: RecordLimits = RecordLimits(),  # noqa: B008 - frozen
         redact: Sequence[str] = (),
         counts: dict[str, int] | None = None,
     ) -> None:
@@ -179,9 +179,9 @@ class Recorder:
         """Dropped: the queue was full, the disk refused, or somebody has deleted the file."""
         self._folder = folder
         self._clock = clock
-        self._file_bytes, self._age_ns = file_bytes, int(age_seconds * SECOND_NS)
-        self._total_bytes, self._queue_bytes = total_bytes, queue_bytes
-        self._redact = [_compiled(pattern) for pattern in redact]
+        self._limits = limits
+        self._age_ns = int(limits.age_seconds * SECOND_NS)
+        self._redact = rules(redact, ())
         self._rules: Sequence[Rule] = ()
         self._log = log
         self._queue: queue.SimpleQueue[tuple[bytes, Encoding] | None] = queue.SimpleQueue()
@@ -228,10 +228,10 @@ class Recorder:
         """Takes out what these match, too."""
         self._rules = rules
 
-    def take(self, body: bytes, encoding: Encoding) -> None:
-        """Takes a request; returns at once."""
+    def record(self, body: bytes, encoding: Encoding) -> None:
+        """Puts a request into the queue; never waits."""
         with self._lock:
-            if self._waiting + len(body) > self._queue_bytes:
+            if self._waiting + len(body) > self._limits.queue_bytes:
                 self.counts["dropped"] += 1
                 return
             self._waiting += len(body)
@@ -339,7 +339,7 @@ class Recorder:
         self._written += len(text)
         self._pending += 1
         self._held += 1
-        if self._written >= self._file_bytes:
+        if self._written >= self._limits.file_bytes:
             self._close_old(now=True)
         elif self._clock() - self._flushed_ns >= SECOND_NS:
             self._flush()
@@ -371,7 +371,7 @@ class Recorder:
         sizes = {file: file.stat().st_size for file in files}
         total = sum(sizes.values())
         for file in files[:-1]:
-            if total <= self._total_bytes:
+            if total <= self._limits.total_bytes:
                 return
             file.unlink()
             total -= sizes[file]
@@ -386,18 +386,7 @@ def recorder_of(
     return Recorder(
         settings.folder,
         clock,
-        file_bytes=settings.file_bytes,
-        age_seconds=settings.age_seconds,
-        total_bytes=settings.total_bytes,
+        limits=RecordLimits(settings.file_bytes, settings.age_seconds, settings.total_bytes),
         redact=settings.redact,
         counts=counts,
     )
-
-
-def _compiled(pattern: str) -> Any:
-    import re2  # only who has something to hide pays for it
-
-    try:
-        return re2.compile(pattern)
-    except re2.error as problem:
-        raise ValueError(f"{pattern!r} is no RE2 expression: {problem}") from None

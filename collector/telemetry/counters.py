@@ -1,19 +1,20 @@
-"""The process' own health as plain counters; the exposition reads them, nothing here renders.
+"""The process's own counters: requests, spans, bytes, dropped spans, verdict latency, span lag.
 
-Names and labels are those of the pipeline metrics: requests, spans, bytes, dropped spans, verdict
-latency, span lag.
+They are plain integers. A span adds to several of them, and `inc()` of prometheus_client takes 1 us.
+`collector.metrics.registry` reads them at each scrape and hands them to a registry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "SPAN_LAG_SECONDS",
     "VERDICT_LATENCY_SECONDS",
     "Histogram",
+    "Reading",
     "Stats",
     "Tally",
     "Transport",
@@ -84,6 +85,18 @@ class Histogram:
             total += count
             rows.append((bound, total))
         return rows
+
+
+class Reading(NamedTuple):
+    """The present values of one family, from the part of the process that counts them.
+
+    Kind, labels and description are in `collector.metrics.families`.
+    """
+
+    name: str
+    """Without `offrails_` and `_total`."""
+    values: Iterable[tuple[tuple[str, ...], float | Histogram]]
+    """Label values, in the order of the description's label names, and the value."""
 
 
 class Tally:

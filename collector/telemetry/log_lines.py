@@ -23,7 +23,7 @@ _any_encoded: Final = json.JSONEncoder(default=repr).encode
 
 
 def stamp(fields: Event, event: str, level: str, time_ns: int) -> None:
-    """Adds to what is said of an event its name, its level and its time, in Unix nanoseconds."""
+    """Adds to the fields of an event its name, its level and its time, in Unix nanoseconds."""
     fields["event"] = event
     fields["level"] = level
     fields["timestamp"] = _timestamp(time_ns)
@@ -67,16 +67,16 @@ def _for_people(console: Any, event: Event) -> str:
 
 def _exception(raised: list[Any]) -> list[str]:
     """The exception and its causes, each with where it came from."""
-    told = []
+    lines = []
     for each in raised:
-        told.append(_plain(f"  {each['exc_type']}: {each['exc_value']}"))
-        told += [
+        lines.append(_plain(f"  {each['exc_type']}: {each['exc_value']}"))
+        lines += [
             _plain(f"    {frame['filename']}:{frame['lineno']} in {frame['name']}")
             for frame in each["frames"]
         ]
         for member in each["exceptions"]:
-            told += ["  " + line for line in _exception(member)]
-    return told
+            lines += ["  " + line for line in _exception(member)]
+    return lines
 
 
 def _plain(text: str) -> str:

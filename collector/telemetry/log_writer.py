@@ -19,7 +19,7 @@ from typing import IO, Final
 from collector.telemetry.clock import now_ns
 from collector.telemetry.log_lines import Event, stamp
 
-__all__ = ["FLUSH_SECONDS", "LINES_MAX", "LogWriter", "Stream", "say"]
+__all__ = ["FLUSH_SECONDS", "LINES_MAX", "LogWriter", "Stream", "print_in_thread"]
 
 LINES_MAX: Final = 4_096
 """Lines that wait: a few MB, and some seconds of a slow disk."""
@@ -115,8 +115,8 @@ class LogWriter:
         self._lines_max = lines_max
         self._lock = threading.Lock()
         """Of the counters: any thread may log."""
-        self._told = 0
-        """Lost lines that a line has told of."""
+        self._counted = 0
+        """Lost lines that the log has counted."""
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
 
@@ -153,26 +153,28 @@ class LogWriter:
                 lines.append(self._render(event))
             except Exception:  # noqa: BLE001 - one line must not end the log
                 self._drop("write_failed", 1)
-        self._tell_lost()
+        self._log_lost()
         unwritten = len(lines) - self._stream.write(lines)
         if unwritten:
             self._drop("write_failed", unwritten)
 
-    def _tell_lost(self) -> None:
+    def _log_lost(self) -> None:
         """Says in the log that lines are missing, as soon as it can be written again."""
         lost = sum(self._dropped.values())
-        if lost > self._told:
-            event: Event = {"count": lost - self._told}
+        if lost > self._counted:
+            event: Event = {"count": lost - self._counted}
             stamp(event, "log_lines_dropped", "warning", now_ns())
             if self._stream.write([self._render(event)]):
-                self._told = lost
+                self._counted = lost
 
     def _drop(self, reason: str, count: int) -> None:
         with self._lock:
             self._dropped[reason] += count
 
 
-def say(text: str, file: IO[str], dropped: dict[str, int] | None = None) -> threading.Thread:
+def print_in_thread(
+    text: str, file: IO[str], dropped: dict[str, int] | None = None
+) -> threading.Thread:
     """Writes a line for people that is no event, without waiting for whoever reads it.
 
     Args:
@@ -189,7 +191,7 @@ def say(text: str, file: IO[str], dropped: dict[str, int] | None = None) -> thre
         if not stream.write([f"{text}\n"]) and dropped is not None:
             dropped["write_failed"] += 1
 
-    thread = threading.Thread(target=write, name="say", daemon=True)
+    thread = threading.Thread(target=write, name="print", daemon=True)
     thread.start()
     if not stream.may_block:
         thread.join()

@@ -38,7 +38,7 @@ def _stamp(_logger: Any, level: str, event: Event) -> Event:
 def _show_exception(_logger: Any, _level: str, event: Event) -> Event:
     error = event.pop("exc_info", None)
     if isinstance(error, BaseException):
-        event["exception"] = _told(error)
+        event["exception"] = _causes(error)
     return event
 
 
@@ -46,7 +46,7 @@ PROCESSORS: Final = (_stamp, _show_exception)
 
 
 class Log(BoundLoggerBase):
-    """Writes events: a name, and what there is to say of it, by keyword.
+    """Writes events: a name, and its fields by keyword.
 
     `exc_info` takes an exception, and shows where it came from. The values of variables are not
     shown: they may hold tokens, or what an agent said.
@@ -78,10 +78,10 @@ class Log(BoundLoggerBase):
 
     def log(self, level: int, event: str, /, **fields: Any) -> None:
         """An event of a level of the standard library."""
-        self.tell(level, event, fields)
+        self.log_fields(level, event, fields)
 
-    def tell(self, level: int, event: str, fields: Event) -> None:
-        """The same with all there is to say in one object."""
+    def log_fields(self, level: int, event: str, fields: Event) -> None:
+        """The same with all fields in one object."""
         if level >= self.level:
             name = logging.getLevelName(level).lower()
             self.write(cast("Event", self._process_event(name, event, fields)[1]))
@@ -105,7 +105,7 @@ def set_up(
         redaction: what is taken out of each line.
         write: takes each event.
     """
-    # grpc's C core has a log of its own, which is no JSON; what it would say, we say.
+    # grpc's C core has a log of its own, which is no JSON; our own log has what it would write.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     log.level = logging.getLevelNamesMapping()[level.upper()]
     log.write = write
@@ -171,17 +171,17 @@ class _Relay(logging.Handler):
 # --- exceptions -----------------------------------------------------------------------------------
 
 
-def _told(error: BaseException) -> list[Event]:
+def _causes(error: BaseException) -> list[Event]:
     """The exception, then what caused it, and so on."""
-    told: list[Event] = []
+    causes: list[Event] = []
     current: BaseException | None = error
     is_cause = False
-    while current is not None and len(told) < CAUSES_MAX:
-        told.append({**_one(current), "is_cause": is_cause})
+    while current is not None and len(causes) < CAUSES_MAX:
+        causes.append({**_one(current), "is_cause": is_cause})
         is_cause = current.__cause__ is not None
         context = None if current.__suppress_context__ else current.__context__
         current = current.__cause__ or context
-    return told
+    return causes
 
 
 def _one(error: BaseException) -> Event:
@@ -192,14 +192,14 @@ def _one(error: BaseException) -> Event:
         "exc_notes": [str(note) for note in getattr(error, "__notes__", ())],
         "frames": _frames(error),
         "is_group": bool(members),
-        "exceptions": [_told(each) for each in members],
+        "exceptions": [_causes(each) for each in members],
     }
 
 
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - somebody else's class; what happened must be told
+    except Exception:  # noqa: BLE001 - somebody else's class; what happened must be logged
         return "(it cannot be shown)"
 
 

@@ -1,6 +1,6 @@
 """What must not be seen is taken out of texts, at the edges: before anything is shown, sent or kept.
 
-Judging sees what agents said; people and other programs see this. A rule is an RE2 expression, and
+Judging sees the texts of agents; people and other programs see this. A rule is an RE2 expression, and
 what it matches becomes `[redacted]`, or under a `hash` rule a digest, so that equal texts stay
 equal. Names (sessions, agents, tools, namespaces) always get the digest: two sessions must not
 become one because their names are hidden.
@@ -27,7 +27,7 @@ __all__ = [
     "hide",
     "redacted",
     "redacted_names",
-    "redacted_said",
+    "redacted_text",
     "rules",
 ]
 
@@ -39,9 +39,9 @@ LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 KNOWN_MAX: Final = 100_000
 """Names that can be asked for by what is shown of them; the oldest are forgotten."""
 PLAIN_KEYS: Final = frozenset({"trace_id", "span_id", "parent_span_id", "sha256_8", "version"})
-"""Of objects: not what an agent said, and of use only as it is."""
+"""Of objects: no text of an agent, and of use only as it is."""
 AGENT_KEYS: Final = frozenset({"arguments", "tools"})
-"""Of objects whose own keys are what an agent said."""
+"""Of objects whose own keys are texts of an agent."""
 ASKED_KEYS: Final = frozenset({"session", "sessions", "namespace", "agent", "agents"})
 """Of names that the API is asked for."""
 
@@ -68,10 +68,10 @@ class Rule(NamedTuple):
         return found
 
     def digest(self, match: Any) -> str:
-        said = match.group(0)
-        if not said:
+        found = match.group(0)
+        if not found:
             return ""
-        raw = hmac.new(self.key, said.encode(errors="surrogatepass"), hashlib.sha256)
+        raw = hmac.new(self.key, found.encode(errors="surrogatepass"), hashlib.sha256)
         return f"[redacted:{raw.hexdigest()[:DIGEST_LETTERS].translate(LETTERS)}]"
 
 
@@ -103,12 +103,12 @@ def redacted(text: str, by: Sequence[Rule]) -> str:
     return text
 
 
-def redacted_said(text: str, by: Sequence[Rule]) -> str:
-    """What an agent said, without what the rules match; JSON stays JSON where that hides as much."""
+def redacted_text(text: str, by: Sequence[Rule]) -> str:
+    """A text of an agent without what the rules match; JSON stays JSON where that hides as much."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             whole = json.loads(text)
-            hidden = _said(whole, partial(redacted_said, by=by))
+            hidden = _redacted_value(whole, partial(redacted_text, by=by))
         except (ValueError, RecursionError):
             return redacted(text, by)
         if hidden != whole:
@@ -122,7 +122,7 @@ def hide(request: Any, by: Sequence[Rule]) -> None:
     All texts of it: names, keys, values, messages; numbers where they are an attribute's. Ids and
     times are left.
     """
-    text = partial(redacted_said, by=by)
+    text = partial(redacted_text, by=by)
     waiting = [request]
     while waiting:
         each = waiting.pop()
@@ -152,11 +152,11 @@ def _hide_member(holder: dict[str, Any], key: str, text: Callable[[str], str]) -
 def _hidden_bytes(value: str, text: Callable[[str], str]) -> str:
     """Bytes may be a text; what is none is left."""
     try:
-        said = base64.b64decode(value + "==").decode()
+        decoded = base64.b64decode(value + "==").decode()
     except ValueError:
         return value
-    shown = text(said)
-    return value if shown == said else base64.b64encode(shown.encode()).decode()
+    shown = text(decoded)
+    return value if shown == decoded else base64.b64encode(shown.encode()).decode()
 
 
 def redacted_names(text: str, by: Sequence[Rule]) -> str:
@@ -184,8 +184,8 @@ class Redaction:
         return bool(self.rules)
 
     def text(self, text: str) -> str:
-        """What is shown of what an agent said."""
-        return redacted_said(text, self.rules)
+        """What is shown of a text of an agent."""
+        return redacted_text(text, self.rules)
 
     def name(self, text: str) -> str:
         """What is shown of a session's, an agent's or a tool's name."""
@@ -215,12 +215,12 @@ class Redaction:
         return found
 
     def shown(self, value: Any) -> Any:
-        """A JSON-like value: names everywhere, and all that agents said where they speak."""
+        """A JSON-like value: names everywhere, and all values of agents' own."""
         return self._tree(value, self.name) if self.rules else value
 
-    def said(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
         """A JSON-like value of an agent's own: its texts, its numbers and its keys."""
-        return _said(value, self.text) if self.rules else value
+        return _redacted_value(value, self.text) if self.rules else value
 
     def _tree(self, value: Any, name: Callable[[str], str]) -> Any:
         if isinstance(value, str):
@@ -235,17 +235,17 @@ class Redaction:
         if key in PLAIN_KEYS:
             return value
         if key in AGENT_KEYS:
-            return _said(value, self.text if key == "arguments" else self.name)
+            return _redacted_value(value, self.text if key == "arguments" else self.name)
         return self._tree(value, self.askable if key in ASKED_KEYS else name)
 
 
-def _said(value: Any, text: Callable[[str], str]) -> Any:
+def _redacted_value(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return text(value)
     if isinstance(value, Mapping):
-        return {text(key): _said(each, text) for key, each in value.items()}
+        return {text(key): _redacted_value(each, text) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_said(each, text) for each in value]
+        return [_redacted_value(each, text) for each in value]
     if value is None or isinstance(value, bool):
         return value
     digits = str(value)

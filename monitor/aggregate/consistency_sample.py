@@ -1,8 +1,8 @@
-"""How alike the sessions of one agent under one spec are: papers/002 section 3.2, rolling.
+"""How consistent the sessions of one agent under one spec are: papers/002 section 3.2, rolling.
 
-Comparing arguments needs them, and they are dropped once judged. So a few live sessions at a time
-are a sample: of their calls hashes of each argument are kept until the session ends. The last ones
-that ended are compared with each other, each pair once.
+Arguments are dropped once a call is judged, but comparing sessions needs them. So a few live
+sessions at a time are in a sample: hashes of the arguments of their calls are kept until the
+session ends. The last `KEPT` sessions that ended are compared with each other, each pair once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from monitor.scores.consistency import (
     text_of,
 )
 
-__all__ = ["CALLS_MAX", "EVERY_NS", "KEPT", "LIVE_MAX", "SAMPLED_MAX", "Repeats", "hashed"]
+__all__ = [
+    "CALLS_MAX",
+    "EVERY_NS",
+    "KEPT",
+    "LIVE_MAX",
+    "SAMPLED_MAX",
+    "ConsistencySample",
+    "hashed",
+]
 
 KEPT: Final = 10
 """Sessions compared with each other: the runs of one condition in the paper."""
@@ -31,23 +39,23 @@ SAMPLED_MAX: Final = 1_000
 """Live sessions that are in a sample, of all agents."""
 
 EVERY_NS: Final = 5 * 1_000_000_000
-"""Once there are `KEPT`, one session is taken in so long: comparing it costs half a millisecond."""
+"""Once there are `KEPT` sessions, one session per interval is sampled: comparing it takes 0.5 ms."""
 
 CALLS_MAX: Final = 32
 """Calls of a session that can be compared; a longer one leaves the sample."""
 
 
 def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
-    """The flat key-value set of Definition 4 as hashes, which tell nothing of the arguments."""
+    """The flat key-value set of Definition 4 as hashes, which reveal no argument."""
     if arguments is None:
         return None
     return frozenset({hash((key, text_of(value))) for key, value in arguments.items()})
 
 
-class Repeats:
+class ConsistencySample:
     """The last sessions of a sample."""
 
-    __slots__ = ("_answers", "_next_ns", "_rolling", "_told", "live", "value")
+    __slots__ = ("_answers", "_had_arguments", "_next_ns", "_rolling", "live", "value")
 
     def __init__(self) -> None:
         self.live = 0
@@ -56,12 +64,12 @@ class Repeats:
         """As of the last session; None while there are fewer than two."""
         self._next_ns = 0
         self._rolling = Rolling(KEPT)
-        self._told: deque[bool] = deque(maxlen=KEPT)
+        self._had_arguments: deque[bool] = deque(maxlen=KEPT)
         self._answers: deque[int | None] = deque(maxlen=KEPT)
 
     def wants(self, now: int) -> bool:
         """Whether a session that begins now is taken; times are Unix nanoseconds."""
-        if self.live >= LIVE_MAX or (len(self._told) == KEPT and now < self._next_ns):
+        if self.live >= LIVE_MAX or (len(self._had_arguments) == KEPT and now < self._next_ns):
             return False
         self._next_ns = now + EVERY_NS
         return True
@@ -69,13 +77,13 @@ class Repeats:
     @property
     def with_arguments(self) -> bool:
         """Whether the arguments of every call that is compared were on the wire."""
-        return all(self._told)
+        return all(self._had_arguments)
 
     @property
     def output_agreement(self) -> float | None:
         """Share of pairs whose last answers are the same; None for fewer than two that are known."""
-        told = [str(answer) for answer in self._answers if answer is not None]
-        return output_agreement(told) if len(told) > 1 else None
+        known = [str(answer) for answer in self._answers if answer is not None]
+        return output_agreement(known) if len(known) > 1 else None
 
     def add(
         self, calls: Sequence[tuple[str, frozenset[int] | None]], answer: int | None = None
@@ -87,7 +95,7 @@ class Repeats:
             answer: hash of what its agent said last; None where that is not on the wire.
         """
         self._answers.append(answer)
-        self._told.append(all(pairs is not None for _, pairs in calls))
+        self._had_arguments.append(all(pairs is not None for _, pairs in calls))
         self._rolling.add([Call(tool, pairs or frozenset()) for tool, pairs in calls])
-        if len(self._told) > 1:
+        if len(self._had_arguments) > 1:
             self.value = self._rolling.value()

@@ -1,12 +1,12 @@
-"""Sums of one agent under one learnt reference: how its sessions depart, and lately how often."""
+"""Sums of one agent under one learnt reference: how its sessions diverge, and how often lately."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from typing import Any, Final, NamedTuple
 
-from monitor.aggregate.histogram import Exemplar, Spread
-from monitor.aggregate.top_k import Worst
+from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.top_k import TopK
 from monitor.reference.watch import PHASES, Departure
 
 __all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way"]
@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     way: Way | None
     """How it first diverged; None where it did not."""
     similarity: float | None
-    """Definition 3 of its tools and the medoid's; None where it was too long to tell."""
+    """Definition 3 of its tools and the medoid's; None where it was too long to compare."""
     new_tools: bool
     new_arguments: bool
 
@@ -70,11 +70,11 @@ class Drift:
         self.missing_writes = 0
         self.exemplars: dict[Way | str, Exemplar] = {}
         """The latest call of each way, and of each other counter by its name."""
-        self.steps = Spread(_STEPS)
+        self.steps = Histogram(_STEPS)
         """Numbers of the calls that first diverged."""
-        self.risks = Spread(_RISKS)
+        self.risks = Histogram(_RISKS)
         """Of finished sessions."""
-        self.riskiest: Worst[Any] = Worst(_risk)
+        self.riskiest: TopK[Any] = TopK(_risk)
         """Live judgements by their risk."""
         self._last: deque[Seen] = deque()
         self.ways: Counter[Way] = Counter()

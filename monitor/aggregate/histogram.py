@@ -1,11 +1,11 @@
-"""How a figure is spread over sessions: the counts of a histogram, with a call for each bucket."""
+"""A histogram of a figure over sessions, with a call as exemplar for each bucket."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from typing import NamedTuple
 
-__all__ = ["Exemplar", "Spread"]
+__all__ = ["Exemplar", "Histogram"]
 
 
 class Exemplar(NamedTuple):
@@ -17,8 +17,8 @@ class Exemplar(NamedTuple):
     """Receipt, Unix nanoseconds."""
 
 
-class Spread:
-    """How a score is spread over finished sessions: counts by upper bound, inclusive."""
+class Histogram:
+    """Counts of finished sessions by the upper bound of their score, inclusive."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")
 

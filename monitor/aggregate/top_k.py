@@ -1,11 +1,12 @@
-"""The worst of many, as of now, without looking at all of them.
+"""The worst k of many live sessions, without looking at all of them.
 
-A heap whose entries go stale when what they stand for changes; stale ones are dropped when they
-are met. What has changed is only noted, and gets its place when somebody asks, or when many have
-changed: a session that does harm changes with each of its calls. It is bounded: beyond `ROOM`
-entries that still hold, the least bad are forgotten until they change again, which for a session is
-its next call. So the worst is exact as long as no more than `ROOM` sessions of one pair do harm at
-the same time, and nearly so beyond.
+A heap holds an entry for each session that does harm. An entry goes stale when its session changes,
+and is dropped when it is met. A change is only noted: it gets its place in the heap when somebody
+asks, or when many sessions have changed, since a harmful session changes with each of its calls.
+
+The heap is bounded. Beyond `ROOM` valid entries the least bad ones are dropped until their session
+changes again, which is its next call. So the top k is exact while at most `ROOM` sessions of one
+pair do harm at the same time, and nearly exact beyond.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-__all__ = ["ROOM", "Worst"]
+__all__ = ["ROOM", "TopK"]
 
 ROOM: Final = 128
 """Entries kept at least; five times as many are held before the heap is cleared up."""
@@ -34,7 +35,7 @@ _Entry = tuple[tuple[float, ...], int, object, Held]
 """What comes first is worse: badness, turned round; then who came earlier; the share, and whose it is."""
 
 
-class Worst(Generic[Held]):
+class TopK(Generic[Held]):
     """Holders by badness.
 
     Args:

@@ -10,10 +10,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, Protocol
 
-from monitor.aggregate.consistency_sample import Repeats
+from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift
-from monitor.aggregate.histogram import Exemplar, Spread
-from monitor.aggregate.top_k import Worst
+from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.tenants import Holdings
 
@@ -30,11 +30,11 @@ __all__ = [
     "UNMATCHED",
     "Exemplar",
     "Finished",
+    "Histogram",
     "NamespaceLabel",
     "Pair",
     "SessionFinished",
     "Share",
-    "Spread",
     "Totals",
     "fixed",
     "mean",
@@ -57,7 +57,7 @@ FEW_SHARE: Final = 16
 """So large a part of the bound is few."""
 
 SPARE_NS: Final = 3_600 * 1_000_000_000
-"""A pair without sessions for so long makes room for another one of its tenant."""
+"""A pair without sessions for this long makes room for another pair of its tenant."""
 
 HELD_MAX: Final = 100_000
 """Finished sessions in the means; beyond it the earliest leave them early: of who has too many."""
@@ -72,10 +72,10 @@ AGENT_CHARACTERS_MAX: Final = 128
 """Longer names are cut: the name is the sender's, the memory ours."""
 
 FORGET_NS: Final = 24 * 3_600 * 1_000_000_000
-"""A pair without sessions for so long is dropped, and its series with it."""
+"""A pair without sessions for this long is dropped, with its series."""
 
 BEHIND_MAX: Final = 512
-"""Judgements of a pair whose shares wait to be brought up to date until somebody asks."""
+"""Judgements of a pair whose shares are updated only on request."""
 
 _SWEEP_NS: Final = 60 * 1_000_000_000
 _CLEARED_AT_ONCE: Final = 16
@@ -275,14 +275,14 @@ class Pair:
         self.scores: dict[str, tuple[int, int]] = {}
         """Score name -> (fixed sum, count) over the finished sessions of the window."""
         names = BOUNDS if scored else ("calls",)
-        self.spreads = {name: Spread(BOUNDS[name]) for name in names}
+        self.spreads = {name: Histogram(BOUNDS[name]) for name in names}
         self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
         """The latest call of a kind, and the latest final one of a reason and severity."""
-        self.repeats = Repeats()
+        self.repeats = ConsistencySample()
         self.drift: Drift | None = None
         """Where the spec is a learnt reference."""
-        self._worst: Worst[_Holder] = Worst(_harm)
-        self._worst_prefix_crit: Worst[_Holder] = Worst(_crit)
+        self._worst: TopK[_Holder] = TopK(_harm)
+        self._worst_prefix_crit: TopK[_Holder] = TopK(_crit)
 
     # --- what live judgements add --------------------------------------------------------------
 
@@ -361,13 +361,13 @@ class Pair:
         return self._harmful
 
     @property
-    def worst(self) -> Worst[_Holder]:
+    def worst(self) -> TopK[_Holder]:
         """Live judgements that did harm, by HarmRate, then H."""
         self.catch_up()
         return self._worst
 
     @property
-    def worst_prefix_crit(self) -> Worst[_Holder]:
+    def worst_prefix_crit(self) -> TopK[_Holder]:
         """The same by PrefixCrit."""
         self.catch_up()
         return self._worst_prefix_crit
@@ -468,7 +468,7 @@ class Totals:
 
     @property
     def namespaced(self) -> bool:
-        """True where pairs are told apart by their namespaces, too."""
+        """True where each namespace has pairs of its own."""
         return self._label == "always" or (self._label == "auto" and self._several)
 
     def pair(

@@ -27,14 +27,14 @@ TOKENS_MAX: Final = 8_192
 """Tokens of one spec up to which readings of arguments known in part have tokens of their own."""
 
 WORK_MAX: Final = 500_000
-"""Values held against patterns to tell which symbols a call may be: a fifth of a second."""
+"""Values matched against patterns to find which symbols a call may be: 0.2 s."""
 
 _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a call is, as far as tool, arguments and status tell."""
+    """What a call is, by its tool, arguments and status."""
 
     symbols: tuple[int, ...]
     """Possible readings; () where nothing matches or the failure alone decides."""

@@ -127,12 +127,12 @@ def number_in(text: str) -> int | float | None:
     """
     if len(text) > NUMBER_LENGTH_MAX:
         return None
-    told = text.strip()
-    if _GROUPED.fullmatch(told):
-        told = told.replace(",", "")
+    stripped = text.strip()
+    if _GROUPED.fullmatch(stripped):
+        stripped = stripped.replace(",", "")
     for read in _READ_NUMBER:
         try:
-            found = read(told)
+            found = read(stripped)
         except (ValueError, OverflowError):
             continue
         return None if _is_nan(found) else found
@@ -226,7 +226,7 @@ def _searching(text: str) -> Matcher:
     try:
         search = re2.compile(text, options).search
     except (re2.error, UnicodeError) as problem:
-        raise PatternError("invalid_regex", f"{text!r}: {_said(problem)}") from None
+        raise PatternError("invalid_regex", f"{text!r}: {_described(problem)}") from None
 
     def searching(value: Any) -> bool:
         if not isinstance(value, str):
@@ -237,9 +237,9 @@ def _searching(text: str) -> Matcher:
     return searching
 
 
-def _said(problem: Exception) -> str:
-    said = problem.args[0] if problem.args else problem
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+def _described(problem: Exception) -> str:
+    message = problem.args[0] if problem.args else problem
+    return message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
 
 
 # --- parsing ----------------------------------------------------------------------------------
@@ -317,10 +317,10 @@ def _parse_regex(operand: Any) -> Pattern:
     if not isinstance(operand, str):
         raise PatternError("invalid_pattern", f"regex takes a text, not {_shown(operand)}")
     if len(operand) > REGEX_LENGTH_MAX:
-        said = (
+        message = (
             f"the expression has {len(operand):,} characters, at most {REGEX_LENGTH_MAX:,} fit"
         )
-        raise PatternError("invalid_regex", said)
+        raise PatternError("invalid_regex", message)
     return Pattern("regex", operand, _searching(operand))
 
 
@@ -427,11 +427,11 @@ def _is_of_type(special: Pattern, wanted: str) -> bool:
     return {"range": "number", "regex": "string"}.get(special.kind) == wanted
 
 
-# --- values that patterns tell apart ----------------------------------------------------------
+# --- values that patterns distinguish ---------------------------------------------------------
 
 
 def samples(patterns: Iterable[Pattern]) -> tuple[list[Any], str]:
-    """One JSON value at least of each kind that some patterns tell apart.
+    """At least one JSON value of each kind that some patterns distinguish.
 
     Returns:
         The values, and a text that no pattern names, for which expressions are not decided.

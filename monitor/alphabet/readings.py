@@ -1,14 +1,21 @@
-"""Which symbols a call of one tool may be while some of its arguments are not known.
+"""Which symbols a call of one tool may be while some of its arguments are unknown.
 
-The most specific pattern that takes the arguments wins. So a symbol is a reading only if some
-values of what is unknown let it win: one whose every call a more specific symbol takes is none, and
-a call is no symbol at all only if some values match none of them.
+Idea: the most specific pattern that takes the arguments wins. So a symbol is a reading only if some
+values of the unknown arguments let it win. A symbol whose every call a more specific one takes is
+no reading. "No symbol" (`NONE`) is a reading only if some values match no pattern.
 
-Values are tried by kinds: for each argument, one value of every kind that the patterns tell apart
-(`pattern.samples`). A kind is kept as a bit mask of the candidates that it does not rule out, so
-the candidates that take a whole call are the bits that all its arguments share, and the lowest of
-these wins. This is exact for exact values, lists of them, ranges and types. Whether a text that no
-pattern names matches a regular expression is not decided: it may, or it may not.
+Method: values are tried by kinds, one value of each kind that the patterns distinguish
+(`pattern.samples`). A kind is a bit mask of the candidates that it does not rule out, the most
+specific candidate in the lowest bit. The candidates that take a whole call are the bits that the
+masks of all its arguments share. The lowest of these bits wins.
+
+Invariant: the answer holds every reading that some values give. It is exact for exact values, lists
+of them, ranges and types. Whether a text that no pattern names matches a regular expression is not
+decided: both are tried. Where a bound is reached, every candidate is a reading.
+
+Example: `small: {amount: {max: 10}}` (bit 0) and `any: {}` (bit 1). The kinds of `amount` are 0b11
+(10 or less) and 0b10 (more). With `amount` unknown the masks are 0b11 and 0b10, so the winners are
+`small` and `any`, and never `NONE`.
 """
 
 from __future__ import annotations
@@ -48,8 +55,8 @@ class Readings:
 
     Args:
         candidates: argument patterns by candidate, the most specific one first.
-        work: how often a value may be held against a pattern to tell its kind; an argument that
-            takes more may have any kind of value.
+        work: how often a value may be matched against a pattern to find its kind; an argument
+            that takes more may have any kind of value.
     """
 
     def __init__(self, candidates: Sequence[Patterns], work: int) -> None:
@@ -67,7 +74,7 @@ class Readings:
                 if pattern.kind != "any":
                     checked = replace(pattern, matches=pattern.takes)
                     self._checks.setdefault(name, []).append((number, checked))
-        self._kinds = {name: self._tell_apart(checks) for name, checks in self._checks.items()}
+        self._kinds = {name: self._distinguish(checks) for name, checks in self._checks.items()}
         """By argument, the masks of its values; None where they are too many to list."""
 
     # --- masks --------------------------------------------------------------------------------
@@ -87,7 +94,7 @@ class Readings:
             mask &= ~(1 << number)
         return mask
 
-    def _tell_apart(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
+    def _distinguish(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
         named, text = samples([pattern for _, pattern in checks])
         self.work -= len(named) * len(checks)
         if (

@@ -24,27 +24,6 @@ class Digit(NamedTuple):
     """Its weight in the state of the area's machine."""
 
 
-class Area(NamedTuple):
-    """A share of a machine, small enough for its states to be listed."""
-
-    machine: Machine
-    """The share, as a machine over the same symbols."""
-    states: tuple[int, ...]
-    """Its states that can be reached, ascending."""
-    digits: tuple[Digit, ...]
-    """How its states are read from those of the whole machine."""
-    group: int
-    """Areas of different groups share no call. Those of one group are parts of something too large."""
-
-    def part(self, state: int) -> int:
-        """The area's own share of a state of the whole machine."""
-        return sum(state // weight % radix * own for weight, radix, own in self.digits)
-
-    def value(self, own_state: int) -> int:
-        """What a state of the area adds to the state of the whole machine."""
-        return sum(own_state // own % radix * weight for weight, radix, own in self.digits)
-
-
 class Machine(Protocol):
     """What a session steps: a task's automaton, or constraints side by side. States are ints."""
 
@@ -76,12 +55,33 @@ class Machine(Protocol):
     def heeds(self, symbol: int) -> int:
         """Bit mask of the parts of a state that decide on `symbol`, or that it moves.
 
-        Parts know nothing of each other, so what shares none may change places. 0 for a read of
-        every state.
+        Parts do not influence each other, so two calls that share no part may change places. 0 for
+        a read of every state.
         """
 
     def likeness(self, symbol: int) -> tuple[int, ...]:
         """Equal for symbols that do the same in every state."""
+
+
+class Area(NamedTuple):
+    """A share of a machine, small enough for its states to be listed."""
+
+    machine: Machine
+    """The share, as a machine over the same symbols."""
+    states: tuple[int, ...]
+    """Its states that can be reached, ascending."""
+    digits: tuple[Digit, ...]
+    """How its states are read from those of the whole machine."""
+    group: int
+    """Areas of different groups share no call. Those of one group are parts of something too large."""
+
+    def part(self, state: int) -> int:
+        """The area's own share of a state of the whole machine."""
+        return sum(state // weight % radix * own for weight, radix, own in self.digits)
+
+    def value(self, own_state: int) -> int:
+        """What a state of the area adds to the state of the whole machine."""
+        return sum(own_state // own % radix * weight for weight, radix, own in self.digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Automaton:
         return self.states[state]
 
     def heeds(self, symbol: int) -> int:
-        # Nearly always the first states tell.
+        # The first states nearly always decide.
         return int(any(self.step(state, symbol) != state for state in range(len(self.states))))
 
     def likeness(self, symbol: int) -> tuple[int, ...]:

@@ -1,23 +1,35 @@
-"""Where a session may be: normally one state, else all states it may be in, by what they cost.
+"""Where a session may be: one state, or every state that is possible, each with its cost.
 
-A position is an `int` while one state is certain (then everything is CORE to the letter). Where
-knowledge is missing (arguments that are not on the wire, calls that were not seen) it holds each
-state that some completion of what is missing leads to. A state's cost is how many harms more that
-completion has than the best one. A call is harmful exactly when the least cost rises: then every
-completion has so many harms. So the number of harms is certain; which calls they are is certain
-only where no completion allows them (`Stepper.chances`).
+Idea: a position is an `int` while one state is certain. Then a step is CORE's step, to the letter.
+Where knowledge is missing (arguments that are not on the wire, calls that were not seen), the
+position holds every state that some completion of the missing parts leads to. The cost of a state
+is the number of harms of its best completion, minus the number of harms of the best completion of
+all.
 
-States are bits of integers, one for each cost, so their number hardly matters: a call that is
-refused nearly everywhere takes a few operations on whole integers, and one that leads on shifts
-bits. A machine of several constraints is kept in areas (`monitor.automaton.dfa.Area`): a position
-has the states of each area, and stands for all their combinations. Areas of different groups share
-no call, so the costs of a combination are summed, and nothing is lost. A group that is too large
-is cut: then each of its areas is judged by itself. There another area may refuse a call, so it may
-have had no effect at the cost of one harm; and a harm that one area proves is one of every
-completion of the others, whose states can no longer cost less.
+Invariant: a call is harmful exactly if the least cost rises, so every completion has that many
+harms. The number of harms is certain. Which calls they are is certain only where no completion
+allows them (`Stepper.chances`). No state is ever dropped: a state more than `COST_MAX` harms behind
+is kept at that cost. A cost that is too low makes no harm certain that is not.
 
-No state is ever dropped. One that is `COST_MAX` harms behind is kept at this cost: a cost that is
-taken as too small makes no harm certain that is not.
+Example: a session is in state 1, and only `pay` with `amount` up to 10 leads to state 2. A call
+`pay` without its arguments may be that call (state 2, no harm) or a larger one (state 1, one harm).
+The position is `((0b100, 0b010),)`: one area, with state 2 at cost 0 and state 1 at cost 1. A
+second call that only state 1 allows is harmful: state 2 refuses it (one harm), and state 1 has one
+harm already. No completion has fewer than one.
+
+Representation: the states of one cost are the bits of one integer (a layer). So the number of
+states hardly matters: a call that is refused nearly everywhere takes a few operations on whole
+integers, and moves are shifts.
+
+Policies: a machine of several constraints is split into areas (`monitor.automaton.dfa.Area`). A
+position has layers for each area and stands for all their combinations. Areas of different groups
+share no call, so the costs of a combination add up and nothing is lost. A group that is too large
+is cut, and each of its areas is judged by itself. Then another area may refuse a call, so the call
+may have had no effect, at the cost of one harm. A harm that one area proves is a harm of every
+completion of the others, so all areas of the group are raised.
+
+Source: sets of states as in the subset construction (Rabin and Scott 1959), with a cost per state
+as in weighted automata; docs/decisions/0002-sets-of-states.md.
 """
 
 from __future__ import annotations

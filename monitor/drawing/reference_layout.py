@@ -1,7 +1,7 @@
 """Where everything of a reference's picture goes: steps are columns, ways are rows.
 
-The most frequent way is the first row, straight; each other way leaves it downwards. What is
-rare is left out, and said. Sizes are pixels, the origin is at the top left of the tree.
+The most frequent way is the first row, straight; each other way leaves it downwards. Rare ways are
+left out, with a note. Sizes are pixels, the origin is at the top left of the tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.spec.learnt import Learnt
 __all__ = [
     "COLUMNS_MAX",
     "NODES_DRAWN",
-    "Drawn",
+    "NodeBox",
     "Note",
     "Plan",
     "Track",
@@ -72,7 +72,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class NodeBox:
     """A node in its place."""
 
     node: int
@@ -90,7 +90,7 @@ class Drawn:
 class Plan:
     """Everything in its place."""
 
-    drawn: Mapping[int, Drawn]
+    boxes: Mapping[int, NodeBox]
     """By node; parents before children."""
     columns: tuple[tuple[float, float], ...]
     """Left border and width of each step's column; the first is the start's."""
@@ -134,8 +134,8 @@ def plan(learnt: Learnt, watch: Watch, runs: Sequence[tuple[str, Sequence[Call]]
     _cut(learnt, depths, children, notes)
     columns = _columns(learnt, depths, notes)
     tops = _tops(rows, notes)
-    drawn = {
-        node: Drawn(
+    boxes = {
+        node: NodeBox(
             node,
             depths[node],
             rows[node],
@@ -147,7 +147,7 @@ def plan(learnt: Learnt, watch: Watch, runs: Sequence[tuple[str, Sequence[Call]]
         for node in sorted(depths, key=lambda node: (depths[node], rows[node]))
     }
     left, wide = columns[-1]
-    return Plan(drawn, columns, tracks, frozenset(medoid), left + wide, tops[-1] - GAP_Y)
+    return Plan(boxes, columns, tracks, frozenset(medoid), left + wide, tops[-1] - GAP_Y)
 
 
 # --- the ways of runs -------------------------------------------------------------------------

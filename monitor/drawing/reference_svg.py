@@ -12,7 +12,7 @@ from typing import Final
 
 from monitor.drawing.diagram import visible
 from monitor.drawing.labels import short, width_of
-from monitor.drawing.reference_layout import BOX, GAP_X, LINE, Call, Drawn, Note, Plan, plan
+from monitor.drawing.reference_layout import BOX, GAP_X, LINE, Call, NodeBox, Note, Plan, plan
 from monitor.reference.watch import Watch
 from monitor.spec.learnt import Learnt
 
@@ -28,7 +28,7 @@ COLOURS: Final = ("#1665c0", "#8e24aa", "#00796b", "#b8530a", "#5d4037", "#3949a
 """Of the runs that are drawn in."""
 
 RUNS_MAX: Final = len(COLOURS)
-"""More runs in one picture could not be told apart."""
+"""More runs in one picture could not be distinguished."""
 
 _STYLE: Final = """
   .paper { fill: #ffffff; }
@@ -98,12 +98,12 @@ class _Drawing:
     def lines(self) -> Iterator[str]:
         yield f'<g transform="translate(0 {HEAD - MARGIN:.0f})">'
         yield from self._columns()
-        for drawn in self.plan.drawn.values():
-            yield from self._band(drawn)
+        for node_box in self.plan.boxes.values():
+            yield from self._band(node_box)
         for number in range(len(self.plan.tracks)):
             yield from self._way(number)
-        for drawn in self.plan.drawn.values():
-            yield from self._node(drawn)
+        for node_box in self.plan.boxes.values():
+            yield from self._node(node_box)
         yield from self._chips()
         yield "</g>"
         yield from self._legend(HEAD - MARGIN + self.plan.height + FOOT - 8)
@@ -122,23 +122,23 @@ class _Drawing:
             text = f"step {step}" if step == 1 else str(step)
             yield f'<text class="column" x="{left + wide / 2:.1f}" y="-9">{text}</text>'
 
-    def _band(self, drawn: Drawn) -> Iterator[str]:
-        node = self.learnt.nodes[drawn.node]
+    def _band(self, node_box: NodeBox) -> Iterator[str]:
+        node = self.learnt.nodes[node_box.node]
         if node.parent < 0:
             return
         share = node.runs / max(1, self.learnt.nodes[0].runs)
-        both = {drawn.node, node.parent} <= self.plan.medoid
+        both = {node_box.node, node.parent} <= self.plan.medoid
         kind = "band of-medoid" if both else "band"
         yield (
             f'<path class="{kind}" stroke-width="{1.6 + BAND_MAX * share:.1f}" '
-            f'd="{self._curve(drawn, 0)}"/>'
+            f'd="{self._curve(node_box, 0)}"/>'
         )
 
-    def _curve(self, drawn: Drawn, shift: float) -> str:
+    def _curve(self, node_box: NodeBox, shift: float) -> str:
         """From the parent's box to this one; a way down bends close to the parent."""
-        above = self.plan.drawn[self.learnt.nodes[drawn.node].parent]
+        above = self.plan.boxes[self.learnt.nodes[node_box.node].parent]
         x0, y0 = above.x + above.width, above.y + shift
-        x1, y1 = drawn.x, drawn.y + shift
+        x1, y1 = node_box.x, node_box.y + shift
         bend = GAP_X / 2
         return (
             f"M{x0 - 2:.1f} {y0:.1f} C{x0 + bend:.1f} {y0:.1f} {x1 - bend:.1f} {y1:.1f} "
@@ -149,13 +149,13 @@ class _Drawing:
         track, shift = self.plan.tracks[number], self._shift(number)
         called = {node for node, _ in track.nodes}
         for node in self._passed(number):
-            drawn = self.plan.drawn.get(node)
-            if drawn is None or self.learnt.nodes[node].parent < 0:
+            node_box = self.plan.boxes.get(node)
+            if node_box is None or self.learnt.nodes[node].parent < 0:
                 continue
             dashed = "" if node in called else ' stroke-dasharray="2 4"'
             yield (
                 f'<path class="way" stroke="{COLOURS[number]}"{dashed} '
-                f'd="{self._curve(drawn, shift)}"/>'
+                f'd="{self._curve(node_box, shift)}"/>'
             )
 
     def _passed(self, number: int) -> list[int]:
@@ -173,29 +173,29 @@ class _Drawing:
 
     # --- nodes --------------------------------------------------------------------------------
 
-    def _node(self, drawn: Drawn) -> Iterator[str]:
-        node = self.learnt.nodes[drawn.node]
-        left, top = drawn.x, drawn.y - BOX / 2
-        tool = self.learnt.tools[node.tool] if drawn.node else ""
+    def _node(self, node_box: NodeBox) -> Iterator[str]:
+        node = self.learnt.nodes[node_box.node]
+        left, top = node_box.x, node_box.y - BOX / 2
+        tool = self.learnt.tools[node.tool] if node_box.node else ""
         kind = "node"
         kind += " write" if tool in self.learnt.writes else ""
-        kind += " medoid" if drawn.node in self.plan.medoid else ""
-        yield f"<g><title>{escape(self._told(drawn.node, tool))}</title>"
+        kind += " medoid" if node_box.node in self.plan.medoid else ""
+        yield f"<g><title>{escape(self._tooltip(node_box.node, tool))}</title>"
         yield (
-            f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{drawn.width:.1f}" '
-            f'height="{BOX:.1f}" rx="{6 if drawn.node else BOX / 2:.0f}"/>'
+            f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{node_box.width:.1f}" '
+            f'height="{BOX:.1f}" rx="{6 if node_box.node else BOX / 2:.0f}"/>'
         )
         if tool:
-            yield f'<text class="tool" x="{left + 12:.1f}" y="{drawn.y + 4:.1f}">{escape(short(tool))}</text>'
-        right = left + drawn.width
-        yield f'<text class="count" x="{right - 12:.1f}" y="{drawn.y + 4:.1f}">{node.runs}</text>'
+            yield f'<text class="tool" x="{left + 12:.1f}" y="{node_box.y + 4:.1f}">{escape(short(tool))}</text>'
+        right = left + node_box.width
+        yield f'<text class="count" x="{right - 12:.1f}" y="{node_box.y + 4:.1f}">{node.runs}</text>'
         if node.ends:
-            yield from self._end(right, drawn.y, node.ends, alone=node.ends == node.runs)
-        for line, note in enumerate(drawn.notes, start=1):
-            yield from self._note(note, left + 4, drawn.y + BOX / 2 + LINE * line - 2)
+            yield from self._end(right, node_box.y, node.ends, alone=node.ends == node.runs)
+        for line, note in enumerate(node_box.notes, start=1):
+            yield from self._note(note, left + 4, node_box.y + BOX / 2 + LINE * line - 2)
         yield "</g>"
 
-    def _told(self, node: int, tool: str) -> str:
+    def _tooltip(self, node: int, tool: str) -> str:
         found = self.learnt.nodes[node]
         writes = ", writes" if tool in self.learnt.writes else ""
         return (
@@ -225,11 +225,11 @@ class _Drawing:
         at: dict[int, int] = {}
         for number, track in enumerate(self.plan.tracks):
             for node, step in track.nodes:
-                drawn = self.plan.drawn.get(node)
-                if drawn is not None:
+                node_box = self.plan.boxes.get(node)
+                if node_box is not None:
                     place = at[node] = at.get(node, 0) + 1
-                    x = drawn.x + 16 * place - 6
-                    yield from self._chip(x, drawn.y - BOX / 2 - 1, number, step)
+                    x = node_box.x + 16 * place - 6
+                    yield from self._chip(x, node_box.y - BOX / 2 - 1, number, step)
 
     def _chip(self, x: float, y: float, run: int, step: int) -> Iterator[str]:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="{COLOURS[run]}"/>'

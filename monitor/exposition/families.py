@@ -1,64 +1,17 @@
-"""Sums -> Prometheus families. All names, helps and labels are in one table.
+"""Prometheus families: what one is, and the names, kinds, labels and descriptions of the library's.
 
-A scrape renders what is already summed; it never walks sessions. Samples are made one by one, when
-they are asked for, so that whoever renders them can let others have their turn in between.
+To add a metric of the library, add a row to `TABLE` and make its samples in
+`monitor.exposition.monitor_families`. Metrics of the service are in `collector.metrics.families`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import cache
-from itertools import accumulate, islice, starmap
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
 
-from monitor.aggregate.drift import WAYS, Drift, Way
-from monitor.aggregate.totals import (
-    OUTCOMES,
-    UNKNOWN_TOOL,
-    Exemplar,
-    Pair,
-    Share,
-    Spread,
-    Totals,
-    fixed,
-    mean,
-)
-from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
-from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
-from monitor.session.spec_binding import Binder
-from monitor.spec.spec import Spec
+from monitor.aggregate.totals import Exemplar
 
-__all__ = [
-    "RANKS",
-    "TABLE",
-    "Described",
-    "Family",
-    "Marked",
-    "Sample",
-    "buckets",
-    "family",
-    "histogram",
-    "labels_text",
-    "monitor_families",
-]
-
-PAIRS_AT_ONCE = 256
-"""Pairs whose lines are made in one go, where each has one line of a family."""
-
-OBSTACLES = (
-    (Kind.CANNOT_FINISH, Obstacle.TRAP),
-    (Kind.CANNOT_FINISH, Obstacle.DEADLINE),
-    (Kind.STALLED, Obstacle.IDLE),
-)
-
-RANKS = 10
-"""So many of the worst live sessions are shown, by place: as many series, for ever."""
-
-TOOLS_MAX = 200
-"""Tools of one spec that have a counter from zero on."""
-
-ENDED = ("idle", "explicit", "evicted", "input_end")
+__all__ = ["PAIR", "TABLE", "Described", "Family", "Marked", "Sample", "labels_text"]
 
 
 class Described(NamedTuple):
@@ -69,36 +22,37 @@ class Described(NamedTuple):
     help: str
 
 
-_PAIR = ("agent", "spec")
+PAIR: Final = ("agent", "spec")
+"""Labels of the families by agent and spec; `namespace` may follow."""
 
 TABLE: Mapping[str, Described] = {
     # CORE, live: mean over sessions alive now or finished within the hold time.
     "harm_rate": Described(
         "gauge",
-        _PAIR,
+        PAIR,
         "Mean HarmRate (harmful / substantive steps, CORE eq. 7) of sessions in the window.",
     ),
     "prefix_crit": Described(
         "gauge",
-        (*_PAIR, "beta"),
+        (*PAIR, "beta"),
         "Mean PrefixCrit (CORE eq. 6; 1 = no harm, 0 = every step harmful) of sessions in the window.",
     ),
     "harmful_calls_per_session": Described(
-        "gauge", _PAIR, "Mean H (harmful calls) of sessions in the window."
+        "gauge", PAIR, "Mean H (harmful calls) of sessions in the window."
     ),
     "session_score_window_sessions": Described(
-        "gauge", _PAIR, "Sessions behind the live means."
+        "gauge", PAIR, "Sessions behind the live means."
     ),
     "session_score_window_calls": Described(
-        "gauge", _PAIR, "Calls of the sessions behind the live means."
+        "gauge", PAIR, "Calls of the sessions behind the live means."
     ),
     "sessions_without_harm_ratio": Described(
-        "gauge", _PAIR, "Share of the sessions in the window that did no harm."
+        "gauge", PAIR, "Share of the sessions in the window that did no harm."
     ),
     "harm_rate_max": Described(
-        "gauge", _PAIR, "Highest HarmRate of a live session: is one bad one hidden in the mean?"
+        "gauge", PAIR, "Highest HarmRate of a live session: is one bad one hidden in the mean?"
     ),
-    "prefix_crit_min": Described("gauge", _PAIR, "Lowest PrefixCrit of a live session."),
+    "prefix_crit_min": Described("gauge", PAIR, "Lowest PrefixCrit of a live session."),
     "worst_session_harm_rate": Described(
         "gauge",
         ("rank",),
@@ -111,72 +65,72 @@ TABLE: Mapping[str, Described] = {
         "gauge", ("rank",), "Harmful calls of the session at the same rank."
     ),
     "harmful_call_ratio": Described(
-        "gauge", _PAIR, "Harmful calls / all judged calls, by first verdicts, since the start."
+        "gauge", PAIR, "Harmful calls / all judged calls, by first verdicts, since the start."
     ),
     # CORE, over the finished sessions of the window.
     "path_correctness": Described(
-        "gauge", _PAIR, "Mean PC (CORE eq. 4) of sessions finished in the window."
+        "gauge", PAIR, "Mean PC (CORE eq. 4) of sessions finished in the window."
     ),
     "path_correctness_ktc": Described(
-        "gauge", _PAIR, "Mean PC-KTC (CORE eq. 5) of sessions finished in the window."
+        "gauge", PAIR, "Mean PC-KTC (CORE eq. 5) of sessions finished in the window."
     ),
     "path_correctness_hlr": Described(
-        "gauge", _PAIR, "Mean PC+HLR (CORE section 4) of sessions finished in the window."
+        "gauge", PAIR, "Mean PC+HLR (CORE section 4) of sessions finished in the window."
     ),
     "efficiency": Described(
         "gauge",
-        _PAIR,
+        PAIR,
         "Mean Efficiency (CORE eq. 8) of sessions finished in the window, where defined.",
     ),
     # CORE, over all finished sessions.
     "session_harm_rate_ratio": Described(
-        "histogram", _PAIR, "HarmRate of finished sessions; le=0 are those without harm."
+        "histogram", PAIR, "HarmRate of finished sessions; le=0 are those without harm."
     ),
     "session_prefix_crit_ratio": Described(
-        "histogram", _PAIR, "PrefixCrit of finished sessions."
+        "histogram", PAIR, "PrefixCrit of finished sessions."
     ),
     "session_efficiency_ratio": Described(
-        "histogram", _PAIR, "Efficiency of finished sessions, where defined."
+        "histogram", PAIR, "Efficiency of finished sessions, where defined."
     ),
-    "session_path_correctness_ratio": Described("histogram", _PAIR, "PC of finished sessions."),
-    "session_length_calls": Described("histogram", _PAIR, "Calls of finished sessions."),
+    "session_path_correctness_ratio": Described("histogram", PAIR, "PC of finished sessions."),
+    "session_length_calls": Described("histogram", PAIR, "Calls of finished sessions."),
     # Sessions and calls.
-    "sessions_active": Described("gauge", _PAIR, "Live sessions."),
+    "sessions_active": Described("gauge", PAIR, "Live sessions."),
     "sessions_started": Described(
-        "counter", _PAIR, "Sessions seen, counted when their first verdicts are final."
+        "counter", PAIR, "Sessions seen, counted when their first verdicts are final."
     ),
     "sessions_finished": Described(
-        "counter", (*_PAIR, "outcome"), "Sessions ended, by outcome."
+        "counter", (*PAIR, "outcome"), "Sessions ended, by outcome."
     ),
     "sessions_joined": Described(
-        "counter", _PAIR, "Sessions whose first calls were not seen, counted with the session."
+        "counter", PAIR, "Sessions whose first calls were not seen, counted with the session."
     ),
     "sessions_without_calls": Described(
         "counter", (), "Sessions that were heard of, and ended without a single tool call."
     ),
     "sessions_ended": Described("counter", ("cause",), "Sessions ended, by cause."),
     "calls": Described(
-        "counter", (*_PAIR, "verdict"), "Judged calls, each once, by its first verdict."
+        "counter", (*PAIR, "verdict"), "Judged calls, each once, by its first verdict."
     ),
     "verdict_revisions": Described(
         "counter",
-        (*_PAIR, "from", "to"),
+        (*PAIR, "from", "to"),
         "Verdicts changed because an earlier call arrived later.",
     ),
     "session_verdicts": Described(
         "counter",
-        (*_PAIR, "verdict", "reason"),
+        (*PAIR, "verdict", "reason"),
         "Sessions that can no longer finish (trap, deadline) or stood still (idle), final, for "
         "specs that have such limits.",
     ),
     "harmful_calls": Described(
         "counter",
-        (*_PAIR, "reason", "severity"),
+        (*PAIR, "reason", "severity"),
         "Harmful calls by their final verdict, given when the reordering window has passed.",
     ),
     "harmful_calls_provisional": Described(
         "counter",
-        (*_PAIR, "reason", "severity"),
+        (*PAIR, "reason", "severity"),
         "Calls raised as harmful for the first time, at once.",
     ),
     "harmful_calls_by_tool": Described(
@@ -187,79 +141,79 @@ TABLE: Mapping[str, Described] = {
     # Learnt references. Counters are of what is final.
     "divergences": Described(
         "counter",
-        (*_PAIR, "phase", "kind"),
+        (*PAIR, "phase", "kind"),
         "Sessions that diverged from their learnt reference, by their first divergence.",
     ),
     "unexpected_writes": Described(
-        "counter", _PAIR, "Calls that wrote what no seen run of the reference has written."
+        "counter", PAIR, "Calls that wrote what no seen run of the reference has written."
     ),
     "first_two_diverged": Described(
-        "counter", _PAIR, "Sessions whose first two tools are not those of the medoid."
+        "counter", PAIR, "Sessions whose first two tools are not those of the medoid."
     ),
     "missing_writes": Described(
-        "counter", _PAIR, "Sessions that ended without a write that every seen run made."
+        "counter", PAIR, "Sessions that ended without a write that every seen run made."
     ),
     "divergence_step": Described(
-        "histogram", _PAIR, "Number of the call that first diverged, from 1."
+        "histogram", PAIR, "Number of the call that first diverged, from 1."
     ),
     "session_risk_ratio": Described(
-        "histogram", _PAIR, "Risk of finished sessions that they fail, by what the runs taught."
+        "histogram", PAIR, "Risk of finished sessions that they fail, by what the runs taught."
     ),
     "reference_runs": Described(
         "gauge",
         ("spec",),
         "Seen runs that a loaded reference rests on; one alone pages nobody.",
     ),
-    "risk_max": Described("gauge", _PAIR, "Highest risk of a live session."),
+    "risk_max": Described("gauge", PAIR, "Highest risk of a live session."),
     "reference_sessions": Described(
-        "gauge", _PAIR, "The last finished sessions, 100 at most, behind the shares below."
+        "gauge", PAIR, "The last finished sessions, 100 at most, behind the shares below."
     ),
     "reference_sessions_diverged_ratio": Described(
         "gauge",
-        (*_PAIR, "phase", "kind"),
+        (*PAIR, "phase", "kind"),
         "Share of the last sessions that first diverged from the reference this way.",
     ),
     "reference_similarity": Described(
         "gauge",
-        _PAIR,
+        PAIR,
         "Mean TSS (papers/002 definition 3) of the last sessions' tools and the medoid's.",
     ),
     "reference_new_tools_ratio": Described(
-        "gauge", _PAIR, "Share of the last sessions with a tool that no learning run called."
+        "gauge", PAIR, "Share of the last sessions with a tool that no learning run called."
     ),
     "reference_new_arguments_ratio": Described(
         "gauge",
-        _PAIR,
+        PAIR,
         "Share of the last sessions with arguments that no seen run gave a known tool.",
     ),
     # Consistency of repeated sessions (papers/002 section 3.2): the last 10 of a sample.
     "consistency_sessions": Described(
-        "gauge", _PAIR, "Finished sessions that are compared with each other, 10 at most."
+        "gauge", PAIR, "Finished sessions that are compared with each other, 10 at most."
     ),
     "consistency_tss": Described(
-        "gauge", _PAIR, "Mean TSS (papers/002 definition 3) of pairs of these sessions."
+        "gauge", PAIR, "Mean TSS (papers/002 definition 3) of pairs of these sessions."
     ),
     "consistency_ac": Described(
         "gauge",
-        (*_PAIR, "rule"),
+        (*PAIR, "rule"),
         "Mean AC (definition 4) of these pairs, where all arguments are on the wire; steps of different tools count 0 (paper) or are compared (repository).",
     ),
     "consistency_unique_sequences": Described(
-        "gauge", _PAIR, "Different sequences of tools among these sessions."
+        "gauge", PAIR, "Different sequences of tools among these sessions."
     ),
     "consistency_first_two_agreement": Described(
-        "gauge", _PAIR, "Share of these pairs whose first two tools are the same."
+        "gauge", PAIR, "Share of these pairs whose first two tools are the same."
     ),
     "consistency_output_agreement": Described(
         "gauge",
-        _PAIR,
+        PAIR,
         "Share of these pairs whose last answers are the same, where both told one.",
     ),
     "consistency_divergence_point": Described(
-        "gauge", _PAIR, "Mean call, from 1, at which a pair first differs, of those that do."
+        "gauge", PAIR, "Mean call, from 1, at which a pair first differs, of those that do."
     ),
     "compensations": Described(
-        "counter", _PAIR, "Calls undone by their marked undo, in finished sessions."
+        "counter", PAIR, "Calls undone by their marked undo, in finished sessions."
     ),
     "calls_late": Described(
         "counter", ("agent", "spec"), "Calls that came after their place was folded."
@@ -284,11 +238,6 @@ TABLE: Mapping[str, Described] = {
         (),
         "Ended sessions of which nothing is remembered: one that goes on passes as new.",
     ),
-    "clock_jumps": Described(
-        "counter",
-        (),
-        "Times that the wall clock was set by five seconds or more; it ends no session.",
-    ),
     "orders_left_out": Described(
         "counter",
         (),
@@ -310,154 +259,6 @@ TABLE: Mapping[str, Described] = {
         "gauge",
         ("spec", "version", "kind", "mode", "conventions", "sha256_8"),
         "A loaded spec; always 1.",
-    ),
-    "spec_reloads": Described(
-        "counter",
-        ("result",),
-        "Times the specs were read anew: success, or failure (all kept).",
-    ),
-    "spec_load_errors": Described(
-        "counter", (), "Errors found in spec files that were read anew."
-    ),
-    "spec_last_reload_successful": Described(
-        "gauge", (), "1 unless the last reload was refused and older specs are in use."
-    ),
-    "spec_last_reload_success_timestamp_seconds": Described(
-        "gauge", (), "When the specs in use were read, Unix time."
-    ),
-    "build_info": Described("gauge", ("version", "python"), "This program; always 1."),
-    # The receiver and the pipeline.
-    "ingest_requests": Described(
-        "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."
-    ),
-    "ingest_spans": Described(
-        "counter", ("transport", "result"), "Spans received: accepted or rejected."
-    ),
-    "ingest_queue_length": Described(
-        "gauge",
-        ("queue",),
-        "What is being read and judged now: requests, and bytes of their bodies.",
-    ),
-    "ingest_queue_capacity": Described(
-        "gauge", ("queue",), "Beyond it senders are told to try again later."
-    ),
-    "ingest_bytes": Described("counter", ("transport",), "Bytes of request bodies received."),
-    "internal_errors": Described(
-        "counter", ("error",), "Faults of this program while it took spans, by type."
-    ),
-    "sessions_split": Described(
-        "counter", (), "Traces whose session was learnt too late to join their calls to it."
-    ),
-    "client_disconnects": Described(
-        "counter", ("transport",), "Senders that left before their request was complete."
-    ),
-    "connections_closed": Described(
-        "counter",
-        ("cause",),
-        "Connections that we closed: crowded, refused, slow, stalled, or no_descriptor.",
-    ),
-    "connections": Described(
-        "gauge", ("listener",), "Open connections, those in their TLS handshake included."
-    ),
-    "connections_capacity": Described(
-        "gauge",
-        ("listener",),
-        "How many may be open: the setting, or what the process' file descriptors leave.",
-    ),
-    "tls_handshakes_failed": Described(
-        "counter", ("reason",), "Connections that ended in their TLS handshake, by reason."
-    ),
-    "requests_refused": Described(
-        "counter",
-        ("reason",),
-        "Requests told to try again later, since all places or bytes are taken, or those of their"
-        " connection or sender.",
-    ),
-    "reads_deferred": Described(
-        "counter",
-        (),
-        "Turns in which a connection had sent more than its time allowed: the rest waited.",
-    ),
-    "foreign_protocol": Described(
-        "counter", ("protocol",), "Connections that spoke another protocol than their listener."
-    ),
-    "http2_errors": Described(
-        "counter",
-        ("scope", "code"),
-        "Streams and connections of HTTP/2 that we ended for a fault of the client's.",
-    ),
-    "attributes_over_bound": Described(
-        "counter", (), "Attribute values that were to be read, and were too large for it."
-    ),
-    "requests_throttled": Described(
-        "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
-    ),
-    "spans_rejected": Described(
-        "counter",
-        ("reason",),
-        "Spans left out of their request, as its sender was told: faulty ids or names, or a bound.",
-    ),
-    "unread_messages": Described(
-        "counter", ("transport",), "Requests that the transport refused before they were read."
-    ),
-    "spans_merged": Described(
-        "counter",
-        (),
-        "Spans that turned out to be another one's call, and were merged with it.",
-    ),
-    "tool_calls": Described(
-        "counter", ("evidence",), "Tool calls read from spans, by how they are known."
-    ),
-    "coverage": Described(
-        "counter",
-        ("reason",),
-        "Spans and tool calls that were not judged, or not for certain, by reason.",
-    ),
-    "spans_dropped": Described(
-        "counter",
-        ("reason",),
-        "Spans not judged because they were late, too many, or seen before.",
-    ),
-    "record_requests": Described(
-        "counter",
-        ("result",),
-        "Requests to be recorded: written, or dropped (the queue was full, or the disk refused).",
-    ),
-    "log_lines_dropped": Described(
-        "counter",
-        ("reason",),
-        "Lines of the log that were lost: too many were waiting for the writer, or standard error refused them.",
-    ),
-    "arguments_unreadable": Described(
-        "counter",
-        ("dialect",),
-        "Calls judged without their arguments, which could not be read.",
-    ),
-    # Alerts that leave this process.
-    "alerts_sent": Described(
-        "counter",
-        ("sink", "result"),
-        "Deliveries to a sink: ok, failed (given up), or dropped.",
-    ),
-    "alert_retries": Described("counter", ("sink",), "Deliveries that were tried again."),
-    "alerts_withheld": Described(
-        "counter",
-        ("reason",),
-        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
-    ),
-    "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
-    "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),
-    "alert_queue_capacity": Described(
-        "gauge", ("sink",), "Messages that may wait; beyond it the oldest are dropped, counted."
-    ),
-    "alert_delivery_seconds": Described(
-        "histogram", ("sink",), "From the verdict to the sink's answer."
-    ),
-    "verdict_latency_seconds": Described(
-        "histogram", ("transport",), "From the receipt of a request to its last verdict."
-    ),
-    "span_lag_seconds": Described(
-        "histogram", (), "From the end of a tool call's span to its receipt."
     ),
 }
 
@@ -502,424 +303,3 @@ def labels_text(names: Iterable[str], values: Iterable[str]) -> str:
         f'{name}="{value.translate(_ESCAPES)}"'
         for name, value in zip(names, values, strict=True)
     )
-
-
-def family(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:
-    """A counter or gauge family of the table, with a sample for each label tuple."""
-    labels = TABLE[name].labels
-    return _family(name, (("", labels_text(labels, values), n) for values, n in samples))
-
-
-def _family(
-    name: str,
-    rows: Iterable[tuple[str, str, float] | tuple[str, str, float, Exemplar | None]],
-) -> Family:
-    row = TABLE[name]
-    return Family(f"offrails_{name}", row.kind, row.help, starmap(Sample, rows))
-
-
-def histogram(
-    name: str, samples: Iterable[tuple[tuple[str, ...], list[tuple[str, float]], float]]
-) -> Family:
-    """A histogram family; a sample is (labels, cumulative buckets, sum)."""
-    row = TABLE[name]
-    made = (
-        each
-        for values, rows, total in samples
-        for each in _bucket_samples(labels_text(row.labels, values), rows, total)
-    )
-    return Family(f"offrails_{name}", row.kind, row.help, made)
-
-
-def _bucket_samples(
-    labels: str, rows: list[tuple[str, float]], total: float
-) -> Iterator[Sample]:
-    before = f"{labels}," if labels else ""
-    for bound, count in rows:
-        yield Sample("_bucket", f'{before}le="{bound}"', count)
-    yield Sample("_count", labels, rows[-1][1])
-    yield Sample("_sum", labels, total)
-
-
-def buckets(name: str, spread: Spread, labels: str) -> str | Marked:
-    """The lines of one histogram, with the exemplar of each bucket.
-
-    Args:
-        name: the family's, in full.
-        spread: what it shows.
-        labels: the pair's, as text.
-    """
-    template = spread_lines(name, spread.bounds)
-    if not any(spread.counts):
-        return at_zero(template, labels)
-    counts = list(accumulate(spread.counts))
-    text = filled(template, labels, (*counts, counts[-1], spread.total))
-    return Marked(text, spread.exemplars) if spread.exemplars else text
-
-
-def _singles(name: str, rows: Iterable[tuple[str, float]]) -> Family:
-    """A family with one line a pair; a row is (labels, value)."""
-    row = TABLE[name]
-    full = f"offrails_{name}_total" if row.kind == "counter" else f"offrails_{name}"
-    return Family(f"offrails_{name}", row.kind, row.help, _lumps(full, iter(rows)))
-
-
-def _lumps(name: str, rows: Iterator[tuple[str, float]]) -> Iterator[str]:
-    while lump := [
-        f"{name}{{{labels}}} {float(value)}\n" for labels, value in islice(rows, PAIRS_AT_ONCE)
-    ]:
-        yield "".join(lump)
-
-
-def _several(
-    name: str,
-    further: tuple[str, ...],
-    labels: str,
-    values: Iterable[int] | None,
-    exemplars: Mapping[int, tuple[Exemplar, float]] | None = None,
-) -> str | Marked:
-    """Counters of one pair that differ in their further labels; without values all are 0."""
-    template = counters(f"offrails_{name}_total", further)
-    if values is None:
-        return at_zero(template, labels)
-    text = filled(template, labels, values)
-    return Marked(text, exemplars) if exemplars else text
-
-
-def monitor_families(
-    totals: Totals, binder: Binder, ended: Mapping[str, int], tools_overflowed: int = 0
-) -> Iterator[Family]:
-    """Families of what the monitor knows."""
-    pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
-    yield from _means(pairs)
-    yield from _worst(pairs, totals.worst(RANKS))
-    yield from _finished_means(pairs)
-    yield from _spreads(pairs)
-    yield from _counts(pairs)
-    yield from _session_verdicts(pairs)
-    yield from _harmful(pairs)
-    yield from _references(pairs)
-    runs = [
-        ((spec_id,), learnt.runs)
-        for spec_id, judge in binder.judges.items()
-        if (learnt := judge.spec.learnt) is not None
-    ]
-    yield family("reference_runs", runs)
-    yield from _consistency(pairs)
-    yield family("harmful_calls_by_tool", _by_tool(totals, binder))
-    causes = {**dict.fromkeys(ENDED, 0), **ended}
-    yield family("sessions_ended", (((cause,), count) for cause, count in causes.items()))
-    folded = sorted({**totals.folded, "tool": tools_overflowed}.items())
-    yield family("label_overflow", (((label,), count) for label, count in folded))
-    yield family(
-        "spec_info", (((*_spec_labels(judge.spec),), 1) for judge in binder.judges.values())
-    )
-
-
-def _pair_labels(pair: Pair, namespaced: bool) -> str:
-    """The labels of a pair, as text."""
-    if namespaced:
-        return labels_text((*_PAIR, "namespace"), (pair.agent, pair.spec, pair.namespace))
-    return labels_text(_PAIR, (pair.agent, pair.spec))
-
-
-def _spec_labels(spec: Spec) -> tuple[str, ...]:
-    conventions = _conventions(spec.conventions)
-    return spec.id, spec.version, spec.kind, spec.mode, conventions, spec.sha256_8
-
-
-def _conventions(rules: Conventions) -> str:
-    """The profile, and what differs from it: two results are comparable where this is equal."""
-    ours, theirs = asdict(rules), asdict(PROFILES[rules.profile])
-    changed = [f"{key.rstrip('_')}={ours[key]}" for key in ours if ours[key] != theirs[key]]
-    return "+".join([rules.profile, *changed])
-
-
-_Pairs = list[tuple[str, Pair]]
-"""Pairs with their labels as text."""
-
-
-def _references(pairs: _Pairs) -> Iterator[Family]:
-    """What learnt references say: of pairs that have one, each way to diverge from zero on."""
-    known = [(text, pair.drift) for text, pair in pairs if pair.drift is not None]
-    name = "divergences"
-    yield _grouped(
-        name,
-        (
-            _several(name, _WAYS, t, _each(d.divergences, WAYS), _latest(d, WAYS))
-            for t, d in known
-        ),
-    )
-    for name, attribute in _DRIFT_COUNTS.items():
-        rows = [(t, getattr(d, attribute), d.exemplars.get(name)) for t, d in known]
-        yield _family(name, (("", *row) for row in rows))
-    for name, attribute in _DRIFT_SPREADS.items():
-        row, full = TABLE[name], f"offrails_{name}"
-        spreads = ((text, getattr(drift, attribute)) for text, drift in known)
-        yield Family(full, row.kind, row.help, (buckets(full, s, text) for text, s in spreads))
-    tops = ((text, drift.riskiest.first()) for text, drift in known)
-    yield _singles("risk_max", ((text, top.share.risk) for text, top in tops if top))
-    yield from _drift([(text, drift) for text, drift in known if drift.sessions])
-
-
-_WAYS = tuple(f'phase="{phase}",kind="{kind}"' for phase, kind in WAYS)
-
-
-def _consistency(pairs: _Pairs) -> Iterator[Family]:
-    """How alike sessions are, of pairs that have two at least."""
-    known = [(t, found, p.repeats) for t, p in pairs if (found := p.repeats.value) is not None]
-    for name in ("tss", "unique_sequences", "first_two_agreement"):
-        rows = [(text, getattr(found, name)) for text, found, _ in known]
-        yield _singles(f"consistency_{name}", rows)
-    yield _singles("consistency_sessions", ((text, found.runs) for text, found, _ in known))
-    agreed = ((text, repeats.output_agreement) for text, _, repeats in known)
-    yield _singles(
-        "consistency_output_agreement", ((t, share) for t, share in agreed if share is not None)
-    )
-    points = ((text, found.divergence_point) for text, found, _ in known)
-    yield _singles(
-        "consistency_divergence_point", ((t, point) for t, point in points if point is not None)
-    )
-    yield _singles(
-        "consistency_ac",
-        (
-            (f'{text},rule="{rule}"', getattr(found, f"ac_{rule}"))
-            for text, found, repeats in known
-            if repeats.with_arguments
-            for rule in ("paper", "repository")
-        ),
-    )
-
-
-_DRIFT_COUNTS = {
-    "unexpected_writes": "unexpected_writes",
-    "first_two_diverged": "first_two",
-    "missing_writes": "missing_writes",
-}
-
-_DRIFT_SPREADS = {"divergence_step": "steps", "session_risk_ratio": "risks"}
-
-
-def _latest(drift: Drift, keys: Sequence[Way | str]) -> Mapping[int, tuple[Exemplar, float]]:
-    """The exemplars of some counters, by the place of their line."""
-    found = drift.exemplars
-    return {place: (found[key], 1.0) for place, key in enumerate(keys) if key in found}
-
-
-def _drift(known: list[tuple[str, Drift]]) -> Iterator[Family]:
-    """Gauges over the last finished sessions; a pair without any has no sample."""
-    yield _singles("reference_sessions", ((t, d.sessions) for t, d in known))
-    yield _singles(
-        "reference_sessions_diverged_ratio",
-        (
-            (f"{t},{labels}", d.ways[way] / d.sessions)
-            for t, d in known
-            for labels, way in zip(_WAYS, WAYS, strict=True)
-        ),
-    )
-    yield _singles("reference_similarity", ((t, d.similarity) for t, d in known if d.similar))
-    yield _singles(
-        "reference_new_tools_ratio", ((t, d.new_tools / d.sessions) for t, d in known)
-    )
-    yield _singles(
-        "reference_new_arguments_ratio",
-        ((t, d.new_arguments / d.sessions) for t, d in known),
-    )
-
-
-def _means(pairs: _Pairs) -> Iterator[Family]:
-    """Live means; a pair without sessions has no sample, rather than a zero that means nothing."""
-    known = [(text, pair) for text, pair in pairs if pair.sessions]
-    yield _singles("harm_rate", ((t, mean(p.harm_rate, p.sessions)) for t, p in known))
-    yield _singles(
-        "prefix_crit",
-        (
-            (f'{t},beta="{p.beta:g}"', mean(p.prefix_crit, p.sessions))
-            for t, p in known
-            if p.sessions
-        ),
-    )
-    yield _singles("harmful_calls_per_session", ((t, p.harmful / p.sessions) for t, p in known))
-    yield _singles("session_score_window_sessions", ((t, p.sessions) for t, p in pairs))
-    yield _singles("session_score_window_calls", ((t, p.scored_calls) for t, p in pairs))
-    yield _singles("sessions_without_harm_ratio", ((t, p.clean / p.sessions) for t, p in known))
-
-
-def _worst(pairs: _Pairs, worst: list[Share]) -> Iterator[Family]:
-    """The worst live session of each pair, and the worst of all by place."""
-    known = [(text, pair) for text, pair in pairs if pair.sessions and pair.active]
-    one = fixed(1.0)
-    yield _singles(
-        "harm_rate_max",
-        (
-            (t, mean(top.share.harm_rate, 1) if (top := p.worst.first()) else 0.0)
-            for t, p in known
-        ),
-    )
-    yield _singles(
-        "prefix_crit_min",
-        (
-            (t, mean(top.share.prefix_crit if (top := p.worst_prefix_crit.first()) else one, 1))
-            for t, p in known
-        ),
-    )
-    ranked = [(f'rank="{rank}"', share) for rank, share in enumerate(worst)]
-    yield _singles("worst_session_harm_rate", ((t, mean(s.harm_rate, 1)) for t, s in ranked))
-    yield _singles(
-        "worst_session_prefix_crit", ((t, mean(s.prefix_crit, 1)) for t, s in ranked)
-    )
-    yield _singles("worst_session_harmful_calls", ((t, s.harmful) for t, s in ranked))
-
-
-_FINISHED = {
-    "path_correctness": "pc",
-    "path_correctness_ktc": "pc_ktc",
-    "path_correctness_hlr": "pc_hlr",
-    "efficiency": "efficiency",
-}
-
-_SPREADS = {
-    "session_harm_rate_ratio": "harm_rate",
-    "session_prefix_crit_ratio": "prefix_crit",
-    "session_efficiency_ratio": "efficiency",
-    "session_path_correctness_ratio": "pc",
-    "session_length_calls": "calls",
-}
-
-
-def _finished_means(pairs: _Pairs) -> Iterator[Family]:
-    for name, score in _FINISHED.items():
-        found = ((text, *pair.scores.get(score, (0, 0))) for text, pair in pairs)
-        yield _singles(name, ((text, mean(total, n)) for text, total, n in found if n))
-
-
-def _spreads(pairs: _Pairs) -> Iterator[Family]:
-    for name, score in _SPREADS.items():
-        known = ((text, pair.spreads[score]) for text, pair in pairs if score in pair.spreads)
-        row, full = TABLE[name], f"offrails_{name}"
-        yield Family(full, row.kind, row.help, (buckets(full, s, text) for text, s in known))
-
-
-_VERDICTS = tuple(f'verdict="{kind.value}"' for kind in CALL_KINDS)
-_OUTCOMES = tuple(f'outcome="{outcome}"' for outcome in OUTCOMES)
-
-
-def _counts(pairs: _Pairs) -> Iterator[Family]:
-    judged = (
-        (t, p, sum(p.calls.values()) - p.calls[Kind.CONTROL])
-        for t, p in pairs
-        if p.drift is None
-    )
-    yield _singles(
-        "harmful_call_ratio", ((t, p.calls[Kind.HARMFUL] / n) for t, p, n in judged if n)
-    )
-    yield _singles("sessions_active", ((t, p.active) for t, p in pairs))
-    yield _singles("sessions_started", ((t, p.started) for t, p in pairs))
-    yield _singles("sessions_joined", ((t, p.joined) for t, p in pairs))
-    yield _singles("compensations", ((t, p.compensations) for t, p in pairs))
-    yield _singles("calls_late", ((t, p.late) for t, p in pairs))
-    name = "sessions_finished"
-    yield _grouped(
-        name,
-        (_several(name, _OUTCOMES, t, _each(p.outcomes, OUTCOMES)) for t, p in pairs),
-    )
-    yield _grouped(
-        "calls",
-        (
-            _several("calls", _VERDICTS, t, _each(p.calls, CALL_KINDS), _marks(p, CALL_KINDS))
-            for t, p in pairs
-        ),
-    )
-    yield _family(
-        "verdict_revisions",
-        (
-            ("", f'{t},from="{old.value}",to="{new.value}"', count)
-            for t, p in pairs
-            for (old, new), count in sorted(p.revisions.items())
-        ),
-    )
-
-
-def _grouped(name: str, samples: Iterable[str | Marked]) -> Family:
-    row = TABLE[name]
-    return Family(f"offrails_{name}", row.kind, row.help, samples)
-
-
-def _marks(
-    pair: Pair, keys: Sequence[Kind] | Sequence[tuple[Reason, str]]
-) -> dict[int, tuple[Exemplar, float]]:
-    """Exemplars of counters, by the place of their line."""
-    known = pair.exemplars
-    return {place: (known[key], 1.0) for place, key in enumerate(keys) if key in known}
-
-
-class _Harms(NamedTuple):
-    """What harmful calls can be, under one spec."""
-
-    keys: tuple[tuple[Reason, str], ...]
-    labels: tuple[str, ...]
-
-
-@cache
-def _harms(severities: tuple[str, ...]) -> _Harms:
-    keys = tuple((reason, severity) for severity in severities for reason in Reason)
-    labels = tuple(
-        f'reason="{reason.value}",severity="{severity}"' for reason, severity in keys
-    )
-    return _Harms(keys, labels)
-
-
-_OBSTACLES = tuple(
-    f'verdict="{kind.value}",reason="{obstacle.value}"' for kind, obstacle in OBSTACLES
-)
-
-
-def _session_verdicts(pairs: _Pairs) -> Iterator[Family]:
-    """Of pairs whose specs have limits, from zero on; of all others there are none."""
-    name = "session_verdicts"
-    yield _grouped(
-        name,
-        (
-            _several(name, _OBSTACLES, t, _each(p.session_verdicts, OBSTACLES))
-            for t, p in pairs
-            if p.bounded
-        ),
-    )
-
-
-def _harmful(pairs: _Pairs) -> Iterator[Family]:
-    """Every reason and severity the pair's spec can give, from zero on.
-
-    A counter born at 1 is invisible to Prometheus' rate() and increase().
-    """
-    found = ((t, p, _harms(p.severities)) for t, p in pairs)
-    yield _grouped("harmful_calls", (_final(t, p, harms) for t, p, harms in found))
-    first = "harmful_calls_provisional"
-    known = ((t, p.provisional, _harms(p.severities)) for t, p in pairs)
-    yield _grouped(
-        first,
-        (_several(first, h.labels, t, _each(counted, h.keys)) for t, counted, h in known),
-    )
-
-
-def _final(labels: str, pair: Pair, harms: _Harms) -> str | Marked:
-    marks = _marks(pair, harms.keys) if pair.final else None
-    values = _each(pair.final, harms.keys)
-    return _several("harmful_calls", harms.labels, labels, values, marks)
-
-
-_Key = TypeVar("_Key")
-
-
-def _each(counted: Mapping[_Key, int], keys: Iterable[_Key]) -> Iterable[int] | None:
-    """What was counted by key; None where nothing was."""
-    return [counted.get(key, 0) for key in keys] if counted else None
-
-
-def _by_tool(totals: Totals, binder: Binder) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Tools of the loaded specs from zero on, and what has been counted."""
-    wanted = dict.fromkeys(totals.by_tool)
-    for judge in binder.judges.values():
-        tools = sorted(set(judge.spec.alphabet.tools))[:TOOLS_MAX]
-        wanted |= dict.fromkeys((judge.spec.id, tool) for tool in (*tools, UNKNOWN_TOOL))
-    return ((key, totals.by_tool[key]) for key in sorted(wanted))

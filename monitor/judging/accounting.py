@@ -1,4 +1,4 @@
-"""Brings the sums per (agent, spec) up to date, judgement by judgement, call by call."""
+"""Updates the sums per agent and spec with each call, and delivers final verdicts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from monitor.aggregate.totals import (
 from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
-from monitor.session.judgement import Change, Judgement, Step
-from monitor.session.log.log import Names, Row
+from monitor.session.judgement import Judgement
+from monitor.session.log.rows import Row
+from monitor.session.marks import Change, Step
 from monitor.session.outlook import News
 from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
+from monitor.session.tool_names import Names
 
-__all__ = ["Ledger"]
+__all__ = ["Accounting"]
 
 EXEMPLAR_EACH: Final = 64
-"""Of calls that did no harm, the first is shown as an exemplar, and then each of so many."""
+"""Of harmless calls, the first is an exemplar, and then one of this many."""
 
 
-class Ledger:
+class Accounting:
     """Counts what judgements say, and words it.
 
     Args:
@@ -137,7 +139,7 @@ class Ledger:
         return self._names.text(row.tool), row.texts.hashed if row.texts else None
 
     def relabel(self, session: Session) -> None:
-        """The session's agent is another than the metrics were told."""
+        """The session's agent is another than the one that it was counted for."""
         for judgement in session.judgements:
             self.leave(judgement)
             self.enter(session, judgement)
@@ -214,9 +216,10 @@ class Ledger:
         judgement.behind = calls
 
     def finalise(self, session: Session, judgement: Judgement, final: Iterable[Step]) -> None:
-        """Counts and tells harmful verdicts that have become final, and the session with its first ones.
+        """Counts and delivers harmful verdicts that have become final.
 
-        Not earlier: a trace that turns out to be part of a session is no session of its own.
+        The session is counted with its first final verdicts. Until then its trace may turn out to be part of
+        another session.
         """
         if not judgement.counted and judgement.pair is not None:
             judgement.counted = True
@@ -246,7 +249,7 @@ class Ledger:
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """The judgement's session is over: its verdicts are final, its scores go to the sums."""
-        self.finalise(session, judgement, judgement.finalise(now).told)
+        self.finalise(session, judgement, judgement.finalise(now).reported)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
@@ -281,7 +284,7 @@ class Ledger:
             ended,
             finished,
             judgement.judge.unsatisfied(judgement.head.position),
-            tuple(_said(each.missed) for each in missed_of(judgement)),
+            tuple(_described(each.missed) for each in missed_of(judgement)),
         )
 
     def _finish(self, judgement: Judgement, finished: Finished) -> None:
@@ -302,9 +305,9 @@ class Ledger:
             self.alarms.compare(session, judgement)
 
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
-        """A step that is about to be taken out: who was told that it is harmful hears of it.
+        """Verdicts that take back a harmful step which is about to be removed.
 
-        It is told as a step without effect, which is what it is from now on.
+        The step is reported as a self-loop without effect, which it is from now on.
         """
         for step in judgement.walk():
             if step.place == place and step.code >= HARMFUL:
@@ -331,9 +334,9 @@ class Ledger:
                 pair.revisions[each.missed.kind, Kind.SELF_LOOP] += 1
 
     def session_verdict(self, session: Session, judgement: Judgement, news: News) -> Verdict:
-        """A verdict on a session in words, or that it is taken back.
+        """The verdict on a session, given or taken back.
 
-        What is taken back is told as a step without effect, as withdrawn calls are.
+        A verdict that is taken back is reported as a step without effect, as withdrawn calls are.
         """
         judge, missed, position = judgement.judge, news.missed, judgement.head.position
         spec, mark, state = judge.spec, missed.mark, judge.state(judgement.head.position)
@@ -419,7 +422,7 @@ def _count_call(pair: Pair, code: int) -> int:
     return pair.loops
 
 
-def _said(missed: Missed) -> str:
+def _described(missed: Missed) -> str:
     return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
 
 

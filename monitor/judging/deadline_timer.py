@@ -1,8 +1,8 @@
-"""What time brings to sessions under specs with deadlines, idle limits or traps.
+"""Deadlines, idle limits and traps of live sessions: fires them, and takes them back.
 
-A limit fires when its time is over and is confirmed on the calls' own times: a call that comes
-late, and by its own time was early enough, takes the verdict back. Sessions under other specs are
-not looked at.
+A limit fires when its time is over, and is checked against the times of the calls. A call that
+arrives late but started early enough takes the verdict back. Sessions under specs without limits
+cost nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 
-from monitor.judging.accounting import Ledger
+from monitor.judging.accounting import Accounting
 from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
@@ -18,21 +18,21 @@ from monitor.session.outlook import Outlook
 from monitor.session.session import Ended, Session
 from monitor.session.survey import review
 
-__all__ = ["Timekeeper"]
+__all__ = ["DeadlineTimer"]
 
 
-class Timekeeper:
-    """Looks at sessions when something may be due.
+class DeadlineTimer:
+    """Reviews sessions when something may be due.
 
     Args:
-        ledger: words and counts the verdicts.
+        accounting: makes and counts the verdicts.
         window_ns: a verdict is final so long after it was given.
     """
 
-    def __init__(self, ledger: Ledger, window_ns: int) -> None:
+    def __init__(self, accounting: Accounting, window_ns: int) -> None:
         self.busy = False
         """False while no spec in use has any limit: then nothing here need be called."""
-        self._ledger = ledger
+        self._accounting = accounting
         self._window_ns = window_ns
         self._due: list[tuple[int, SessionKey]] = []
         self._next: dict[SessionKey, int] = {}
@@ -41,7 +41,7 @@ class Timekeeper:
         """Specs that are in use from now on; sessions under older ones go on."""
         self.busy = self.busy or any(judge.bounds is not None for judge in judges)
 
-    def heard(self, session: Session, call: ToolCall | None, now: int) -> list[Verdict]:
+    def update(self, session: Session, call: ToolCall | None, now: int) -> list[Verdict]:
         """A call of the session was judged, or its calls have changed (`call` is None)."""
         verdicts: list[Verdict] = []
         for judgement in _bounded(session):
@@ -56,7 +56,7 @@ class Timekeeper:
         return verdicts
 
     def _may_differ(self, judgement: Judgement, call: ToolCall | None) -> bool:
-        """True where what was told may be wrong now, or there is something to tell at once."""
+        """True where a verdict that was given may be wrong now, or a new one is due at once."""
         bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
         assert bounds is not None
         hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
@@ -64,16 +64,16 @@ class Timekeeper:
             return hopeless
         if hopeless is not outlook.trapped or outlook.open:
             return True
-        if not outlook.told:
+        if not outlook.declared:
             return False
         in_order = call is not None and log.find(call.span_id) == len(log) - 1
         return call is None or not in_order or outlook.may_be_answered(call.start_ns)
 
     def absorb(self, judgement: Judgement, into: Judgement) -> None:
-        """What was told of a session that turned out to be part of another."""
+        """Keeps the verdicts on a session that turned out to be part of another."""
         if judgement.outlook is not None and into is not judgement:
             into.outlook = into.outlook or Outlook()
-            into.outlook.told |= judgement.outlook.told
+            into.outlook.declared |= judgement.outlook.declared
 
     def tick(self, find: Callable[[SessionKey], Session | None], now: int) -> list[Verdict]:
         """Reviews the sessions whose time has come.
@@ -119,8 +119,8 @@ class Timekeeper:
         )
         if outlook.next_ns is not None and ended is None:
             self._watch(session.key, outlook.next_ns)
-        self._ledger.count_session(judgement, news, final)
-        return [self._ledger.session_verdict(session, judgement, each) for each in news]
+        self._accounting.count_session(judgement, news, final)
+        return [self._accounting.session_verdict(session, judgement, each) for each in news]
 
     def _watch(self, key: SessionKey, due_ns: int) -> None:
         known = self._next.get(key)

@@ -1,4 +1,4 @@
-"""Keys with the time at which each is to be looked at again, in the order of their times."""
+"""A queue of session keys by the time at which each is due for review."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 from monitor.records import SessionKey
 
-__all__ = ["Agenda"]
+__all__ = ["DueQueue"]
 
 _LATEST: Final = 2**62 - 1
-"""In the year 2116: clocks may say anything, and what is later is in the heap."""
+"""In the year 2116. Clocks may be wrong by any amount; later times go to the heap."""
 
 
-class Agenda:
-    """What is due when.
+class DueQueue:
+    """Session keys by the time at which they are due.
 
-    Nearly all come in the order of their times: they are kept as they come, 16 bytes each, where
-    an entry of a heap takes seven times as much. Only the others are in a heap.
+    Nearly all keys arrive in the order of their times. These are kept in arrays, 16 bytes each; an entry
+    of a heap takes seven times as much. Only the other keys are in a heap.
     """
 
     __slots__ = ("_done", "_keys", "_last", "_others", "_times")

@@ -1,4 +1,4 @@
-"""Has the calls of sessions judged: binds specs, finds the judgement, adds the call to it."""
+"""Judges the calls of sessions: binds specs, finds the judgement, adds the call to it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any, Final
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
-from monitor.judging.accounting import Ledger
+from monitor.judging.accounting import Accounting
 from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
-from monitor.session.judgement import Change, Judgement
-from monitor.session.log.log import Names, Texts, origin_of
+from monitor.session.judgement import Judgement
+from monitor.session.log.rows import Texts, origin_of
+from monitor.session.marks import Change
 from monitor.session.session import Session
-from monitor.session.spec_binding import Binder
+from monitor.session.spec_binding import SpecBinder
+from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
 from monitor.weights import call_bytes
 
-__all__ = ["HELD_ALL_MAX", "HELD_MAX", "Court"]
+__all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge"]
 
 HELD_MAX: Final = 256
 """Calls of a session that another spec may match, kept with their arguments for a late binding."""
@@ -35,11 +37,16 @@ HELD_ALL_MAX: Final = 50_000
 """The same, over all sessions."""
 
 
-class Court:
+class CallJudge:
     """Judges the calls of one session at a time; it keeps no sessions itself."""
 
     def __init__(
-        self, binder: Binder, ledger: Ledger, names: Names, limits: Limits, started_ns: int
+        self,
+        binder: SpecBinder,
+        accounting: Accounting,
+        names: Names,
+        limits: Limits,
+        started_ns: int,
     ) -> None:
         self.binder = binder
         self.folded_young = 0
@@ -49,7 +56,7 @@ class Court:
         self._skewed_before = 0
         self._left_out_before = 0
         """Under specs that are not in use any more."""
-        self._ledger = ledger
+        self._accounting = accounting
         self._names = names
         self._limits = limits
         self._started_ns = started_ns
@@ -75,7 +82,7 @@ class Court:
         judges = self.binder.judges.values()
         return self._left_out_before + sum(judge.left_out for judge in judges)
 
-    def use(self, binder: Binder) -> None:
+    def use(self, binder: SpecBinder) -> None:
         """Sessions that begin from now on are bound by another binder."""
         kept = set(map(id, binder.judges.values()))
         gone = [judge for judge in self.binder.judges.values() if id(judge) not in kept]
@@ -106,7 +113,7 @@ class Court:
         bound = binder.bound(attributes, agent)
         found = bound.judges
         if renamed and len(session.attributes) > 1:
-            # Another name may match together with what was told before.
+            # Another name may match together with attributes that are known already.
             found = _wanted(session.attributes, agent, binder)
         if first and (bound.more or not found):
             session.held = []
@@ -154,9 +161,9 @@ class Court:
                 if (span := judgement.span()) is not None and session.held is None:
                     session.leave_behind(span)
                 for place in range(len(judgement.log)):
-                    verdicts += self._ledger.withdrawn(session, judgement, place)
+                    verdicts += self._accounting.withdrawn(session, judgement, place)
                 session.remove(judgement)
-                self._ledger.leave(judgement)
+                self._accounting.leave(judgement)
         if not session.judges:
             session.judged = 0
         return verdicts
@@ -171,7 +178,7 @@ class Court:
                 session.leave_behind(span)
             session.bound_late = session.bound_late or unbound.counted
             session.remove(unbound)
-            self._ledger.leave(unbound)
+            self._accounting.leave(unbound)
         if lost:
             session.miss("no_spec", lost)
             session.bind_late(new, now)
@@ -231,8 +238,8 @@ class Court:
         session.joined, session.gaps = True, gaps
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
-            self._ledger.count(judgement, judgement.join(blind))
-            self._ledger.alarms.compare(session, judgement)
+            self._accounting.count(judgement, judgement.join(blind))
+            self._accounting.alarms.compare(session, judgement)
 
     def doubt(self, session: Session, *, doubted: bool) -> list[Verdict]:
         """Calls before the session's first one may be missing, or turn out not to be.
@@ -244,7 +251,7 @@ class Court:
             return []
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
-            verdicts += self._tell(session, judgement, judgement.doubt(doubtful=doubted))
+            verdicts += self._report(session, judgement, judgement.doubt(doubtful=doubted))
         return verdicts
 
     # --- one call ------------------------------------------------------------------------------
@@ -304,27 +311,27 @@ class Court:
             origin = origin_of(call, now)
             changes = self._insert(judgement, call, tool, token, at, now, origin)
         elif quiet and code < HARMFUL:
-            self._ledger.count_plain(judgement, code)
+            self._accounting.count_plain(judgement, code)
             changes = ()
         else:
             after, place = judgement.head.position, len(judgement.log) - 1
             fields = (place, None, code, code >= HARMFUL, False, before, after)
             changes = (built(Change, fields),)
             origin = origin_of(call, now)
-            self._ledger.count(judgement, changes, origin)
+            self._accounting.count(judgement, changes, origin)
         if judge.watch is not None:
             inserted = changes[0].place if code is None else None
-            self._ledger.alarms.take(session, judgement, token, inserted)
-        told: Sequence[Verdict] = ()
+            self._accounting.alarms.take(session, judgement, token, inserted)
+        reported: Sequence[Verdict] = ()
         if changes:
-            told = [
-                self._ledger.verdict(session, judgement, change, origin)
+            reported = [
+                self._accounting.verdict(session, judgement, change, origin)
                 for change in changes
                 if not quiet or change.new >= HARMFUL or change.old is not None
             ]
         if judgement.crowded and self._limits.fold:
             self._relieve(session, judgement, now)
-        return told
+        return reported
 
     def _insert(
         self,
@@ -340,13 +347,13 @@ class Court:
         self.out_of_order += 1
         late = judgement.late
         changes = judgement.insert(call, tool, token, at, now)
-        self._ledger.count(judgement, changes, origin)
+        self._accounting.count(judgement, changes, origin)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
         return changes
 
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
-        """The number of the call's tool, which its token tells where it is a symbol."""
+        """The number of the call's tool; a token that is a symbol has it."""
         if token >= judge.plain or judge.watch is not None:
             return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
@@ -390,15 +397,15 @@ class Court:
         if session.doubted and not complete:
             judgement.doubt(doubtful=True)
         session.add(judgement)
-        self._ledger.enter(session, judgement)
-        self._ledger.sample(judgement, session.touched_ns)
+        self._accounting.enter(session, judgement)
+        self._accounting.sample(judgement, session.touched_ns)
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:
         """Keeps a call's arguments where they are shown, and hashes of them in the sample."""
         shown = call.arguments if self._limits.keep_arguments else None
         if judgement.sampled and len(judgement.log) >= CALLS_MAX:
-            self._ledger.drop_sample(judgement)
+            self._accounting.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
         if shown is not None or found is not None:
             texts: Texts = built(Texts, (call.call_id, shown, found))
@@ -407,7 +414,7 @@ class Court:
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """A burst has filled a log: its oldest steps become final before their time."""
         count = judgement.lump()
-        self._ledger.finalise(session, judgement, judgement.finalise(now, count).told)
+        self._accounting.finalise(session, judgement, judgement.finalise(now, count).reported)
         self.folded_young += count
         judgement.fold_first(count)
 
@@ -477,12 +484,12 @@ class Court:
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
         tool = self._names.number(call.tool, call.session.namespace)
-        self._ledger.alarms.amended(session, judgement, place, token)
+        self._accounting.alarms.amended(session, judgement, place, token)
         changes = judgement.amend(place, call, tool, token, self._at(judge, call, now))
         self._keep(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
-        return self._tell(session, judgement, changes)
+        return self._report(session, judgement, changes)
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
         """True for a call whose step is folded: it stays as it was judged, and is counted."""
@@ -513,7 +520,7 @@ class Court:
                 self._came_late(session, judge, call, now)
                 continue
             judged = judged or judge is not self._unbound
-            verdicts += self._ledger.withdrawn(session, *found)
+            verdicts += self._accounting.withdrawn(session, *found)
             verdicts += self._take_out(session, *found)
         session.judged -= judged
         session.take_in(call)
@@ -522,19 +529,19 @@ class Court:
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """Takes a step out; a judgement of no call is none, unless it was counted as one."""
-        self._ledger.alarms.removed(session, judgement, place)
-        verdicts = self._tell(session, judgement, judgement.retract(place))
+        self._accounting.alarms.removed(session, judgement, place)
+        verdicts = self._report(session, judgement, judgement.retract(place))
         if not (len(judgement.log) or judgement.folded or judgement.counted):
             session.remove(judgement)
-            self._ledger.leave(judgement)
+            self._accounting.leave(judgement)
         return verdicts
 
-    def _tell(
+    def _report(
         self, session: Session, judgement: Judgement, changes: Sequence[Change]
     ) -> list[Verdict]:
-        self._ledger.count(judgement, changes)
-        self._ledger.alarms.compare(session, judgement)
-        return [self._ledger.verdict(session, judgement, change) for change in changes]
+        self._accounting.count(judgement, changes)
+        self._accounting.alarms.compare(session, judgement)
+        return [self._accounting.verdict(session, judgement, change) for change in changes]
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
         """Moves the calls of one session into another, each to its place; what that revises."""
@@ -550,24 +557,24 @@ class Court:
         if lost:
             target.bind_late(missing, now)
         for judgement in moved.judgements:
-            self._ledger.leave(judgement)
+            self._accounting.leave(judgement)
             into = target.judgement(judgement.judge, judgement.part)
             if not judgement.judge.spec.id and target.judges:
                 continue
             if into is None:
                 target.add(judgement)
             else:
-                self._ledger.alarms.absorb(moved, judgement, into)
-                verdicts += self._tell(target, into, into.absorb(judgement))
-                self._ledger.absorbed(judgement, into)
+                self._accounting.alarms.absorb(moved, judgement, into)
+                verdicts += self._report(target, into, into.absorb(judgement))
+                self._accounting.absorbed(judgement, into)
         for call in self.release(moved):
             verdicts += self._under(target, missing, call, now)
             self._hold(target, call)
         if target.joined or target.forgotten:
             for judgement in target.judgements:
                 blind = FOREVER if target.gaps else judgement.blind_ns
-                verdicts += self._tell(target, judgement, judgement.join(blind))
-        self._ledger.relabel(target)
+                verdicts += self._report(target, judgement, judgement.join(blind))
+        self._accounting.relabel(target)
         if target.binder is not None:
             wanted = _wanted(target.attributes, target.known_agent, target.binder)
             verdicts += self._bind_new(target, wanted, now)
@@ -593,9 +600,9 @@ class Court:
 
 
 def _wanted(
-    facts: Iterable[Mapping[str, Any]], agent: str, binder: Binder
+    facts: Iterable[Mapping[str, Any]], agent: str, binder: SpecBinder
 ) -> tuple[Judge, ...]:
-    """The specs of a session that told all of this, under one name; in the binder's order."""
+    """The specs of a session with all these attributes, under one name; in the binder's order."""
     wanted = {judge for each in facts for judge in binder.bind(each, agent)}
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
 

@@ -1,10 +1,9 @@
-"""Tells what sessions raise against learnt references, and counts it when it is final.
+"""Raises alarms against learnt references, takes them back, and counts them when they are final.
 
-An unexpected write is one call's, whatever the order: it is told at once, and taken back only
-where the call turns out to be another one. How a session diverged, its first two calls and its
-risk are told of the session as it is known by then: a call that arrives late can revise them, and
-then what was told is taken back. Counters take what is final, so that they are the same whatever
-the order of arrival within the window.
+An unexpected write concerns one call, whatever the order. Its alarm is raised at once, and taken
+back only if the call turns out to be another one. Divergence, first two calls and risk concern the
+session as it is known so far. A late call can change them, and then the alarm is taken back.
+Counters count final alarms only, so they do not depend on the order of arrival within the window.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ from monitor.records import Raised
 from monitor.reference.settings import RISK_ALARM
 from monitor.reference.watch import Divergence, Watch, Watched, packed, unpacked
 from monitor.session.comparison import PAGE, explained, level_of
-from monitor.session.judgement import Judgement, Step
-from monitor.session.log.log import Names
+from monitor.session.judgement import Judgement
+from monitor.session.marks import Step
 from monitor.session.session import Ended, Session
+from monitor.session.tool_names import Names
 
 __all__ = ["Alarms"]
 
 _FIRST_TWO: Final = 2
 _RISK: Final = 4
 _MISSING: Final = 8
-"""What of a session has been told, and holds; the first is the bit of `Watched.flags`."""
+"""Alarms of a session that are raised and hold; the first is the bit of `Watched.flags`."""
 
 _COUNTED_DIVERGENCE: Final = 16
 _COUNTED_FIRST_TWO: Final = 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
 _FIRST_SHIFT: Final = 8
-"""Above the flags of `Judgement.told`: the first divergence that was told, packed, plus 1."""
+"""Above the flags of `Judgement.declared`: the first divergence that was declared, packed, plus 1."""
 
 _FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
 _SHARES_MAX: Final = 4_096
@@ -72,9 +72,9 @@ class Alarms:
             judgement.pair.drift = Drift()
 
     def absorb(self, session: Session, judgement: Judgement, into: Judgement) -> None:
-        """The judgement's calls are another one's now, which tells of them anew."""
-        self._tell(session, judgement, 0, told=judgement.told)
-        into.told |= judgement.told & _COUNTED
+        """The calls of a judgement belong to another one now, which raises its own alarms."""
+        self._report(session, judgement, 0, declared=judgement.declared)
+        into.declared |= judgement.declared & _COUNTED
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -91,9 +91,9 @@ class Alarms:
         if judgement.joined:
             self.compare(session, judgement)
             return
-        risk, told = watch.risk_of(at), judgement.told & ~_COUNTED
-        # Most calls change nothing that is told.
-        if risk != judgement.share.risk or told != _live(at, risk):
+        risk, declared = watch.risk_of(at), judgement.declared & ~_COUNTED
+        # Most calls change no alarm.
+        if risk != judgement.share.risk or declared != _live(at, risk):
             self._hold(session, judgement, risk, _live(at, risk))
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
@@ -125,11 +125,11 @@ class Alarms:
         self._hold(session, judgement, risk, wanted)
 
     def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
-        """This holds of the session now; what is new is told."""
-        told = judgement.told
-        if wanted != told & ~_COUNTED:
-            judgement.told = wanted | told & _COUNTED
-            self._tell(session, judgement, wanted, told=told)
+        """Sets the alarms that hold now, and reports the difference."""
+        declared = judgement.declared
+        if wanted != declared & ~_COUNTED:
+            judgement.declared = wanted | declared & _COUNTED
+            self._report(session, judgement, wanted, declared=declared)
         if risk != judgement.share.risk:
             self._rank(judgement, risk)
 
@@ -166,7 +166,7 @@ class Alarms:
         for step in final:
             drift.unexpected_writes += 1
             drift.exemplars["unexpected_writes"] = judgement.exemplar(step.place)
-        if judgement.joined or judgement.told & _COUNTED == _COUNTED:
+        if judgement.joined or judgement.declared & _COUNTED == _COUNTED:
             return
         if at.divergence is not None and _is_final(judgement, at.divergence.step):
             self._count_divergence(judgement, drift, at.divergence)
@@ -175,9 +175,9 @@ class Alarms:
 
     def _count_divergence(self, judgement: Judgement, drift: Drift, found: Divergence) -> None:
         watch = judgement.judge.watch
-        if watch is None or judgement.told & _COUNTED_DIVERGENCE:
+        if watch is None or judgement.declared & _COUNTED_DIVERGENCE:
             return
-        judgement.told |= _COUNTED_DIVERGENCE
+        judgement.declared |= _COUNTED_DIVERGENCE
         way = _way(watch, found)
         drift.divergences[way] += 1
         exemplar = _near(judgement, found.step)
@@ -186,8 +186,8 @@ class Alarms:
             drift.exemplars[way] = exemplar
 
     def _count_first_two(self, judgement: Judgement, drift: Drift) -> None:
-        if not judgement.told & _COUNTED_FIRST_TWO:
-            judgement.told |= _COUNTED_FIRST_TWO
+        if not judgement.declared & _COUNTED_FIRST_TWO:
+            judgement.declared |= _COUNTED_FIRST_TWO
             drift.first_two += 1
 
     def finish(self, session: Session, judgement: Judgement, ended: Ended) -> None:
@@ -216,23 +216,25 @@ class Alarms:
 
     # --- words ---------------------------------------------------------------------------------
 
-    def _tell(self, session: Session, judgement: Judgement, wanted: int, *, told: int) -> None:
-        """Takes back what was told and does not hold, then tells what is new."""
+    def _report(
+        self, session: Session, judgement: Judgement, wanted: int, *, declared: int
+    ) -> None:
+        """Takes back the alarms that no longer hold, then raises the new ones."""
         if self.on_alarm is None:
             return
-        for raised in self._differences(session, judgement, wanted, told):
+        for raised in self._differences(session, judgement, wanted, declared):
             self.on_alarm(raised)
 
     def _differences(
-        self, session: Session, judgement: Judgement, wanted: int, told: int
+        self, session: Session, judgement: Judgement, wanted: int, declared: int
     ) -> Iterator[Raised]:
-        old, new = told >> _FIRST_SHIFT, wanted >> _FIRST_SHIFT
+        old, new = declared >> _FIRST_SHIFT, wanted >> _FIRST_SHIFT
         for first, withdrawn in ((old, True), (new, False)):
             if old != new and first:
                 found = unpacked(first - 1)
                 yield self._of_divergence(session, judgement, found, withdrawn=withdrawn)
         for flag, alarm in _FLAGS.items():
-            if (told ^ wanted) & flag:
+            if (declared ^ wanted) & flag:
                 withdrawn = not wanted & flag
                 yield self._of_session(session, judgement, alarm, withdrawn=withdrawn)
 
@@ -241,7 +243,7 @@ class Alarms:
     ) -> Raised:
         watch = judgement.judge.watch
         assert watch is not None
-        said = explained(watch, judgement.judge.spec.id, found)
+        explanation = explained(watch, judgement.judge.spec.id, found)
         place = found.step - 1 - judgement.folded
         call = None
         if not withdrawn and 0 <= place < len(judgement.log):
@@ -253,11 +255,11 @@ class Alarms:
             withdrawn=withdrawn,
             call=call,
             step=found.step,
-            kind=said["kind"],
-            phase=said["phase"],
+            kind=explanation["kind"],
+            phase=explanation["phase"],
             write=found.write,
-            expected=tuple(said["expected"]),
-            said=said,
+            expected=tuple(explanation["expected"]),
+            explanation=explanation,
         )
 
     def _of_session(
@@ -318,7 +320,7 @@ class Alarms:
         kind: str | None = None,
         phase: str | None = None,
         expected: tuple[str, ...] = (),
-        said: Mapping[str, Any] | None = None,
+        explanation: Mapping[str, Any] | None = None,
     ) -> Raised:
         spec, watch, at = judgement.judge.spec, judgement.judge.watch, judgement.head.watched
         assert watch is not None
@@ -341,8 +343,12 @@ class Alarms:
             phase=phase,
             write=write,
             expected=expected,
-            support=runs if said is None else said["support"],
-            precision=said["precision"] if said else worth.precision if worth else None,
+            support=runs if explanation is None else explanation["support"],
+            precision=explanation["precision"]
+            if explanation
+            else worth.precision
+            if worth
+            else None,
             false_per_1000=worth.false_per_1000 if worth is not None else None,
             risk=None if judgement.joined else watch.risk_of(at),
             trace_id=call.trace_id if call is not None else b"",
@@ -361,7 +367,7 @@ def _first(watch: Watch, at: Watched, *, ended: bool) -> Divergence | None:
 
 
 def _live(at: Watched, risk: float) -> int:
-    """What holds of a session that goes on, as `Judgement.told` has it."""
+    """What holds of a session that goes on, as `Judgement.declared` has it."""
     return (
         at.first + 1 << _FIRST_SHIFT
         | at.flags & _FIRST_TWO

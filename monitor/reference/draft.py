@@ -83,7 +83,7 @@ def _leading(edges: Mapping[Edge, int], ends: frozenset[int]) -> set[int]:
 
 
 def draft_text(
-    model: Model, id_: str, match: Mapping[str, Any], told: Iterable[str] = ()
+    model: Model, id_: str, match: Mapping[str, Any], comment: Iterable[str] = ()
 ) -> str:
     """The model as a spec document.
 
@@ -91,18 +91,18 @@ def draft_text(
         model: not empty.
         id_: of the spec.
         match: which sessions it judges; none: those that name it.
-        told: lines of a comment on top.
+        comment: lines of a comment on top.
     """
-    return "\n".join(_lines(model, id_, match, told)) + "\n"
+    return "\n".join(_lines(model, id_, match, comment)) + "\n"
 
 
 def _lines(
-    model: Model, id_: str, match: Mapping[str, Any], told: Iterable[str]
+    model: Model, id_: str, match: Mapping[str, Any], comment: Iterable[str]
 ) -> Iterator[str]:
     names = _names(model)
     tools = sorted({tool for state, tool in model.edges if state in names})
     yield "# A draft, learnt from recorded runs: read it from top to bottom before it is used."
-    yield from (f"# {line}" for line in told)
+    yield from (f"# {line}" for line in comment)
     yield ""
     yield f"id: {flow(id_)}"
     yield "kind: task"

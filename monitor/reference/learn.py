@@ -1,7 +1,7 @@
 """Learning a reference from recorded runs: deterministic, whatever the order of the runs.
 
-Where outcomes are told the reference is made of the successes, and the failures serve the risk
-score and the figures of the alarms. Each alarm is judged on every run by what the others know.
+If outcomes are known, the reference is learnt from the successes; the failures serve the risk score and
+the figures of the alarms. Each alarm is evaluated on every run by a reference of the other runs.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class _Learning:
         return {name: self._alarm(tests[name]) for name in ALARMS}
 
     def _alarm(self, test: Callable[[SeenRun], bool | None]) -> Alarm:
-        told = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
-        judged = [(raised, good) for raised, good in told if raised is not None]
+        outcomes = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
+        judged = [(raised, good) for raised, good in outcomes if raised is not None]
         raised = sum(1 for each, _ in judged if each)
         false = sum(1 for each, good in judged if each and good)
         good = sum(1 for _, each in judged if each)

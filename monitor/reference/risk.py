@@ -22,7 +22,7 @@ class Risk:
         called_by: tool -> (successes, failures) that called it.
         successes: runs that succeeded.
         failures: runs that failed.
-        labelled: whether outcomes were told; if not, the share of failures says nothing.
+        labelled: whether outcomes are known; if not, the share of failures means nothing.
     """
 
     __slots__ = ("_prior", "_unknown", "_weights")

@@ -17,7 +17,7 @@ class SeenCall(NamedTuple):
 
     tool: str
     digest: str
-    """Of the arguments; "" where they were not told."""
+    """Of the arguments; "" where they are unknown."""
     failed: bool
     call: Call
     """As the consistency scores take it."""
@@ -30,7 +30,7 @@ class SeenRun(NamedTuple):
     agent: str
     calls: tuple[SeenCall, ...]
     success: bool | None = None
-    """None where the outcome was not told."""
+    """None where the outcome is unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The settings of learning and of the risk score. Frozen: docs/references.md tells their choice."""
+"""The settings of learning and of the risk score. Frozen: docs/references.md explains them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ PSEUDO_RUNS: Final = 4.0
 """Runs of either outcome that are imagined before any is seen, for every rate of the risk."""
 
 PRIOR_RUNS_MAX: Final = 4
-"""The share of failures weighs as that of so many runs at most."""
+"""The share of failures weighs as that of this many runs at most."""
 
 WRITE_WEIGHT: Final = 2.0
 """Log-odds an unexpected write adds to the risk."""
 
 UNKNOWN_MAX: Final = 32
-"""Tools that no learning run called, of all sessions under a reference, that are told apart; of more
-than these, two may count as one in the risk."""
+"""Tools that no learning run called, of all sessions under a reference, that are distinguished; of
+more than these, two may count as one in the risk."""
 
 RISK_ALARM: Final = 0.6
-"""From here on the risk is worth telling."""
+"""From this risk on an alarm is raised."""
 
 AHEAD_MAX: Final = 3
 """So many expected calls may be skipped before a call counts as another tool, not a later one."""
@@ -50,7 +50,7 @@ NODES_MAX: Final = 5_000
 """Nodes of a prefix tree that are kept, those of most runs first."""
 
 VARIANTS_MAX: Final = 8
-"""Different arguments at one node; beyond it they are said to vary."""
+"""Different arguments at one node; beyond it they count as varying."""
 
 WRITES_MAX: Final = 10_000
 """Different writing calls that are kept."""

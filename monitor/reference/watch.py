@@ -1,8 +1,8 @@
 """The watch: a session compared with a reference, call by call, in constant time.
 
-Where a call leaves the prefix tree the watch says how, and goes on from the nearest place: after
-a call that was skipped from behind it, after one that was put in from where it stood. A call in
-another's place can only be told from one put in by the next call, so that both are allowed for.
+Where a call leaves the prefix tree, the watch classifies the departure and continues from the
+nearest place: behind a skipped call, or at the same place after an inserted call. Only the next call
+shows whether a call replaced another one or was inserted, so both are considered until then.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _foreign(learnt: Learnt) -> frozenset[str]:
 
 
 class Watch:
-    """One reference made ready to compare sessions with; it holds none of them."""
+    """One reference, ready to compare sessions with; it holds no session."""
 
     __slots__ = (
         "_ahead",
@@ -194,8 +194,8 @@ class Watch:
         self._number_writes()
         self._seen: list[frozenset[int] | None] = []
         self._number_nodes()
-        told = {tool for tool, _ in self._pairs}
-        self._plain = frozenset(set(range(len(tools))) - told)
+        varying = {tool for tool, _ in self._pairs}
+        self._plain = frozenset(set(range(len(tools))) - varying)
         """Tools whose arguments make no difference: they are not looked at."""
         self._children = self._grow()
         self._ahead = [self._look_ahead(node) for node in range(len(learnt.nodes))]
@@ -218,7 +218,7 @@ class Watch:
             self._seen.append(frozenset(known) if known else None)
 
     def _pair(self, tool: int, found: str) -> int | None:
-        """The token of a seen call; None where there are too many to tell apart."""
+        """The token of a seen call; None where there are too many to distinguish."""
         token = self._pairs.get((tool, found))
         if token is None and 2 * len(self._tool_of) < TOKENS_MAX:
             token = self._pairs[tool, found] = len(self._tool_of)

@@ -1,8 +1,8 @@
 """PC and PC-KTC of one condensed path against very many golden paths at once.
 
-Where the golden paths are too many for running rows, their scores come from the condensed path
-when they are asked for. Here the condensed path is the pattern and the golden paths are the
-texts, which share what they have in common.
+If there are too many golden paths for running rows, their scores are computed from the condensed
+path on request. The condensed path is the pattern, and the golden paths are the texts; common
+prefixes are computed once.
 """
 
 from __future__ import annotations

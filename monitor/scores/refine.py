@@ -1,20 +1,29 @@
 """PC+HLR (papers/000 section 4) in polynomial time, without listing the candidates.
 
-A candidate repairs the condensed path x (each harm is deleted, or replaced by a read of its
-state) and goes on with a golden suffix. Its score is 1 - N/M with N = 2 LD and
-M = |x| + |candidate| + LD. Both vary, and the candidate's choices change what an alignment
-costs, so the program chooses candidate and alignment together:
+Idea: a candidate repairs the condensed path x (each harm is deleted, or replaced by a read of its
+state) and continues with a golden suffix. Its score is 1 - N/M with N = 2 LD and M = |x| +
+|candidate| + LD. There are exponentially many candidates, and both N and M vary. So candidate and
+alignment are chosen together:
 
-* For a guess g of the least N/M, the least N - g M over all candidates and alignments comes from
-  a table like Levenshtein's (`_Table`). A repaired harm is a row that matches any of its reads,
-  or is skipped. A token takes part in one operation of an alignment, so the row need not commit
-  itself to one read, wherever in x that read finds its match.
-* A least value below zero belongs to a smaller ratio, which is the next guess; none below zero
-  says that the guess was the least (Dinkelbach 1967). A handful of rounds do.
-* Suffixes count by their length and by their distance to what is left of x, which does not
-  depend on the guess and is computed once, bit-parallel (`_tails`).
+1. For a guess g of the least N/M, a table like Levenshtein's (`_Table`) gives the least N - g M
+   over all candidates and alignments. A repaired harm is a row that matches any of its reads, or is
+   skipped. A token takes part in one operation of an alignment, so the row need not commit to one
+   read, wherever in x that read finds its match.
+2. If the least value is below zero, it belongs to a smaller ratio, which is the next guess. If not,
+   the guess was the least ratio. A handful of rounds are enough.
 
-All numbers are integers until the last division. A round takes O(|x|^2) time and O(|x|) memory.
+Suffixes count by their length and by their distance to what is left of x. That distance does not
+depend on the guess and is computed once, bit-parallel (`_tails`).
+
+Invariant: all numbers are integers until the last division, so no rounding decides between
+candidates. A round takes O(|x|^2) time and O(|x|) memory.
+
+Example: x = a h b, where h is harmful and a b is the golden path. LD = 1, so N/M = 2/6 and PC =
+0.67. The candidate that deletes h is a b, too. The candidate that replaces h by a read r is a r b,
+with LD = 1 and N/M = 2/7: PC+HLR = 0.71.
+
+Source: fractional programming (Dinkelbach 1967); bit-parallel distances as in
+`monitor.scores.running`.
 """
 
 from __future__ import annotations

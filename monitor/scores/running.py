@@ -1,12 +1,21 @@
-"""The scores of CORE kept call by call: a few integers and floats, never the path.
+"""The scores of CORE, kept call by call: a few integers and floats, never the path.
 
-Each accumulator equals its batch twin in `monitor.scores.paper` on every prefix. What depends
-on the spec alone (`Goldens`) is computed once and shared by all its sessions.
+Idea: HarmRate and PrefixCrit (equations 7 and 6) need two counters and one sum (`HarmTally`). PC
+and PC-KTC (equations 4 and 5) need the Levenshtein distance and the inversions to every golden path
+(`PathRows`). Of a distance table only the last column is kept, as its vertical differences, which
+are -1, 0 or 1: two bits a cell. Myers' algorithm moves a whole column with a few operations on
+integers. All golden paths are packed into one integer, a block of bits each, so one pass moves all
+of them. Python's integers have no word size, so number and lengths of the golden paths cost time
+only.
 
-The distances to all golden paths are advanced together: every golden path is a block of bits in
-one integer, and one pass of Myers' bit-vector algorithm (Myers 1999, in Hyyrö's form for the
-global distance) moves all blocks at once. Python's integers have no word size, so the number of
-golden paths and their lengths only cost time.
+Invariant: on every prefix each accumulator equals its batch twin in `monitor.scores.paper`, to
+1e-12. What depends on the spec alone (`Goldens`) is computed once and shared by all its sessions.
+
+Example: golden paths `a b` and `c` have the blocks 0b00011 and 0b01000, with the separators 0b00100
+and 0b10000 above them. The mask of `b` is 0b00010. At the start every vertical difference is +1:
+the distances are 2 and 1. After `a` the distances are 1 and 1.
+
+Source: Myers 1999, in Hyyrö's form for the global distance (2003).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a spec says of a session's time and future: deadlines, idle limits, traps."""
+"""The deadlines, idle limits and traps of a spec."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
     missing = watch.missing_writes(at) if ended else ()
     first_two = watch.first_two_at_end(at) if ended else at.first_two_diverged
     risk = watch.risk_of(at)
-    said = {
+    text_of = {
         each: explained(watch, judgement.judge.spec.id, each)
         for each in [*found, *([first] if first else [])]
     }
     return {
-        "divergence": said[first] if first is not None else None,
-        "divergences": [said[each] for each in found],
+        "divergence": text_of[first] if first is not None else None,
+        "divergences": [text_of[each] for each in found],
         "first_two_diverged": first_two,
         "unexpected_write": at.unexpected_write,
         "missing_writes": list(missing),

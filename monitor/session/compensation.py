@@ -1,7 +1,7 @@
 """Compensating pairs (papers/000 section 1): something done, and undone by its marked undo.
 
-The end state is clean and no call need be harmful; between the two the world was as it should
-not be, and a failure there would have left it so. Hence such pairs are told, whatever the scores.
+The end state is clean, and no call need be harmful. Between the two calls the world was in a wrong
+state, and a failure would have left it there. So such pairs are reported, whatever the scores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which sessions were known once: a bounded set of hashes of their keys.
 
-A session whose state is gone and that goes on is no new one: its first calls were seen and are
-forgotten, so it is read as joined in the middle. To know that takes eight bytes a session.
+A session that continues after its state was dropped is not new: its first calls were seen and are
+forgotten, so it is read as joined. Remembering this takes eight bytes for each session.
 """
 
 from __future__ import annotations

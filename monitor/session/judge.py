@@ -1,4 +1,4 @@
-"""One spec made ready to judge: steps, and says why a step is harmful.
+"""One spec, ready to judge: steps calls, and gives the reasons of harmful ones.
 
 A judge holds no session: everything here is shared by all sessions of one version of a spec.
 """
@@ -60,7 +60,7 @@ Compared = tuple[float | None, float | None, float | None]
 """PC, PC-KTC and PC+HLR of a condensed path; None where undefined, or not kept."""
 
 _Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""All that the order of overlapping calls hangs on."""
+"""All that the order of overlapping calls depends on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
 ALWAYS: Final = tuple(
@@ -137,7 +137,7 @@ class Judge:
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
         self.numbers = [-1] * self.plain
-        """By symbol, the number of its tool (`monitor.session.log.log.Names`), once it is known."""
+        """By symbol, the number of its tool (`monitor.session.tool_names.Names`), once it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
         """The machine of one episode, where an accepting state may start another."""

@@ -1,4 +1,4 @@
-"""What a judgement's session has come to: verdicts on the session, told, revised, and final."""
+"""The verdicts on a session as a whole: given, taken back, and final."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from monitor.records import Obstacle
 from monitor.session.timing import Missed
 
-__all__ = ["Key", "News", "Outlook", "Told"]
+__all__ = ["Declared", "Key", "News", "Outlook"]
 
 Key = tuple[Obstacle, str, bytes]
 
@@ -23,7 +23,7 @@ class News(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class Declared:
     """A verdict on a session that was given."""
 
     missed: Missed
@@ -34,27 +34,27 @@ class Told:
 class Outlook:
     """The verdicts on one judgement's session, by what does not change when calls come late."""
 
-    __slots__ = ("next_ns", "told", "trapped")
+    __slots__ = ("declared", "next_ns", "trapped")
 
     def __init__(self) -> None:
-        self.told: dict[Key, Told] = {}
+        self.declared: dict[Key, Declared] = {}
         self.trapped = False
-        """A trap was told, and has not been taken back."""
+        """A trap was declared, and has not been taken back."""
         self.next_ns: int | None = None
         """When there may be news if no call comes; None: never."""
 
     @property
     def open(self) -> bool:
         """True while some verdict is not final."""
-        return any(not each.final for each in self.told.values())
+        return any(not each.final for each in self.declared.values())
 
     def tools(self) -> set[int]:
         """The numbers of the tools that it names."""
-        return {each.missed.mark.tool for each in self.told.values()}
+        return {each.missed.mark.tool for each in self.declared.values()}
 
     def may_be_answered(self, start_ns: int) -> bool:
-        """True where a call of that time was early enough for something that was told."""
-        return any(start_ns <= each.missed.due_ns for each in self.told.values())
+        """True where a call that started then was early enough for a limit that was declared missed."""
+        return any(start_ns <= each.missed.due_ns for each in self.declared.values())
 
     def revise(
         self,
@@ -80,36 +80,38 @@ class Outlook:
         current = {
             each.key: each
             for each in known
-            if over or each.key in self.told or each.fires_ns(window_ns) <= now
+            if over or each.key in self.declared or each.fires_ns(window_ns) <= now
         }
-        gone = [self.told.pop(key) for key in list(self.told) if key not in current]
+        gone = [self.declared.pop(key) for key in list(self.declared) if key not in current]
         withdrawn = [News(each.missed, True, each.final) for each in gone]
         news = [*withdrawn, *self._give(current, now)]
         final = self._finalise(now if over else now - window_ns, over=over)
         self._plan([*waiting, *known], now, window_ns)
-        self.trapped = any(key[0] is Obstacle.TRAP for key in self.told)
+        self.trapped = any(key[0] is Obstacle.TRAP for key in self.declared)
         return news, final
 
     def _give(self, current: dict[Key, Missed], now: int) -> list[News]:
         news = []
         for key, missed in current.items():
-            told = self.told.get(key)
-            if told is None:
-                self.told[key] = Told(missed, now)
+            declared = self.declared.get(key)
+            if declared is None:
+                self.declared[key] = Declared(missed, now)
                 news.append(News(missed, False, False))
             else:
-                told.missed = missed
+                declared.missed = missed
         return news
 
     def _finalise(self, before: int, *, over: bool) -> list[Missed]:
         final = []
-        for told in self.told.values():
-            if not told.final and (over or told.fired_ns <= before):
-                told.final = True
-                final.append(told.missed)
+        for declared in self.declared.values():
+            if not declared.final and (over or declared.fired_ns <= before):
+                declared.final = True
+                final.append(declared.missed)
         return final
 
     def _plan(self, found: list[Missed], now: int, window_ns: int) -> None:
-        times = [each.fires_ns(window_ns) for each in found if each.key not in self.told]
-        times += [each.fired_ns + window_ns for each in self.told.values() if not each.final]
+        times = [each.fires_ns(window_ns) for each in found if each.key not in self.declared]
+        times += [
+            each.fired_ns + window_ns for each in self.declared.values() if not each.final
+        ]
         self.next_ns = min((time for time in times if time > now), default=None)

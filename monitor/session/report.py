@@ -7,16 +7,18 @@ from typing import Any, NamedTuple
 
 from monitor.records import Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
+from monitor.session.checkpoint import Scored
 from monitor.session.comparison import compared, risks
 from monitor.session.compensation import Compensations, compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
-from monitor.session.judgement import Judgement, Scored
-from monitor.session.log.log import Names, Row
+from monitor.session.judgement import Judgement
+from monitor.session.log.rows import Row
 from monitor.session.scoring import NO_SCORES, Scores, episode, score
 from monitor.session.session import Session
 from monitor.session.survey import cannot_finish
 from monitor.session.survey import shown as missed
+from monitor.session.tool_names import Names
 
 __all__ = ["Scores", "compensated", "judgement_object", "scores"]
 

@@ -1,4 +1,28 @@
-"""What a judgement knows of the calls so far, in a few integers: the O(1) accumulators."""
+"""What a judgement knows of a prefix of the calls: position, tally, and the orders still in question.
+
+Idea: in sequence, a `Run` is one position and one tally, and `step` costs O(1). Calls that overlap
+have no order of their own, and their orders may end in different states. Which order is best for
+the whole session shows only later. So a run keeps one way (a `Run` of its own) for each end state,
+at most `ENDS_MAX`.
+
+Invariants:
+
+- Each way is the best by which its position may have been reached: with the fewest harms, or with
+  the most where the spec is strict. Of two ways at one position only the better one can win, so
+  `_choose` drops the other.
+- A call is harmful if the least number of harms over all ways rises (strict: the greatest). So a
+  verdict does not depend on later calls.
+- The tally is that of the best way, the first of equals. So the scored path is always one of the
+  best, and of these the one nearest to the order of the starts.
+
+Example: in state s, `a` leads to t and `b` leads to u; t and u refuse the other call. If `a` and
+`b` overlap, each order has one harm. The run keeps two ways: at t and at u, one harm each. If the
+next call is `c`, which only u allows, the least number of harms stays 1: the call is not harmful,
+and the way at u is taken from now on. Its lineage says which order of the group that was.
+
+Source: dynamic programming over end states, as in the Viterbi algorithm;
+docs/decisions/0006-search-over-orders.md.
+"""
 
 from __future__ import annotations
 
@@ -27,36 +51,12 @@ from monitor.session.overlap.siblings import Order
 __all__ = ["Lineage", "Plan", "Run"]
 
 
-class Lineage(NamedTuple):
-    """How a run came out of a group: by which order, and from which run before it."""
-
-    before: Run
-    first: int
-    """Place of the group's first step."""
-    places: tuple[int, ...]
-
-
-class Plan(NamedTuple):
-    """How a group is judged: the order taken, and every way to go on behind it."""
-
-    places: tuple[int, ...]
-    end: Position
-    """Where the order taken leads; of uncertain positions the union."""
-    ways: list[Run]
-    """Empty where there is one alone, which the run goes itself."""
-    whole: bool
-
-
 @mypyc_attr(acyclic=True)
 class Run:
     """Position, tally and progressed symbols after some prefix of the calls.
 
-    Overlapping calls may have led to several positions. Then there is a run for each (`ways`), the
-    best by which it may have been reached: with the fewest harms, or the most where the spec is
-    strict. A call is harmful where their least (or most) rises. So a verdict does not hang on calls
-    behind it, while the path that is scored is always one of the best: where a later call shows that
-    another order was it, the path is that one. Of equals it is the one nearest to the starts, which
-    stands first.
+    After overlapping calls that may have led to several positions, `ways` has a run for each of them.
+    The first ways stand for the orders nearest to the starts.
     """
 
     __slots__ = (
@@ -86,11 +86,11 @@ class Run:
         self.progressed = progressed
         self.exact = exact
         self.tracing = False
-        """True where its ways are kept with how they came out of groups, and be it one."""
+        """True where each way keeps its lineage, so that a single way is kept in `ways`, too."""
         self.watched = watched
         """Where the session stands in a learnt reference."""
         self.ways: list[Run] | None = None
-        """Those of different orders of overlapping calls, where there is more than one."""
+        """A run for each end state of overlapping calls; None while there is one alone."""
         self.lineage: Lineage | None = None
 
     def copy(self) -> Run:
@@ -169,7 +169,7 @@ class Run:
         return any(harmed) if judge.strict else all(harmed)
 
     def scatter(self, position: Position) -> None:
-        """Nothing follows from the calls so far to the next: it may be anywhere."""
+        """Calls may be missing here, so the session may be anywhere."""
         self.position = position
         self._keep_one(position)
 
@@ -191,7 +191,7 @@ class Run:
         return kept
 
     def _choose(self, judge: Judge, ways: list[Run]) -> None:
-        """Of the ways that are at one position now the best goes on; which is taken."""
+        """Keeps the best way to each position, and takes the best of all."""
         sign = -1 if judge.strict else 1
         best: dict[Position, Run] = {}
         for way in ways:
@@ -214,7 +214,7 @@ class Run:
                 way.position for way in ways if way.tally.harmful_steps == least
             )
             if any(not isinstance(way.position, int) for way in ways):
-                # Several readings of calls and several orders: both are told by one position.
+                # Several readings of calls and several orders: one position holds both.
                 self.position = judge.stepper.union(
                     [way.position for way in ways],
                     [way.tally.harmful_steps - least for way in ways],
@@ -224,7 +224,7 @@ class Run:
             self.ways = None
 
     def _keep_one(self, position: Position) -> None:
-        """The way taken alone goes on, at a position that says all."""
+        """Drops all ways but the one taken; the position holds where the others were."""
         ways = self.ways
         if ways is None:
             return
@@ -270,14 +270,14 @@ class Run:
         return Plan(reached[0].places, reached[0].position, ways, whole)
 
     def resume(self, judge: Judge, plan: Plan) -> None:
-        """The calls of a group have been stepped in the order taken: goes on behind it."""
+        """Goes on behind a group whose calls were stepped in the order taken."""
         if plan.ways:
             self._choose(judge, plan.ways)
         else:
             self.position = plan.end
 
     def trace(self) -> list[Run]:
-        """Keeps how its ways come out of groups from now on; those there are."""
+        """Keeps the lineage of its ways from now on, and returns the present ways."""
         self.tracing = True
         if self.ways is None:
             way = self.copy()
@@ -294,6 +294,26 @@ class Run:
         return self
 
 
+class Lineage(NamedTuple):
+    """How a run came out of a group: by which order, and from which run before it."""
+
+    before: Run
+    first: int
+    """Place of the group's first step."""
+    places: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """How a group is judged: the order taken, and every way to go on behind it."""
+
+    places: tuple[int, ...]
+    end: Position
+    """Where the order taken leads; of uncertain positions the union."""
+    ways: list[Run]
+    """Empty where there is one alone, which the run goes itself."""
+    whole: bool
+
+
 class _Reached(NamedTuple):
     """An end of a group, from one of the ways before it."""
 
@@ -306,7 +326,7 @@ class _Reached(NamedTuple):
 
 
 def _reached(before: Sequence[Run], orders: Sequence[Order], sign: int) -> list[_Reached]:
-    """All ends, the best first; of equals that nearest to the starts."""
+    """All ends, the best first; of equals the one nearest to the starts."""
     found = [
         _Reached(
             sign * (way.tally.harmful_steps + each.harms), number, each.places, each.position

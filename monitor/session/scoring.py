@@ -74,7 +74,7 @@ def episode(
 
 
 def _remembered(judge: Judge, rows: Rows, path: Sequence[int] | None) -> Compared:
-    """What hangs on the condensed path alone: the rows are of the same path."""
+    """The scores that depend on the condensed path alone: the rows are of the same path."""
     if path is None:
         return _compared(judge, rows(), None)
     key = array("H", path).tobytes()

@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from monitor.records import FROM_TRACE, Named, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
-from monitor.session.spec_binding import Binder
+from monitor.session.spec_binding import SpecBinder
 from monitor.weights import call_bytes, text_bytes
 
 __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Chain", "Ended", "Session"]
@@ -181,7 +181,7 @@ class Session:
         """Its spans that were seen, of whatever kind."""
         self.foreign = 0
         """Those of them that speak no dialect."""
-        self.binder: Binder | None = None
+        self.binder: SpecBinder | None = None
         """Who chose its specs; the same for as long as the session lives."""
         self._outside: Outside | None = None
         """Times of its calls that are in no log."""
@@ -191,7 +191,7 @@ class Session:
         """Specs that were bound after calls had been let go, and when."""
         self.not_judged: Counter[str] | None = None
         self.answer: tuple[bool, int, int, int] | None = None
-        """The last thing its agent said, as a hash behind what makes it the last."""
+        """The last output of its agent, as a hash behind what makes it the last."""
         self.ended: Ended | None = None
         self.weight = self.size()
         """Bytes it was last found to take, about."""
@@ -217,7 +217,7 @@ class Session:
             self.last_ns = end_ns
         if call.source != self._source or self._sources is not None:
             self._count_source(call.source, 1)
-        self.told_by(call.session_from)
+        self.note_source(call.session_from)
 
     def see_again(self, old: ToolCall, call: ToolCall) -> None:
         """Takes note of a fuller reading of a call."""
@@ -226,7 +226,7 @@ class Session:
         if call.source != old.source:
             self._count_source(old.source, -1)
             self._count_source(call.source, 1)
-        self.told_by(call.session_from)
+        self.note_source(call.session_from)
 
     def unsee(self, call: ToolCall) -> None:
         """A call turned out to be none."""
@@ -273,12 +273,12 @@ class Session:
         """The dialects its calls were read by."""
         return self._source if self._sources is None else ", ".join(sorted(+self._sources))
 
-    def told_by(self, session_from: str) -> None:
-        """Where the id comes from; where several attributes tell it, the same in any order."""
+    def note_source(self, session_from: str) -> None:
+        """Notes the source of the id; of several attributes, the same one in any order."""
         if session_from and session_from != self.session_from:
             known = self.session_from
-            told = known in ("", FROM_TRACE) or session_from < known
-            if told and session_from != FROM_TRACE:
+            better = known in ("", FROM_TRACE) or session_from < known
+            if better and session_from != FROM_TRACE:
                 self.session_from = session_from
 
     def name(self, named: Named) -> bool:
@@ -347,7 +347,7 @@ class Session:
         for attributes in other.attributes:
             if all(attributes is not each for each in self.attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]
-        self.told_by(other.session_from)
+        self.note_source(other.session_from)
         self.judged += other.judged
         self.seen += other.seen
         self.spans += other.spans

@@ -9,7 +9,7 @@ from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["Binder", "Bound"]
+__all__ = ["Bound", "SpecBinder"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
@@ -25,7 +25,7 @@ class Bound(NamedTuple):
     """True where another span of the session may bind a spec, or rename who it was bound for."""
 
 
-class Binder:
+class SpecBinder:
     """The loaded specs, each with its judge, and the rules that choose among them.
 
     A binder never changes: a reload makes another, and a session keeps the one it began with.
@@ -35,7 +35,7 @@ class Binder:
         before: the binder that this one replaces. Specs that did not change keep their judge.
     """
 
-    def __init__(self, specs: Iterable[Spec], before: Binder | None = None) -> None:
+    def __init__(self, specs: Iterable[Spec], before: SpecBinder | None = None) -> None:
         known = before.judges if before is not None else {}
         self.judges: dict[str, Judge] = {
             spec.id: _judge(spec, known.get(spec.id)) for spec in specs
@@ -52,7 +52,7 @@ class Binder:
         wanted = {key for judge in self.judges.values() for key in judge.spec.match.keys}
         return frozenset(wanted | self._asked | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
 
-    def differs(self, other: Binder) -> bool:
+    def differs(self, other: SpecBinder) -> bool:
         """True where some session would be judged by other specs than under `other`."""
         return list(self.judges.values()) != list(other.judges.values())
 

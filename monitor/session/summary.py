@@ -1,4 +1,4 @@
-"""What a list shows of a judgement: O(1) from its running numbers, nothing is stepped again."""
+"""The fields of a judgement that lists show: O(1), from its running numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _by_crit(session: Session, judgement: Judgement) -> Key:
 
 
 def _risk(judgement: Judgement) -> float | None:
-    """The risk of failing, where a learnt reference tells one."""
+    """The risk of failing, where a learnt reference has one."""
     watch, at = judgement.judge.watch, judgement.head.watched
     return None if watch is None or at is None or judgement.joined else watch.risk_of(at)
 
@@ -78,7 +78,7 @@ SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
 
 
 def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
-    """The judgement object without its steps, and without what only its steps can tell."""
+    """The judgement object without its steps, and without what only its steps show."""
     judge, run = judgement.judge, judgement.head
     spec, tally, scored = judge.spec, run.tally, _scored(judgement)
     judged = _judged(judgement)

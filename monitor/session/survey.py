@@ -1,4 +1,4 @@
-"""What a session has missed, or cannot reach any more, found by walking its calls."""
+"""Finds missed limits and traps of a session by walking its calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor.records import Kind, Obstacle
 from monitor.session.judgement import Judgement
-from monitor.session.outlook import News, Outlook, Told
+from monitor.session.outlook import Declared, News, Outlook
 from monitor.session.timing import MISSED_MAX, Missed, Timing, certain
 
 __all__ = ["cannot_finish", "missed_of", "review", "shown", "survey"]
@@ -41,14 +41,14 @@ def review(
 
 
 def _kept(judgement: Judgement, outlook: Outlook, known: list[Missed]) -> list[Missed]:
-    """What was told and hangs on a folded call, which may have been forgotten there: it stays."""
+    """Verdicts that refer to a folded call, which may have been dropped there: they stay."""
     base = judgement.base.timing if judgement.base else None
     if base is None or len(base.missed) < MISSED_MAX:
         return []
     found = {each.key for each in known}
     return [
-        told.missed
-        for key, told in outlook.told.items()
+        declared.missed
+        for key, declared in outlook.declared.items()
         if key not in found and judgement.log.find(key[2]) is None
     ]
 
@@ -78,18 +78,18 @@ def _known(
 
 
 def cannot_finish(judgement: Judgement) -> bool:
-    """True where the session can no longer finish, as far as was told."""
+    """True where the session was declared unable to finish."""
     outlook = judgement.outlook
     return outlook is not None and any(
-        each.missed.kind is Kind.CANNOT_FINISH for each in outlook.told.values()
+        each.missed.kind is Kind.CANNOT_FINISH for each in outlook.declared.values()
     )
 
 
-def missed_of(judgement: Judgement) -> list[Told]:
+def missed_of(judgement: Judgement) -> list[Declared]:
     """The verdicts on the session, in the order of their times."""
     outlook = judgement.outlook
-    told = outlook.told.values() if outlook is not None else ()
-    return sorted(told, key=lambda each: (each.missed.due_ns, *each.missed.key))
+    declared = outlook.declared.values() if outlook is not None else ()
+    return sorted(declared, key=lambda each: (each.missed.due_ns, *each.missed.key))
 
 
 def shown(judgement: Judgement) -> list[dict[str, Any]]:
@@ -105,7 +105,9 @@ def shown(judgement: Judgement) -> list[dict[str, Any]]:
             "due_ns": missed.due_ns,
             "final": final,
         }
-        for missed, final in ((told.missed, told.final) for told in missed_of(judgement))
+        for missed, final in (
+            (declared.missed, declared.final) for declared in missed_of(judgement)
+        )
     ]
 
 

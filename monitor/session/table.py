@@ -1,4 +1,4 @@
-"""The bounded map of sessions: who is live, who has ended lately, who is next to go."""
+"""The bounded map of sessions: live ones, recently ended ones, and which is evicted next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.tenants import Holdings
 __all__ = ["Table"]
 
 TOMBSTONES_SHARE: Final = 10
-"""One ended session is remembered for so many that may be live."""
+"""One ended session is remembered for each ten that may be live."""
 
 NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
@@ -72,7 +72,7 @@ class _Chains:
         return found
 
     def excess(self, held: Holdings, new: Session | None) -> Session | None:
-        """Who makes room: the oldest of who holds too much, never the one that needs it."""
+        """The session to evict: the oldest of the tenant that holds too much, never the one that needs room."""
         own = new.chain.name if new is not None and new.chain is not None else held.most()
         oldest = self.chains[held.gives_way(own)].oldest
         if oldest is not new:
@@ -338,7 +338,7 @@ class Table:
         return self._forgotten.lost
 
     def shift(self, by: int) -> None:
-        """The clock has jumped by so many nanoseconds: no session is older or younger for it."""
+        """Shifts all times after a jump of the clock, so that no session gets older or younger."""
         for session in self.latest():
             session.touched_ns += by
         for ended in (self._ended, self._remembered):

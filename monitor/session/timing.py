@@ -1,7 +1,7 @@
 """Deadlines, idle limits and traps over the calls of one judgement, on the calls' own times.
 
-Everything follows from the log and its order, so the same calls end alike however they arrived.
-Whether a call that is still missing may yet come is the timekeeper's business, not this file's.
+Everything follows from the log and its order, so the order of arrival does not matter.
+`DeadlineTimer` decides whether a missing call may still arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
-from monitor.session.log.log import Row
+from monitor.session.log.rows import Row
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 
@@ -53,10 +53,10 @@ class Missed(NamedTuple):
         return self.obstacle, self.rule, self.mark.span_id
 
     def fires_ns(self, window_ns: int) -> int:
-        """When it may be told: not before the calls that answer it had time to arrive.
+        """When it may be declared: not before the calls that answer it had time to arrive.
 
-        A span is sent when it has ended, and later still by a batch: what is told of too soon
-        is taken back. So the limit, or at most the window, has to pass since the receipt too.
+        A span is sent when it has ended, in a batch even later, and a verdict given too early is taken back. So
+        the limit, or at most the window, has to pass since the receipt, too.
         """
         return max(self.due_ns, self.mark.receipt_ns + min(self.limit_ns, window_ns))
 
@@ -219,5 +219,5 @@ class Timing:
 
 
 def certain(found: Iterable[Missed], blind_ns: int) -> Sequence[Missed]:
-    """Those that do not hang on a time when calls may be missing."""
+    """Those that do not depend on a time from which calls may be missing."""
     return [each for each in found if each.mark.at_ns >= blind_ns]

@@ -41,7 +41,7 @@ class Names:
     )
 
     NAMES_MAX: Final = 65_536
-    """What 16 bits can tell apart; 0 is for the names that have no number."""
+    """Numbers of 16 bits; 0 is for the names without a number of their own."""
 
     OVERFLOW: Final = "__overflow__"
 
@@ -55,7 +55,7 @@ class Names:
         """Bytes by tenant."""
         self._free: list[int] = []
         self.overflowed = 0
-        """Times that a call's tool got no number of its own, and is not told by name."""
+        """Times that a call's tool got no number of its own, so its name is not shown."""
 
     def __len__(self) -> int:
         """How many names are known."""

@@ -102,9 +102,9 @@ def _in_constraint(
     acceptance: Acceptance, machine: SideBySide, symbol: int
 ) -> _Place | NoSuchPlace:
     if acceptance.constraint not in machine.texts:
-        said = f"name the constraint: {_listed(machine.texts)}"
+        message = f"name the constraint: {_listed(machine.texts)}"
         key = "constraint" if acceptance.constraint is not None else ""
-        return NoSuchPlace("invalid_document", key, said)
+        return NoSuchPlace("invalid_document", key, message)
     index = machine.texts.index(acceptance.constraint)
     states = machine.constraints[index].automaton.states
     if acceptance.state not in states:
@@ -113,8 +113,8 @@ def _in_constraint(
 
 
 def _no_state(name: str, states: Sequence[str]) -> NoSuchPlace:
-    said = f"there is no state {name!r}, but {_listed(states)}"
-    return NoSuchPlace("undeclared_state", "state", said)
+    message = f"there is no state {name!r}, but {_listed(states)}"
+    return NoSuchPlace("undeclared_state", "state", message)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,9 +1,25 @@
 """Declare constraints as small automata, stepped side by side.
 
-Templates and their names are those of Declare (Pesic and van der Aalst 2006; finite traces as in
-De Giacomo and Vardi 2013). Each is a table over at most three letters: `a`, `b`, and any other
-declared symbol. A table has no edge into a state from which it can no longer be satisfied: such a
-call is harmful and changes nothing, so the constraint can still be kept.
+Idea: each template is a table over at most three letters: its first symbol (`a`), its second (`b`),
+and any other declared symbol. A policy is all its constraints at once. Its state is one integer in
+mixed radix, with one digit for each constraint, so a step adds a number for each constraint that
+looks at the call (`SideBySide`). The product automaton is never built.
+
+Invariants:
+
+- No table has an edge into a state from which it can no longer be satisfied. Such a call is
+  undefined, so it is harmful, and it changes nothing: the constraint can still be kept.
+- A call is defined only if every constraint that looks at it allows it. If one refuses, no digit
+  moves.
+- Constraints that no call connects do not influence each other, so they are searched and read apart
+  (`groups`, `areas`).
+
+Example: `precedence: [scan, water]` has the states 0 "before scan" and 1 "after scan"; `at_most:
+[water, 1]` has the states 0 and 1, with weight 2. From state 0 `water` is undefined. `scan` adds 1
+(state 1), then `water` adds 2 (state 3), and a second `water` is undefined: the second digit is 1
+and allows no more.
+
+Source: Declare (Pesic and van der Aalst 2006); finite traces as in De Giacomo and Vardi 2013.
 """
 
 from __future__ import annotations
@@ -338,8 +354,8 @@ class _Parser:
             raise self._wrong("takes a whole number after the symbol")
         least = 0 if self.template in {"at_most", "exactly"} else 1
         if number < least and _COUNTS[self.template][0]:
-            said = f"no session can satisfy {self.template} {number}"
-            raise ConstraintError("unsatisfiable", said)
+            message = f"no session can satisfy {self.template} {number}"
+            raise ConstraintError("unsatisfiable", message)
         if not least <= number <= COUNT_MAX:
             raise self._wrong(f"counts from {least} to {COUNT_MAX:,}")
         return number
@@ -361,8 +377,10 @@ class _Parser:
         if places[1:] and places[0] & places[1]:
             raise self._wrong("needs different symbols in its two places")
         shown = [_shown(operand) for operand in operands]
-        said = ", ".join(shown if number is None else [*shown, str(number)])
-        text = f"{self.template}: {said}" if said == shown[0] else f"{self.template}: [{said}]"
+        given = ", ".join(shown if number is None else [*shown, str(number)])
+        text = (
+            f"{self.template}: {given}" if given == shown[0] else f"{self.template}: [{given}]"
+        )
         return Constraint(self.template, text, _table(rows, shown), places)
 
     def _symbols(self, place: Any) -> frozenset[int]:
@@ -371,12 +389,12 @@ class _Parser:
             raise self._wrong("takes a symbol, or a list of symbols for any of them")
         for name in names:
             if name not in self.index:
-                said = f"{name!r} is not in the alphabet"
-                raise ConstraintError("undeclared_symbol", said)
+                message = f"{name!r} is not in the alphabet"
+                raise ConstraintError("undeclared_symbol", message)
         return frozenset(self.index[name] for name in names)
 
-    def _wrong(self, said: str) -> ConstraintError:
-        return ConstraintError("invalid_constraint", f"{self.template} {said}")
+    def _wrong(self, message: str) -> ConstraintError:
+        return ConstraintError("invalid_constraint", f"{self.template} {message}")
 
 
 def _shown(place: Any) -> str:

@@ -18,7 +18,7 @@ class Node:
     runs: int
     ends: int
     digests: frozenset[str] | None
-    """Arguments seen here; None where they vary, or were not told."""
+    """Arguments seen here; None where they vary, or are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

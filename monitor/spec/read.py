@@ -48,8 +48,8 @@ def load_specs(paths: Iterable[Path | str], day: date | None = None) -> Loaded:
         if spec is None:
             continue
         if spec.id in specs:
-            said = f"{spec.id!r} is already the id of {specs[spec.id].file}"
-            findings.append(finding("duplicate_spec_id", said, str(path), 1, 1, "id"))
+            message = f"{spec.id!r} is already the id of {specs[spec.id].file}"
+            findings.append(finding("duplicate_spec_id", message, str(path), 1, 1, "id"))
         else:
             specs[spec.id] = spec
     return Loaded(tuple(specs.values()), tuple(findings))
@@ -117,8 +117,8 @@ def _inside(folder: Path, findings: list[Finding]) -> list[Path]:
                     elif _may_be_spec(entry):
                         found.append(here / entry.name)
         except OSError as problem:
-            said = f"this folder cannot be listed: {problem.strerror or problem}"
-            findings.append(finding("unreadable_file", said, str(here)))
+            message = f"this folder cannot be listed: {problem.strerror or problem}"
+            findings.append(finding("unreadable_file", message, str(here)))
     return sorted(found)
 
 
@@ -142,8 +142,8 @@ def _load(path: Path, day: date | None) -> tuple[Spec | None, tuple[Finding, ...
         OSError,
         ValueError,
     ) as problem:  # ValueError: no path at all, such as one with a NUL
-        said = getattr(problem, "strerror", None) or str(problem)
-        return None, (finding("unreadable_file", said, file),)
+        message = getattr(problem, "strerror", None) or str(problem)
+        return None, (finding("unreadable_file", message, file),)
     if len(raw) > SIZE_MAX:
         return None, (finding("too_large", f"more than {SIZE_MAX:,} bytes", file),)
     try:
@@ -151,6 +151,6 @@ def _load(path: Path, day: date | None) -> tuple[Spec | None, tuple[Finding, ...
     except UnicodeDecodeError as problem:
         line = raw.count(b"\n", 0, problem.start) + 1
         column = problem.start - raw.rfind(b"\n", 0, problem.start)
-        said = f"byte 0x{raw[problem.start]:02x} is not UTF-8"
-        return None, (finding("not_utf8", said, file, line, column),)
+        message = f"byte 0x{raw[problem.start]:02x} is not UTF-8"
+        return None, (finding("not_utf8", message, file, line, column),)
     return compile_text(text, file, day)

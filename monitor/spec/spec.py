@@ -97,7 +97,7 @@ class Deadline(NamedTuple):
 
 
 class Acceptance(NamedTuple):
-    """A call that is not harmful until a day is over, because somebody said so."""
+    """A harmful call that somebody has accepted until the end of a day."""
 
     symbol: str
     state: str

@@ -1,9 +1,18 @@
 """Traps: states from which no accepting state can be reached.
 
-Constraints that share no symbol know nothing of each other, so traps are looked for in each group
-of those that do. Where a group has too many joint states to list, each of its constraints that may
-be open is looked at beside its nearest neighbours: a trap of a few constraints is one of all, but
-one that only more of them make together is not found. The compiler warns of such a group.
+Idea: the reverse search from the accepting states finds every state that is no trap. A policy's
+joint states may be too many to list, so the search is done in areas: one for each group of
+constraints that share symbols, since other constraints do not influence them. Where a group has too
+many joint states, each constraint that may be open is searched together with its nearest neighbours
+(a block).
+
+Invariant: every trap that is found is one. A state that cannot be reached in a block cannot be
+reached in the whole, so a trap of a few constraints is a trap of all. The reverse does not hold: in
+a group that is cut, a trap that more constraints make together is not found. The compiler warns of
+such a group (`too_many_joint_states`).
+
+Example: `response: [open, close]` and `at_most: [close, 1]`. After `open close open`, the session
+owes a `close` that the count refuses: a trap of two constraints.
 """
 
 from __future__ import annotations

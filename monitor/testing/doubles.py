@@ -1,4 +1,4 @@
-"""Doubles of what is outside the monitor: the clock, whoever is told, and a monitor for a test."""
+"""Test doubles of what is outside the monitor: the clock, the receiver of verdicts, a monitor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Clock", "Sink", "judge"]
 
 
 class Clock:
-    """Time that stands still until it is told to go on. Call it for Unix nanoseconds."""
+    """A clock that stands still until it is advanced. Call it for Unix nanoseconds."""
 
     def __init__(self, now_ns: int = 1_700_000_000 * SECOND) -> None:
         self.now_ns = now_ns
@@ -30,7 +30,7 @@ class Clock:
 
 
 class Sink:
-    """Keeps the verdicts it is told of."""
+    """Keeps the verdicts that are delivered to it."""
 
     def __init__(self) -> None:
         self.verdicts: list[Verdict] = []

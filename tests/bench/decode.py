@@ -24,7 +24,7 @@ from collector.decode.span import Batch
 from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.read import read
 from monitor import load_spec
-from monitor.session.spec_binding import Binder
+from monitor.session.spec_binding import SpecBinder
 from tests.bench.traffic import ROVER, Traffic, generate
 
 SPANS = 50
@@ -78,7 +78,7 @@ def _decoded(traffic: Traffic, bodies: list[bytes], decode: Decode) -> Way:
 
 def _read(traffic: Traffic, bodies: list[bytes], decode: Decode) -> Way:
     """What a dialect would read of each span, tool calls and others."""
-    plans = Plans(SESSION_KEYS, Binder([load_spec(ROVER)]).keys())
+    plans = Plans(SESSION_KEYS, SpecBinder([load_spec(ROVER)]).keys())
 
     def run() -> None:
         calls = 0

@@ -1,4 +1,4 @@
-"""The session page with 10,000 live sessions: how soon a cold browser paints, and what ingest feels.
+"""The session view with 10,000 live sessions: how soon a cold browser paints, and what ingest feels.
 
     python -m tests.bench.page
 

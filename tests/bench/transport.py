@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from collector.app.listeners import build_door, build_receivers
+from collector.app.listeners import build_admission, build_receivers
 from collector.config.settings import Receiver
 from collector.decode.span import Span
 from collector.receive.export import Export
@@ -77,8 +77,8 @@ async def serve() -> None:
     """Listens, and answers each line on standard input with its state."""
     counted = Counted()
     settings = Receiver(grpc="127.0.0.1:0", http="127.0.0.1:0")
-    door = build_door(settings, counted.stats)
-    servers = build_receivers(settings, counted.export, door, settings.max_connections)
+    admission = build_admission(settings, counted.stats)
+    servers = build_receivers(settings, counted.export, admission, settings.max_connections)
 
     def tell() -> None:
         sys.stdin.readline()
@@ -139,7 +139,7 @@ def _export_us(traffic: Traffic) -> float:
 
     async def take_all() -> None:
         for body in traffic.requests:
-            await counted.export.take("traces", body, "proto", "grpc")
+            await counted.export.ingest("traces", body, "proto", "grpc")
 
     begun = time.process_time()
     uvloop.run(take_all())

@@ -178,6 +178,7 @@ import sys
 for name in {BLOCKED.split()!r}:
     sys.modules[name] = None
 import monitor
+assert not any(name.startswith("pydantic") for name in sys.modules)
 from pathlib import Path
 loaded = monitor.load_specs([Path("dfa_specs")])
 judge = monitor.Monitor(loaded.specs, monitor.Limits(history_complete=True))

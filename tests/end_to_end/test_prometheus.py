@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.metrics.process import HELP
+from collector.metrics.families import TABLE
+from collector.metrics.registry import runtime
 from collector.sinks.alert import ALARMS
 from deploy.prometheus.prometheusrule import resource
-from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -54,7 +54,7 @@ def exported() -> set[str]:
         for name, row in TABLE.items()
         for ending in _ENDINGS[row.kind]
     }
-    return names | set(HELP) | {"process_cpu_seconds_total"}
+    return names | {sample.name for each in runtime().collect() for sample in each.samples}
 
 
 def test_every_metric_of_every_rule_is_exported() -> None:

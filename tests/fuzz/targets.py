@@ -19,8 +19,8 @@ from collector.decode.protobuf.anyvalue import attributes_of
 from collector.decode.protobuf.slices import proto_slices
 from collector.decode.span import NAME_MAX, Malformed, Span
 from collector.dialects.values.arguments import callback_form
-from collector.receive.admission import Door
-from collector.receive.connections import INBOX_BYTES, Bounds, Crowd, Member
+from collector.receive.admission import Admission
+from collector.receive.connections import INBOX_BYTES, Bounds, ConnectionBase, Connections
 from collector.receive.content_coding import inflate
 from collector.receive.export import Answer, Export, Limits, proto_answer
 from collector.receive.grpc.hpack import literal
@@ -184,7 +184,7 @@ def request(body: bytes) -> None:
     for signal in ("traces", "metrics", "logs"):
         for encoding in ("proto", "json"):
             try:
-                answer = _ended(export.take(signal, body, encoding, "grpc", "sender"))
+                answer = _ended(export.ingest(signal, body, encoding, "grpc", "sender"))
             except Refusal as refusal:
                 _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
                 status_bytes(refusal)
@@ -224,7 +224,11 @@ def slices(body: bytes) -> None:
 def http1(raw: bytes) -> None:
     """Bytes on an HTTP connection: whatever comes of them, nothing is left when it is closed."""
     with captured():
-        asyncio.run(_connected(raw, lambda export, door: HttpApp(export, LIMIT, door=door)))
+        asyncio.run(
+            _connected(
+                raw, lambda export, admission: HttpApp(export, LIMIT, admission=admission)
+            )
+        )
 
 
 def http2(raw: bytes) -> None:
@@ -232,8 +236,8 @@ def http2(raw: bytes) -> None:
     asyncio.run(_connected(raw, _grpc))
 
 
-def _grpc(export: Export, door: Door) -> Callable[[Crowd], Member]:
-    return GrpcReceiver(export, "127.0.0.1:0", LIMIT, door=door).connect
+def _grpc(export: Export, admission: Admission) -> Callable[[Connections], ConnectionBase]:
+    return GrpcReceiver(export, "127.0.0.1:0", LIMIT, admission=admission).connect
 
 
 class _Wire(asyncio.Transport):
@@ -267,14 +271,14 @@ class _Wire(asyncio.Transport):
 
 
 async def _connected(
-    raw: bytes, serve: Callable[[Export, Door], Callable[[Crowd], Member]]
+    raw: bytes, serve: Callable[[Export, Admission], Callable[[Connections], ConnectionBase]]
 ) -> None:
     """Gives the bytes to a connection, at once, in two pieces and twice."""
     half = len(raw) // 2
     for pieces in ((raw,), (raw[:half], raw[half:]), (raw, raw)):
-        door = Door()
-        crowd = Crowd(Bounds(), Stats())
-        connection: Any = serve(Export(_read, Stats(), lambda: 0), door)(crowd)
+        admission = Admission()
+        connections = Connections(Bounds(), Stats())
+        connection: Any = serve(Export(_read, Stats(), lambda: 0), admission)(connections)
         connection.connection_made(_Wire())
         for piece in pieces:
             if 0 < len(piece) <= INBOX_BYTES:
@@ -282,12 +286,12 @@ async def _connected(
                 connection.buffer_updated(len(piece))
             elif piece:
                 connection.data_received(piece)
-        await asyncio.gather(*crowd.tasks)
+        await asyncio.gather(*connections.tasks)
         connection.time_out()
         connection.connection_lost(None)
-        assert (door.requests, door.bytes) == (0, 0)
+        assert (admission.requests, admission.bytes) == (0, 0)
         assert not connection.turn
-        assert not crowd.connections
+        assert not connections.open
 
 
 def _expect(refusal: Refusal, *outcomes: Outcome) -> None:

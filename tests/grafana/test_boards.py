@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.metrics.families import TABLE
 from grafana.boards import BOARDS
 from grafana.build import FOLDER, files
 from grafana.panels import Board, Panel, board_json
-from monitor.exposition.families import TABLE
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "offrails.yml"

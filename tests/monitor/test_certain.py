@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.client.tail import worded
+from collector.client.tail import formatted
 from collector.sinks.event import as_event
 from monitor import Limits, Monitor, SessionKey
 from monitor.limits import SECOND
@@ -342,7 +342,7 @@ def test_one_harm_is_certain_and_which_call_it_is_is_not() -> None:
     assert [step.get("certain_call") for step in shown["steps"]] == [None, False, None, None]
     assert as_event(verdict)["certain_call"] is False
     assert "certain_call" not in as_event(certain)
-    assert worded(as_event(verdict), colour=False).endswith("(this call or an earlier one)")
+    assert formatted(as_event(verdict), colour=False).endswith("(this call or an earlier one)")
 
 
 def test_no_reading_is_dropped_for_its_cost() -> None:

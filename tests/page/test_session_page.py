@@ -1,4 +1,4 @@
-"""The session page in a real browser: what it shows, that it lives, that it cannot be abused."""
+"""The session view in a real browser: what it shows, that it lives, that it cannot be abused."""
 
 from __future__ import annotations
 

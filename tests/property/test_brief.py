@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.calls.session_claim import Claim, Told
+from collector.calls.session_claim import Claim, SpanClaim
 from collector.dialects import span_name
 from collector.dialects.base import Dialect
 from collector.dialects.choose import DIALECTS
@@ -103,7 +103,7 @@ def test_a_pattern_has_at_most_one_group_in_a_match() -> None:
 
 
 TOLD = st.builds(
-    Told,
+    SpanClaim,
     st.builds(
         Claim,
         st.integers(0, 2),
@@ -117,7 +117,7 @@ TOLD = st.builds(
 
 @settings(deadline=None)
 @given(one=TOLD, other=TOLD)
-def test_the_best_rung_of_the_earliest_span_counts(one: Told, other: Told) -> None:
+def test_the_best_rung_of_the_earliest_span_counts(one: SpanClaim, other: SpanClaim) -> None:
     """By rung, then by start, then by what keeps the order of arrival from deciding."""
     order = [
         (each.claim.rung, each.start_ns, each.span_id, *each.whose) for each in (one, other)

@@ -230,7 +230,7 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
 
 
 def _check_unread(item: Mapping[str, Any]) -> None:
-    """Check what we do not use: a sender should hear of it from us as from anyone else."""
+    """Checks fields that are not used: a fault in them is reported to the sender as by any other collector."""
     integer(item, UINT32, "flags")
     objects(item, "links")
     integer(item, UINT32, "droppedEventsCount", "dropped_events_count")

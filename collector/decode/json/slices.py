@@ -1,4 +1,4 @@
-"""A large request of JSON as several small ones, as `proto_slices` cuts those of protobuf."""
+"""Cuts a large request of JSON into several small ones, as `protobuf/slices` does for protobuf."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def json_slices(
 
     Args:
         body: the request.
-        size: of a slice, about.
-        hold: told of the bytes that the list of its spans takes, which is as long as there are slices.
+        size: approximate bytes of a slice.
+        hold: receives the bytes of the list of its spans, which exists until the last slice is cut.
 
     Raises:
         Malformed: not JSON, or the envelopes are not those of traces.

@@ -186,8 +186,8 @@ def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `mapping` has made of a value, where arguments are a member of it: that is read, however deep they are."""
     if type(found) is not Partial or type(value) is not str:
         return found
-    told = outlined(_encoded_once(value))
-    return told if type(told) is dict else found
+    read = outlined(_encoded_once(value))
+    return read if type(read) is dict else found
 
 
 def _whole(value: Any) -> Arguments:
@@ -304,10 +304,10 @@ def _brief_callback(text: str) -> Carried | None:
     """The same read from the text; None where it is another form, or written otherwise."""
     if _members is None:
         return _decoded_callback(text)
-    told = _members(text, "input_str", "inputs", "kwargs")
-    if told is None:
+    read = _members(text, "input_str", "inputs", "kwargs")
+    if read is None:
         return None
-    input_str, inputs, kwargs = told
+    input_str, inputs, kwargs = read
     more = _members(kwargs, "tool_call_id") if kwargs is not None else _NO_ID
     if input_str is None or more is None:
         return None
@@ -319,16 +319,16 @@ def _brief_callback(text: str) -> Carried | None:
 
 def _decoded_callback(text: str) -> Carried | None:
     try:
-        told = partial_json.callback(text)
+        read = partial_json.callback(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if told.input_str is None:
+    if read.input_str is None:
         return None
-    inputs = told.inputs
+    inputs = read.inputs
     if is_deep(inputs, text):
         return None  # and what can be read of it is
-    call_id = told.kwargs.tool_call_id if told.kwargs is not None else None
-    return Carried(inputs if type(inputs) is dict else Bare(told.input_str), call_id or "")
+    call_id = read.kwargs.tool_call_id if read.kwargs is not None else None
+    return Carried(inputs if type(inputs) is dict else Bare(read.input_str), call_id or "")
 
 
 def component_input(value: Any) -> Arguments:
@@ -358,11 +358,11 @@ def traced_inputs(value: Any) -> Arguments:
     found = mapping(value)
     if not isinstance(found, dict) or len(found) != 1:
         return found
-    told = _opened(value, found)
-    if isinstance(told.get("args"), list):
-        return Bare(told["args"])
-    if "input" in told and not isinstance(told["input"], dict):
-        return Bare(told["input"])
+    read = _opened(value, found)
+    if isinstance(read.get("args"), list):
+        return Bare(read["args"])
+    if "input" in read and not isinstance(read["input"], dict):
+        return Bare(read["input"])
     return found
 
 
@@ -416,16 +416,16 @@ def literal(value: Any, within: str = "") -> Arguments:
     if found is not UNREADABLE or type(value) is not str or len(value) > LITERAL_MAX:
         return found
     try:
-        told = ast.literal_eval(value)
+        read = ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return UNREADABLE
-    if within and type(told) is dict:
-        told = told.get(within)
-    if type(told) is not dict or any(type(key) is not str for key in told):
+    if within and type(read) is dict:
+        read = read.get(within)
+    if type(read) is not dict or any(type(key) is not str for key in read):
         return UNREADABLE
     known: dict[str, Any] = {}
     unread: set[str] = set()
-    for key, each in told.items():
+    for key, each in read.items():
         try:
             known[key] = _as_json(each, NESTED_MAX - 1)
         except ValueError:

@@ -133,6 +133,6 @@ def in_context(text: str) -> Any:
 
 def last_asked(text: str) -> list[Any]:
     """The calls that the last message of a LangGraph's state asks for."""
-    told = _state(text).messages
-    said = _spoken(told[-1]).data if told else None
+    messages = _state(text).messages
+    said = _spoken(messages[-1]).data if messages else None
     return said.tool_calls if said is not None else []

@@ -71,7 +71,7 @@ FRAME_BYTES_MOST: Final = (1 << 24) - 1
 DATA_BYTES_MAX: Final = 1 << 20
 """Of a payload of data, which is taken as it comes, whole or not: fewer frames cost less."""
 BLOCK_BYTES_MAX: Final = 16 << 10
-"""Of a header block, over all its frames. It is what we tell clients that all fields may have, so none has
+"""Of a header block, over all its frames. SETTINGS declares it to clients as the bound on all fields, so none has
 a reason to write more, in a frame that is larger than anyone has to take."""
 PAYLOAD_BYTES_MAX: Final = 64 << 10
 """Of any other payload."""

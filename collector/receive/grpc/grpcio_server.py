@@ -39,11 +39,12 @@ from grpc_status.rpc_status import to_status
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.address import Address, AddressInUse, bind, parse_address
-from collector.receive.admission import Client, Door, Ticket
+from collector.receive.admission import Admission, Client, Place
 from collector.receive.connections import Bounds
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Signal, proto_answer
-from collector.receive.grpc.http2 import STREAMS_MAX, Keeping
+from collector.receive.grpc.http2 import STREAMS_MAX
+from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.service import (
     CANCELLED,
     EXPORTS,
@@ -89,10 +90,10 @@ class GrpcioReceiver:
         export: takes the bodies.
         address: HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH.
         max_message_bytes: before and after decompression; larger ones get RESOURCE_EXHAUSTED.
-        door: who is let in.
+        admission: who is let in.
         certificates: with them TLS is spoken, and nothing else.
         bounds: on connections; `connections` and `head` are used.
-        keeping: how connections are kept.
+        keepalive: how connections are kept.
         reflection: whether clients may ask which services there are.
     """
 
@@ -105,15 +106,15 @@ class GrpcioReceiver:
         address: str,
         max_message_bytes: int = 64 << 20,
         *,
-        door: Door | None = None,
+        admission: Admission | None = None,
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
-        keeping: Keeping | None = None,
+        keepalive: Keepalive | None = None,
         reflection: bool = False,
     ) -> None:
         self.export = export
         self.max_message_bytes = max_message_bytes
-        self.door = door or Door()
+        self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
         """One message at a time, so that of many that have no room together the first are whole."""
@@ -123,7 +124,7 @@ class GrpcioReceiver:
         self._address = parse_address(address)
         self._certificates = certificates
         self._bounds = bounds or Bounds()
-        self._keeping = keeping or Keeping()
+        self._keepalive = keepalive or Keepalive()
         self._reflection = reflection
         self._peers = _Peers()
         self._health = _Health()
@@ -149,7 +150,7 @@ class GrpcioReceiver:
         """
         credentials = _credentials(self._certificates) if self._certificates else None
         server: Any = grpc.aio.server(
-            options=_options(self.max_message_bytes, self._bounds, self._keeping)
+            options=_options(self.max_message_bytes, self._bounds, self._keepalive)
         )
         server.add_generic_rpc_handlers((self,))
         await self._health.begin()
@@ -263,26 +264,26 @@ class _Call:
             Refusal: it is not taken.
         """
         receiver = self._receiver
-        sender = receiver.door.sender(self._authorization())
-        ticket = receiver.door.enter(sender, self._client, self)
+        sender = receiver.admission.sender(self._authorization())
+        place = receiver.admission.enter(sender, self._client, self)
         is_kept = False
         try:
-            body = await self._read(ticket)
+            body = await self._read(place)
             coding = coding_of(body)
             if coding and len(body) <= INLINE_BYTES_MAX:
                 body, coding = inflate(body, coding, receiver.max_message_bytes), ""
             if not coding and len(body) <= LARGE_BYTES:
-                answer = receiver.export.take_now(
+                answer = receiver.export.ingest_now(
                     self._signal, body, "proto", TRANSPORT, sender
                 )
                 self._count(GRPC_OK)
                 return proto_answer(answer)
-            ticket.keep()
+            place.keep()
             is_kept = True
-            work = self._take_long(body, coding, sender, ticket)
+            work = self._take_long(body, coding, sender, place)
         finally:
             if not is_kept:
-                ticket.leave()
+                place.leave()
         task = asyncio.create_task(work)
         receiver.tasks.add(task)
         task.add_done_callback(receiver.tasks.discard)
@@ -294,15 +295,15 @@ class _Call:
                 return str(value)
         return ""
 
-    async def _read(self, ticket: Ticket) -> bytes:
+    async def _read(self, place: Place) -> bytes:
         """The one message, within the time for it."""
-        ticket.grow(0)
+        place.grow(0)
         try:
-            async with asyncio.timeout(self._receiver.door.body_seconds) as self._timer:
+            async with asyncio.timeout(self._receiver.admission.body_seconds) as self._timer:
                 body = await self._context.read()
                 if body is EOF:
                     await self._end_without_message()
-                ticket.grow(len(body))
+                place.grow(len(body))
                 if await self._context.read() is not EOF:
                     raise Refusal(Outcome.MALFORMED, "expected one message")
         except TimeoutError:
@@ -328,22 +329,22 @@ class _Call:
         return is_early and not self._context.peer() and not self._receiver.is_stopping
 
     async def _take_long(
-        self, body: bytes, coding: str, sender: str | None, ticket: Ticket
+        self, body: bytes, coding: str, sender: str | None, place: Place
     ) -> bytes:
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
-        room = Reservation(receiver.door)
+        room = Reservation(receiver.admission)
         try:
             if coding:
                 most = receiver.max_message_bytes
                 async with receiver.inflating:
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
-            answer = await receiver.export.take(
+            answer = await receiver.export.ingest(
                 self._signal, body, "proto", TRANSPORT, sender, room
             )
         finally:
             room.release()
-            ticket.leave()
+            place.leave()
         self._count(GRPC_OK)
         return proto_answer(answer)
 
@@ -525,16 +526,16 @@ def _credentials(certificates: Certificates) -> Any:
     )
 
 
-def _options(bytes_max: int, bounds: Bounds, keeping: Keeping) -> list[tuple[str, int]]:
+def _options(bytes_max: int, bounds: Bounds, keepalive: Keepalive) -> list[tuple[str, int]]:
     """What the core is told."""
     times = {
         "grpc.server_handshake_timeout_ms": bounds.head,
-        "grpc.keepalive_time_ms": keeping.ping_interval,
-        "grpc.keepalive_timeout_ms": keeping.ping_timeout,
-        "grpc.http2.min_ping_interval_without_data_ms": keeping.ping_interval_min,
-        "grpc.max_connection_idle_ms": keeping.idle_max,
-        "grpc.max_connection_age_ms": keeping.age_max,
-        "grpc.max_connection_age_grace_ms": keeping.age_grace,
+        "grpc.keepalive_time_ms": keepalive.ping_interval,
+        "grpc.keepalive_timeout_ms": keepalive.ping_timeout,
+        "grpc.http2.min_ping_interval_without_data_ms": keepalive.ping_interval_min,
+        "grpc.max_connection_idle_ms": keepalive.idle_max,
+        "grpc.max_connection_age_ms": keepalive.age_max,
+        "grpc.max_connection_age_grace_ms": keepalive.age_grace,
     }
     return [
         ("grpc.max_receive_message_length", bytes_max),
@@ -543,7 +544,7 @@ def _options(bytes_max: int, bounds: Bounds, keeping: Keeping) -> list[tuple[str
         ("grpc.max_metadata_size", HEADER_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", HEADER_BYTES_MAX),
         ("grpc.max_allowed_incoming_connections", bounds.connections),
-        ("grpc.keepalive_permit_without_calls", int(keeping.ping_interval_min is not None)),
+        ("grpc.keepalive_permit_without_calls", int(keepalive.ping_interval_min is not None)),
         # A second process on the same address is told so.
         ("grpc.so_reuseport", 0),
         *((name, round(value * 1000)) for name, value in times.items() if value is not None),

@@ -16,12 +16,14 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.receive.admission import Door, Ticket
-from collector.receive.connections import Bounds, Crowd, Data, part
+from collector.receive.admission import Admission, Place
+from collector.receive.connections import Bounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
-from collector.receive.grpc.http2 import Http2, Keeping, Stream, Whole
+from collector.receive.grpc.http2 import Http2
+from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.streams import FixedAnswer, Stream
 from collector.receive.listener import Listener
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import GRPC_NAMES, Outcome, Refusal, status_bytes
@@ -42,7 +44,7 @@ EXPORTS: Final[Mapping[bytes, Signal]] = {
 HEALTH_CHECK: Final = b"/grpc.health.v1.Health/Check"
 HEALTH_WATCH: Final = b"/grpc.health.v1.Health/Watch"
 WATCHERS_MAX: Final = 64
-"""Clients that are told when the health changes."""
+"""Clients that watch the health."""
 SERVICE_UNKNOWN: Final = 3
 TRANSPORT: Final = "grpc"
 CANCELLED: Final = "CANCELLED"
@@ -68,7 +70,7 @@ GRPC_HEAD: Final = (
     + literal(b"grpc-accept-encoding", b"identity,deflate,gzip,zstd")
 )
 OK_TRAILERS: Final = literal(b"grpc-status", b"0")
-TAKEN: Final = Whole(GRPC_HEAD, bytes(5), OK_TRAILERS)
+TAKEN: Final = FixedAnswer(GRPC_HEAD, bytes(5), OK_TRAILERS)
 """Full success: an empty message."""
 GRPC_OK: Final = GRPC_NAMES[Outcome.OK.value.grpc]
 WRONG_TYPE: Final = b"\x08\x03415"
@@ -108,10 +110,10 @@ class GrpcReceiver(Listener):
         export: takes the bodies.
         address: HOST:PORT, [IPV6]:PORT, :PORT or unix:PATH.
         max_message_bytes: before and after decompression; larger ones get RESOURCE_EXHAUSTED.
-        door: who is let in.
+        admission: who is let in.
         certificates: with them TLS is spoken, and nothing else.
-        bounds: on connections; their `body` and `age` are the door's and those of `keeping`.
-        keeping: how connections are kept.
+        bounds: on connections; their `body` and `age` are the admission's and those of `keepalive`.
+        keepalive: how connections are kept.
         reflection: whether clients may ask which services there are.
     """
 
@@ -123,10 +125,10 @@ class GrpcReceiver(Listener):
         address: str,
         max_message_bytes: int = 64 << 20,
         *,
-        door: Door | None = None,
+        admission: Admission | None = None,
         certificates: Certificates | None = None,
         bounds: Bounds | None = None,
-        keeping: Keeping | None = None,
+        keepalive: Keepalive | None = None,
         reflection: bool = False,
     ) -> None:
         super().__init__(
@@ -138,24 +140,29 @@ class GrpcReceiver(Listener):
         )
         self.export = export
         self.max_message_bytes = max_message_bytes
-        self.door = door or Door()
+        self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
         """One message at a time, so that of many that have no room together the first are whole."""
         self.health = NOT_SERVING
         self.watchers: dict[_Call, None] = {}
         self.reflect: Callable[[bytes], bytes] | None = None
-        self._keeping = keeping or Keeping()
+        self._keepalive = keepalive or Keepalive()
         self._turns = Turns()
         if reflection:
             from collector.receive.grpc.reflection import answer
 
             self.reflect = answer
 
-    def connect(self, crowd: Crowd) -> Http2:
+    def connect(self, connections: Connections) -> Http2:
         """The protocol of a new connection."""
         return Http2(
-            self._start_call, _read_head, crowd, self._keeping, self._turns, self.export.stats
+            self._start_call,
+            _read_head,
+            connections,
+            self._keepalive,
+            self._turns,
+            self.export.stats,
         )
 
     def _start_call(self, connection: Http2, number: int) -> Stream:
@@ -185,7 +192,7 @@ class _Call(Stream):
 
     _signal: Signal | None = None
     _sender: str | None = None
-    _ticket: Ticket | None = None
+    _place: Place | None = None
     _path = b""
     _coding = b""
     _prefix = b""
@@ -207,7 +214,7 @@ class _Call(Stream):
     def begin(self, head: _Head) -> None:
         self._path, self._coding = head.path, head.coding
         self._is_grpc = head.is_grpc
-        self.deadline = self.connection.now() + self._receiver.door.body_seconds
+        self.deadline = self.connection.now() + self._receiver.admission.body_seconds
         if not head.is_grpc:
             self.connection.no_grpc()
             return  # it is answered once it is whole: it may not even be HTTP
@@ -218,15 +225,17 @@ class _Call(Stream):
             self._refuse(refusal)
 
     def _enter(self, authorization: str) -> None:
-        """Checks all that the head says; afterwards an export has a ticket."""
+        """Checks all that the head says; afterwards an export has a place."""
         is_health = self._path in (HEALTH_CHECK, HEALTH_WATCH)
         if self._signal is None and not is_health and not self._reflects():
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "no such method")
         if self._coding not in CODINGS:
             raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
         if self._signal is not None:
-            self._sender = self._receiver.door.sender(authorization)
-            self._ticket = self._receiver.door.enter(self._sender, self.connection.client, self)
+            self._sender = self._receiver.admission.sender(authorization)
+            self._place = self._receiver.admission.enter(
+                self._sender, self.connection.client, self
+            )
 
     def _reflects(self) -> bool:
         from collector.receive.grpc.reflection import METHODS
@@ -240,10 +249,10 @@ class _Call(Stream):
                 self._refuse_type()
             return
         try:
-            if self._ticket is None:
+            if self._place is None:
                 self._converse(part(data, at, end))
             else:
-                self._ticket.grow(end - at)
+                self._place.grow(end - at)
                 self._keep(data, at, end)
         except Refusal as refusal:
             self._refuse(refusal)
@@ -289,7 +298,7 @@ class _Call(Stream):
             self._refuse_type()
             return
         if self in self._receiver.watchers:
-            return  # it hears of each change
+            return  # it gets each change
         if self._signal is None:
             if self._path in (HEALTH_CHECK, HEALTH_WATCH) or self._pieces:
                 self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
@@ -335,11 +344,11 @@ class _Call(Stream):
         if is_packed and len(body) <= INLINE_BYTES_MAX:
             body, is_packed = self._inflate(body), False
         if is_packed or len(body) > LARGE_BYTES:
-            if self._ticket is not None:
-                self._ticket.keep()
+            if self._place is not None:
+                self._place.keep()
             self._beside(self._take_long(signal, body, is_packed))
             return
-        answer = receiver.export.take_now(signal, body, "proto", TRANSPORT, self._sender)
+        answer = receiver.export.ingest_now(signal, body, "proto", TRANSPORT, self._sender)
         self._finish(proto_answer(answer))
 
     def _message(self) -> bytes:
@@ -353,16 +362,16 @@ class _Call(Stream):
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
         # Both are kept to the end, also where the stream is reset.
-        room, ticket = Reservation(receiver.door), self._ticket
-        self._ticket = None
+        room, place = Reservation(receiver.admission), self._place
+        self._place = None
         try:
             if is_packed:
                 coding, most = self._coding.decode("latin-1"), receiver.max_message_bytes
                 async with receiver.inflating:
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
-            elif ticket is None or ticket.bytes < len(body):
+            elif place is None or place.bytes < len(body):
                 room.hold(len(body))
-            answer = await receiver.export.take(
+            answer = await receiver.export.ingest(
                 signal, body, "proto", TRANSPORT, self._sender, room
             )
         except Refusal as refusal:
@@ -373,12 +382,12 @@ class _Call(Stream):
             self._finish(proto_answer(answer))
         finally:
             room.release()
-            if ticket is not None:
-                ticket.leave()
+            if place is not None:
+                place.leave()
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        tasks = self.connection.crowd.tasks
+        tasks = self.connection.connections.tasks
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -433,7 +442,7 @@ class _Call(Stream):
         self._say_health(self._receiver.health if is_known else SERVICE_UNKNOWN)
 
     def end_watch(self) -> None:
-        """The service stops: tells it, and ends the call."""
+        """The service stops: sends that, and ends the call."""
         self._say_health(NOT_SERVING)
         self._finish(b"")
 
@@ -451,7 +460,7 @@ class _Call(Stream):
         elif self._signal is None and self._path != HEALTH_CHECK:
             self.send(GRPC_HEAD, b"", OK_TRAILERS)
         elif not answer:
-            self.send_whole(TAKEN)
+            self.send_fixed(TAKEN)
         else:
             self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
 
@@ -486,9 +495,9 @@ class _Call(Stream):
         self._pieces.clear()
         if self._path == HEALTH_WATCH:
             self._receiver.watchers.pop(self, None)
-        if self._ticket is not None:
-            self._ticket.leave()
-            self._ticket = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
 
 
 def _framed(message: bytes) -> bytes:

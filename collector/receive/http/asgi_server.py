@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from collector.receive.connections import Crowd
+from collector.receive.connections import Connections
 from collector.receive.http.connection import Connection, Exchange
 from collector.receive.http.responses import head_of
 from collector.telemetry.logs import log
@@ -42,8 +42,8 @@ class WebApp:
         self.app = app
         self.log = log
 
-    def __call__(self, crowd: Crowd) -> Connection:
-        return Connection(self._start, crowd)
+    def __call__(self, connections: Connections) -> Connection:
+        return Connection(self._start, connections)
 
     def _start(self, connection: Connection) -> Exchange:
         return _Exchange(connection, self)
@@ -88,8 +88,8 @@ class _Exchange(Exchange):
 
     def begin(self) -> None:
         task = asyncio.get_running_loop().create_task(self._run())
-        self.connection.crowd.tasks.add(task)
-        task.add_done_callback(self.connection.crowd.tasks.discard)
+        self.connection.connections.tasks.add(task)
+        task.add_done_callback(self.connection.connections.tasks.discard)
 
     def piece(self, data: bytes) -> None:
         self._body += data

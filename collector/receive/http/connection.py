@@ -24,14 +24,14 @@ from collector.receive.connections import (
     COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
-    Crowd,
+    ConnectionBase,
+    Connections,
     Data,
-    Member,
     part,
 )
 from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
 from collector.receive.http.head_cache import KnownHead, known_head
-from collector.receive.http.responses import last_words
+from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import protocol_of
 
 __all__ = ["Connection", "Exchange"]
@@ -56,11 +56,11 @@ UNUSUAL: Final = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
 """Headers after which more is to be done than to read a body."""
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-HEADERS_TOO_LARGE: Final = last_words(431, 8, "headers are too large")
-TOO_SLOW: Final = last_words(408, 4, "the request did not arrive in time")
-NOT_HTTP: Final = last_words(400, 3, "not an HTTP/1.1 request")
-WRONG_HOST: Final = last_words(400, 3, "expected one Host header with a host")
-CHUNKED_1_0: Final = last_words(400, 3, "HTTP/1.0 has no Transfer-Encoding")
+HEADERS_TOO_LARGE: Final = error_response(431, 8, "headers are too large")
+TOO_SLOW: Final = error_response(408, 4, "the request did not arrive in time")
+NOT_HTTP: Final = error_response(400, 3, "not an HTTP/1.1 request")
+WRONG_HOST: Final = error_response(400, 3, "expected one Host header with a host")
+CHUNKED_1_0: Final = error_response(400, 3, "HTTP/1.0 has no Transfer-Encoding")
 CODED: Final = frozenset((b"transfer-encoding",))
 HOST: Final = re.compile(
     rb"(?:\[[0-9A-Za-z:.%~_-]+\]|[0-9A-Za-z.~_!$&'()*+,;=%-]*)(?::[0-9]*)?"
@@ -121,33 +121,35 @@ class Exchange(ABC):
         """The client has gone before it was answered."""
 
     def write(self, data: bytes) -> None:
-        """Sends some of the answer, while there is somebody to hear it."""
+        """Sends some of the answer, while there is somebody to read it."""
         self.is_begun = True
-        if not self.connection.is_deaf:
+        if not self.connection.is_discarding:
             self.connection.transport.write(data)
 
     def go_on(self, expected: bytes) -> None:
         """Tells a client that asks first, by its Expect header, that it may send the body."""
         asks = expected.lower() == b"100-continue"
-        if asks and not (self.is_whole or self.is_begun or self.connection.is_deaf):
+        if asks and not (self.is_whole or self.is_begun or self.connection.is_discarding):
             self.connection.transport.write(CONTINUE)
 
 
-class Connection(Member):
+class Connection(ConnectionBase):
     """One connection, with bounds on size and time of what its client sends.
 
     Args:
         start: makes an exchange when a request begins.
-        crowd: the listener's connections.
+        connections: the listener's connections.
     """
 
-    def __init__(self, start: Callable[[Connection], Exchange], crowd: Crowd) -> None:
-        self.crowd = crowd
+    def __init__(
+        self, start: Callable[[Connection], Exchange], connections: Connections
+    ) -> None:
+        self.connections = connections
         self.deadline = NEVER
         """When we have waited too long, on the loop's clock."""
         self.idle = False
         """Between two requests."""
-        self.is_deaf = False
+        self.is_discarding = False
         """It has been refused, or had its last answer; what it still sends is thrown away."""
         self.writable = asyncio.Event()
         """The client reads what we write."""
@@ -164,9 +166,9 @@ class Connection(Member):
         self._heads: list[tuple[KnownHead, Exchange]] = []
         """With the first exchange of each."""
         self._left = 0
-        """Of a body whose head was known: what the parser is not told."""
+        """Of a body whose head was known: what the parser does not get."""
         self._declined: Exchange | None = None
-        """The same, while its head is told to a parser once more."""
+        """The same, while a parser reads its head once more."""
         self._front: Exchange | None = None
         """The request whose turn it is; answered, it stays here until the next one's."""
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -179,8 +181,8 @@ class Connection(Member):
         self._in_head = False
         self._is_timed = False
         """The deadline is that of what is being read."""
-        self._greeting = b""
-        self._greeted = False
+        self._first_bytes = b""
+        self._is_http = False
         self._born = self._now()
         self._leaving = False
         self._held = False
@@ -205,13 +207,13 @@ class Connection(Member):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.deadline = self._born + self.crowd.bounds.head
-        self.crowd.join(self)
-        self.crowd.await_(self)
+        self.deadline = self._born + self.connections.bounds.head
+        self.connections.register(self)
+        self.connections.start_waiting(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        self.crowd.part(self)
-        self.is_deaf = True
+        self.connections.remove(self)
+        self.is_discarding = True
         self._later.clear()
         self._unread = b""
         self._let_write()
@@ -222,13 +224,13 @@ class Connection(Member):
             front.lost()
 
     def data_received(self, data: bytes) -> None:
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._take(data, data)
 
     def buffer_updated(self, count: int) -> None:
-        if self.is_deaf:
+        if self.is_discarding:
             return
-        data = self.crowd.inbox[:count]
+        data = self.connections.inbox[:count]
         if count <= COPIED_BYTES:
             copied = data.tobytes()
             self._take(copied, copied)
@@ -242,7 +244,7 @@ class Connection(Member):
             data: all of it.
             head: its beginning, at least.
         """
-        if self._unread:  # some loops hand over what they had when they were told to pause
+        if self._unread:  # some loops hand over what they had when they had to pause
             self._unread += part(data, 0, len(data))
             return
         if len(data) <= SLICE_BYTES:  # there is no more of it, and measuring would cost, too
@@ -264,10 +266,10 @@ class Connection(Member):
             at = self._go_on(data, 0)
         elif begun is None and self._heads:
             at = self._take_known(data, head)
-        while at < size and not self.is_deaf:
+        while at < size and not self.is_discarding:
             if self._held or (at and perf_counter() >= self._turn_end):
                 self._unread = part(data, at, size)
-                self.crowd.defer()
+                self.connections.count_deferred()
                 break
             is_framed = self._in_head or self._reading is None
             end = min(at + (SLICE_BYTES if is_framed else BODY_SLICE_BYTES), size)
@@ -280,7 +282,7 @@ class Connection(Member):
 
     def _yield_turn(self) -> None:
         """Lets the other connections go first."""
-        if not (self._is_yielding or self.is_deaf or self.transport.is_closing()):
+        if not (self._is_yielding or self.is_discarding or self.transport.is_closing()):
             self._is_yielding = True
             self.transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._have_turn)
@@ -293,7 +295,7 @@ class Connection(Member):
 
     def _read_on(self) -> None:
         """Takes what waited to be parsed, and then reads again."""
-        if self._unread and not self.is_deaf:
+        if self._unread and not self.is_discarding:
             data, self._unread = self._unread, b""
             self._take(data, data[:KNOWN_BYTES_MAX])
         self._resume_reading()
@@ -315,8 +317,8 @@ class Connection(Member):
 
     def _feed(self, data: Data, head: bytes) -> bool:
         """Has the parser take it; False where it was refused."""
-        if not self._greeted and head:
-            self._greeting = head[:24]
+        if not self._is_http and head:
+            self._first_bytes = head[:24]
         is_between = self._reading is None
         try:
             self._parse(data)
@@ -328,7 +330,7 @@ class Connection(Member):
             self._learn(first, head)
         self._head_bytes += len(data)
         too_large = self._head_bytes > HEADER_BYTES_MAX
-        if too_large and not self.is_deaf and not self.transport.is_closing():
+        if too_large and not self.is_discarding and not self.transport.is_closing():
             self._refuse(HEADERS_TOO_LARGE)
             return False
         return True
@@ -336,20 +338,20 @@ class Connection(Member):
     def pause_writing(self) -> None:
         self._is_writable = False
         self.writable.clear()
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._wait(UNREAD_SECONDS_MAX)
 
     def resume_writing(self) -> None:
         self._let_write()
-        if self.is_deaf:
+        if self.is_discarding:
             return
         front = self._front
         if front is not None and not front.is_answered:
             if front.is_whole:
                 self.deadline = NEVER
-                self.crowd.leave(self)
+                self.connections.stop_waiting(self)
             else:
-                self._wait(self.crowd.bounds.body)
+                self._wait(self.connections.bounds.body)
         self._listen()
 
     @property
@@ -374,7 +376,7 @@ class Connection(Member):
     def _decline(self) -> None:
         """Goes on in HTTP/1.1 after a head that asked for another protocol (RFC 9110 7.8).
 
-        The parser takes what follows such a head for the other protocol; another one is told how
+        The parser takes what follows such a head for the other protocol; another one gets how
         long the body is.
         """
         reading, self._reading = self._reading, None
@@ -426,7 +428,7 @@ class Connection(Member):
         reading = self._reading
         if reading is not None and end > at and not reading.is_answered:
             reading.piece(part(data, at, end))
-        if not self._left and reading is not None and not self.is_deaf:
+        if not self._left and reading is not None and not self.is_discarding:
             self._reading = None
             self._complete(reading)
         return end
@@ -449,14 +451,14 @@ class Connection(Member):
             self._reading.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._reading is not None:  # it is, but while a head is told once more
+        if self._reading is not None:  # it is, but while a head is read once more
             name = name.lower()
             self._fields += 1
             if name == b"host":
                 self._hosts.append(value)
             if self._fields <= HEADER_FIELDS_MAX:
                 self._reading.header(name, value)
-            elif not self.is_deaf:
+            elif not self.is_discarding:
                 self._refuse(HEADERS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
@@ -465,7 +467,7 @@ class Connection(Member):
             return
         self._in_head = False
         self._head_bytes = 0
-        self._greeted = True
+        self._is_http = True
         reading = self._reading
         assert reading is not None
         reading.method = self._parser.get_method()
@@ -476,9 +478,9 @@ class Connection(Member):
             and self._parser.should_keep_alive()
             and not self._is_old()
         )
-        if not self.is_deaf:
+        if not self.is_discarding:
             self._check_framing(reading)
-        if self.is_deaf:
+        if self.is_discarding:
             return
         reading.route()
         self._is_timed = False
@@ -505,7 +507,7 @@ class Connection(Member):
     def on_body(self, piece: bytes) -> None:
         self._head_bytes = 0
         reading = self._reading
-        if self.is_deaf or reading is None:
+        if self.is_discarding or reading is None:
             return
         if reading is not self._front:
             self._later.append((self._piece, (reading, piece)))
@@ -517,7 +519,7 @@ class Connection(Member):
             return
         self._head_bytes = 0
         reading, self._reading = self._reading, None
-        if self.is_deaf or reading is None:
+        if self.is_discarding or reading is None:
             return
         if reading is self._front:
             self._complete(reading)
@@ -542,7 +544,7 @@ class Connection(Member):
             self.deadline = NEVER
             exchange.complete()
             if not exchange.is_answered:
-                self.crowd.leave(self)
+                self.connections.stop_waiting(self)
 
     def answered(self, exchange: Exchange) -> None:
         """The answer has been written."""
@@ -551,7 +553,7 @@ class Connection(Member):
             self.take_no_body(is_paused=False)
         if not exchange.keep_alive:
             self._hang_up(is_read=exchange.is_whole)
-            self.crowd.moved.set()
+            self.connections.moved.set()
             return
         if exchange.is_whole:
             self._rest()
@@ -562,7 +564,7 @@ class Connection(Member):
 
     def _take_turns(self) -> None:
         """Goes on with what was parsed meanwhile, and then listens again."""
-        while self._later and not self.is_deaf and self._is_next():
+        while self._later and not self.is_discarding and self._is_next():
             event, arguments = self._later.popleft()
             event(*arguments)
         self._listen()
@@ -582,10 +584,10 @@ class Connection(Member):
 
     def _listen(self) -> None:
         """Reads again, unless there is still something to do first."""
-        if not self._held or self.is_deaf or self._later or not self._is_writable:
+        if not self._held or self.is_discarding or self._later or not self._is_writable:
             return
         self._held = False
-        bounds = self.crowd.bounds
+        bounds = self.connections.bounds
         if self._reading is not None:
             self._is_timed = True
             self._wait(bounds.head if self._in_head else bounds.body)
@@ -600,14 +602,14 @@ class Connection(Member):
         """What has begun to come, and is not whole, has until then: looked at once a read."""
         if not self._is_timed:
             self._is_timed = True
-            bounds = self.crowd.bounds
+            bounds = self.connections.bounds
             self.deadline = self._now() + (bounds.head if self._in_head else bounds.body)
         if is_new:
-            self.crowd.await_(self)
+            self.connections.start_waiting(self)
 
     def _wait(self, seconds: float) -> None:
         self.deadline = self._now() + seconds
-        self.crowd.await_(self)
+        self.connections.start_waiting(self)
 
     def _rest(self) -> None:
         """Nothing is under way."""
@@ -616,7 +618,7 @@ class Connection(Member):
             self._wait(IDLE_SECONDS_MAX)
 
     def _is_old(self) -> bool:
-        age = self.crowd.bounds.age
+        age = self.connections.bounds.age
         return age is not None and self._now() - self._born >= age
 
     # --- the end --------------------------------------------------------------------------------
@@ -627,7 +629,7 @@ class Connection(Member):
         if self._front is not None and self.is_busy:
             self._front.keep_alive = False
         else:
-            self.is_deaf = True
+            self.is_discarding = True
             self.transport.close()
 
     def time_out(self) -> None:
@@ -637,19 +639,19 @@ class Connection(Member):
             self.transport.abort()  # nothing more would be read
             return
         begun = self._front is not None and self.is_busy and self._front.is_begun
-        if (self._in_head or self.is_busy) and not begun and not self.is_deaf:
+        if (self._in_head or self.is_busy) and not begun and not self.is_discarding:
             self.transport.write(TOO_SLOW)
         self.end()
 
     def end(self) -> None:
         """Closes the connection."""
-        self.crowd.leave(self)
-        self.is_deaf = True
+        self.connections.stop_waiting(self)
+        self.is_discarding = True
         self.transport.close()
 
     def _refuse_other(self) -> None:
-        if not self._greeted:
-            self.crowd.foreign(protocol_of(self._greeting, "HTTP"), "HTTP")
+        if not self._is_http:
+            self.connections.count_foreign(protocol_of(self._first_bytes, "HTTP"), "HTTP")
         self._refuse(NOT_HTTP)
 
     def _refuse(self, words: bytes) -> None:
@@ -659,7 +661,7 @@ class Connection(Member):
 
     def _hang_up(self, *, is_read: bool) -> None:
         """Closes; where not all was read, once the client has had a chance to read our words."""
-        self.is_deaf = True
+        self.is_discarding = True
         if is_read or self.transport.is_closing() or not self.transport.can_write_eof():
             self.transport.close()
             return

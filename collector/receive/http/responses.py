@@ -1,11 +1,11 @@
-"""What is said in HTTP/1.1: the heads of answers, and last words."""
+"""Texts of HTTP/1.1: the heads of answers, and errors."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Final
 
-__all__ = ["head_of", "last_words"]
+__all__ = ["error_response", "head_of"]
 
 STATUS_LINES: Final = {
     each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
@@ -18,7 +18,7 @@ def head_of(status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
     return STATUS_LINES[status] + b"".join(lines)
 
 
-def last_words(status: int, code: int, message: str) -> bytes:
+def error_response(status: int, code: int, message: str) -> bytes:
     """A whole answer before the connection closes; the body is a google.rpc.Status in JSON."""
     body = b'{"code": %d, "message": "%b"}' % (code, message.encode())
     headers = [

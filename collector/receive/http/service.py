@@ -22,8 +22,8 @@ import httptools
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.net.host_guard import Guard, is_foreign, is_local_name
-from collector.receive.admission import Door, Ticket
-from collector.receive.connections import Crowd
+from collector.receive.admission import Admission, Place
+from collector.receive.connections import Connections
 from collector.receive.content_coding import ACCEPTED, INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
 from collector.receive.http.connection import Connection, Exchange
@@ -111,7 +111,7 @@ class HttpApp:
     Args:
         export: takes the bodies.
         max_body: bytes, before and after decompression.
-        door: who is let in.
+        admission: who is let in.
         origins: of pages whose browsers may send (CORS), as `https://*.example.com`; none by
             default.
         guard: by which names it is reached.
@@ -122,21 +122,21 @@ class HttpApp:
         export: Export,
         max_body: int = 64 << 20,
         *,
-        door: Door | None = None,
+        admission: Admission | None = None,
         origins: Sequence[str] = (),
         guard: Guard | None = None,
     ) -> None:
         self.export = export
         self.max_body = max_body
-        self.door = door or Door()
+        self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
         """One body at a time, so that of many that have no room together the first are whole."""
         self.origins = tuple(origin.lower() for origin in origins)
         self.guard = guard or Guard("")
 
-    def __call__(self, crowd: Crowd) -> Connection:
-        return Connection(self._start, crowd)
+    def __call__(self, connections: Connections) -> Connection:
+        return Connection(self._start, connections)
 
     def _start(self, connection: Connection) -> Exchange:
         return _Exchange(connection, self)
@@ -149,7 +149,7 @@ class _Exchange(Exchange):
     _encoding: Encoding = "json"
     """Of the answer, too."""
     _sender: str | None = None
-    _ticket: Ticket | None = None
+    _place: Place | None = None
     _media: Encoding | None = None
     """Of the body; None where it is none of ours."""
     _foreign: str | None = None
@@ -211,7 +211,7 @@ class _Exchange(Exchange):
             self._answer(_refuse(refusal, self._encoding))
 
     def _enter(self, encoding: Encoding | None) -> None:
-        """Checks all that the head says; afterwards there is a ticket, or an answer."""
+        """Checks all that the head says; afterwards there is a place, or an answer."""
         if self._signal is None:
             paths = ", ".join(path.decode() for path in PATHS)
             raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
@@ -227,9 +227,11 @@ class _Exchange(Exchange):
             raise Refusal(
                 Outcome.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
             )
-        door = self._app.door
-        self._sender = door.sender(self._text(b"authorization")) if door.asks else None
-        self._ticket = door.enter(self._sender, self.connection.client, self)
+        admission = self._app.admission
+        self._sender = (
+            admission.sender(self._text(b"authorization")) if admission.needs_token else None
+        )
+        self._place = admission.enter(self._sender, self.connection.client, self)
         expected = self._found.get(b"expect")
         if expected is not None:
             length = self._found.get(b"content-length", b"")
@@ -239,16 +241,16 @@ class _Exchange(Exchange):
 
     def piece(self, data: bytes) -> None:
         """Keeps some of the body; one over the limit is drained, not kept."""
-        assert self._ticket is not None
+        assert self._place is not None
         self._size += len(data)
         if self._size > self._app.max_body:
             self._pieces.clear()
-            self._ticket.release()
+            self._place.release()
             if self._size > self._app.max_body * DRAIN_FACTOR:
                 self._answer(_refuse(self._too_large(), self._encoding))
             return
         try:
-            self._ticket.grow(len(data))
+            self._place.grow(len(data))
         except Refusal as refusal:
             self._answer(_refuse(refusal, self._encoding))
             return
@@ -286,15 +288,15 @@ class _Exchange(Exchange):
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
         if coding or len(body) > LARGE_BYTES:
-            if self._ticket is not None:
-                self._ticket.keep()
+            if self._place is not None:
+                self._place.keep()
             task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
-            self.connection.crowd.tasks.add(task)
-            task.add_done_callback(self.connection.crowd.tasks.discard)
+            self.connection.connections.tasks.add(task)
+            task.add_done_callback(self.connection.connections.tasks.discard)
             return
         transport = TRANSPORTS[self._encoding]
         export = self._app.export
-        answer = export.take_now(self._signal, body, self._encoding, transport, self._sender)
+        answer = export.ingest_now(self._signal, body, self._encoding, transport, self._sender)
         self._answer(self._reply(answer))
 
     def _body(self) -> bytes:
@@ -307,17 +309,17 @@ class _Exchange(Exchange):
         assert self._signal is not None
         app, transport = self._app, TRANSPORTS[self._encoding]
         # Both are kept to the end, also where the connection is lost.
-        room, ticket = Reservation(app.door), self._ticket
-        self._ticket = None
+        room, place = Reservation(app.admission), self._place
+        self._place = None
         try:
             if coding:
                 async with app.inflating:
                     body = await inflate_beside(
                         body, coding, app.max_body, app.beside, room.hold
                     )
-            elif ticket is None or ticket.bytes < len(body):
+            elif place is None or place.bytes < len(body):
                 room.hold(len(body))
-            answer = await app.export.take(
+            answer = await app.export.ingest(
                 self._signal, body, self._encoding, transport, self._sender, room
             )
         except Refusal as refusal:
@@ -328,8 +330,8 @@ class _Exchange(Exchange):
             reply = self._reply(answer)
         finally:
             room.release()
-            if ticket is not None:
-                ticket.leave()
+            if place is not None:
+                place.leave()
         self._answer(reply)
 
     def crowd_out(self, refusal: Refusal) -> None:
@@ -339,9 +341,9 @@ class _Exchange(Exchange):
 
     def _leave(self) -> None:
         self._pieces.clear()
-        if self._ticket is not None:
-            self._ticket.leave()
-            self._ticket = None
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
 
     # --- what goes out --------------------------------------------------------------------------
 
@@ -377,7 +379,7 @@ class _Exchange(Exchange):
         return head_of(reply.status, headers) + b"\r\n" + body
 
     def _grant(self) -> list[tuple[bytes, bytes]]:
-        """What tells a browser that its page may send; nothing for other origins."""
+        """Headers by which a browser lets its page send; nothing for other origins."""
         vary = [(b"vary", b"origin")]
         if not self._is_granted():
             return vary

@@ -1,7 +1,7 @@
 /* Rows of a log written where they stand, without an object for what is in them; parents of its steps
    looked through where they stand; and call ids put behind others in one go.
 
-   The same as `_ROW.pack` and `_names` of log.py, which says what a row and a context are, and as
+   The same as `_ROW.pack` and `may_name` of rows.py, which says what a row and a context are, and as
    `packed` of call_ids.py; `native.pyi` gives the types. */
 
 #define PY_SSIZE_T_CLEAN

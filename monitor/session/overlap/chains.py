@@ -1,8 +1,20 @@
-"""Which of some overlapping calls may come before which, as chains of calls that are alike.
+"""Overlapping calls as chains of alike calls, which are merged instead of permuted.
 
-Of two calls that do the same, one may have been let in no later and be waited for no less than the
-other. To put it first loses no order that differs: so such calls make a chain, and an order is
-how the chains are merged.
+Idea: take two calls that do the same. One may have been allowed to start no later than the other,
+with no fewer calls waiting for it. Then an order with the other one first can be changed by
+swapping the two: the swapped order is possible, too, and has the same effect. So this one goes
+first, and only one order of the two is tried. Calls that are pairwise ordered like this form a
+chain. An order of all calls is a merge of the chains.
+
+Invariant: for each order of the calls there is a merge with the same sequence of effects.
+`Chain.needs` keeps "ended before it started" across chains: a call waits until each chain has come
+as far as it says.
+
+Example: four overlapping `read` and four overlapping `write`, all at one time, have 40,320 orders.
+They make two chains, and the chains have 70 merges.
+
+Source: `Spans` is the representation of an interval order by its numbers of predecessors and
+successors (Fishburn 1970).
 """
 
 from __future__ import annotations
@@ -74,7 +86,7 @@ def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[C
         own: Chain | None = None
         for number, chain in enumerate(chains):
             count = come[number]
-            # What had ended leads its chain, and later calls know no less of it.
+            # Calls that had ended lead their chain, and had ended for all later calls, too.
             while count < len(chain.places) and rank[chain.places[count]] < ended:
                 count += 1
             if count:

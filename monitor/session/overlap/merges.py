@@ -1,8 +1,21 @@
-"""The best of the orders that chains of overlapping calls can be merged in.
+"""The best merges of chains of overlapping calls, by dynamic programming.
 
-A program over how far each chain has come. Where that is too much, the best of what was found so
-far is gone on with, at last in the order of the starts: what is taken then is an order that may
-have been and no worse than that of the starts, but there may be a better one.
+Idea: a node is how far each chain has come, and the position there. Whatever the merge that led to
+it, what follows is the same. So of the merges to one node only the best harms count, and layer k
+holds the nodes after k calls. Each node keeps the best merge that is nearest to the starts
+(`path`), and the links of all best merges (`behind`), which siblings.py follows where several parts
+have to be put together.
+
+Bounds: a group has at most `STEPS_MAX` steps. Up to `FEW` calls every merge is tried, whatever the
+bound. Of more calls the worst nodes of a layer are dropped once the steps run short, and at last
+`_finish` goes on in the order of the starts. The node of that order is never dropped. So what is
+taken is a possible order and no worse than that of the starts, but there may be a better one
+(`Merges.whole` is False).
+
+Example: chains A (2 calls) and B (1 call) have the nodes (0,0), (1,0), (0,1), (2,0), (1,1), (2,1):
+6 nodes for 3 merges. With 2 chains of 10 calls, 121 nodes stand for 184,756 merges.
+
+Source: Held and Karp 1962, over chains instead of single calls; the bound is a beam search.
 """
 
 from __future__ import annotations
@@ -13,63 +26,61 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.overlap.chains import Chain
 
-__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "End", "Merges", "Node", "merge"]
+__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
 
 ENDS_MAX: Final = 32
-"""So many ends are told, at most: those with the best harms."""
+"""Limit of the ends that are listed: those with the best harms."""
 
 FEW: Final = 6
-"""So few calls are tried in each order, whatever they are: that is 720."""
+"""Up to this many calls every order is tried, whatever they are: 720 orders."""
 
 STEPS_MAX: Final = 2_048
-"""Of more calls, so many steps are taken among all that seems good, and as many behind the best of
-it: some milliseconds. A task's eight calls that all differ need half of them."""
+"""Steps taken in a larger group, before it goes on with the best node alone, and as many after: some
+milliseconds. Eight calls of a task that all differ need half of them."""
 
 _MANY: Final = 64
-"""Of more calls than this the fewer steps are taken: each that arrives has its group judged anew."""
+"""Beyond this many calls fewer steps are taken, since each call that arrives has its group judged again."""
 
 _LAYER_STEPS: Final = 8
 """What it takes to choose the best of a layer, in steps."""
 
 
 class Node:
-    """So far the chains have come, and where that has led at best."""
+    """How far the chains have come, and where the best ways to there lead."""
 
-    __slots__ = ("ahead", "behind", "done", "harms", "position")
+    __slots__ = ("ahead", "behind", "done", "harms", "path", "position")
 
-    def __init__(self, done: tuple[int, ...], position: Position, harms: int) -> None:
+    def __init__(
+        self, done: tuple[int, ...], position: Position, harms: int, path: tuple[int, ...]
+    ) -> None:
         self.done = done
+        """By chain, how many of its calls are taken."""
         self.position = position
         self.harms = harms
+        self.path = path
+        """The places of the calls taken, by the best way that is nearest to the starts."""
         self.behind: list[tuple[int, Node]] = []
-        """While it is looked for: the call that has led here, and from where."""
+        """During the search: the last call of each of the best ways, and the node before it."""
         self.ahead: list[tuple[int, Node]] = []
-        """The calls that the best orders go on with, and where they lead."""
+        """In what `ways_to` returns: the calls that the best ways continue with, and the nodes behind them."""
 
 
 _Layer = dict[tuple[tuple[int, ...], Position], Node]
 
 
-class End(NamedTuple):
-    """Where merges may end, and the best of those that end there."""
-
-    position: Position
-    harms: int
-    first: Node
-    """Where they begin, none but them."""
-
-
 class Merges(NamedTuple):
     """The merges that were found."""
 
-    first: Node
-    """Where the best begin."""
-    ends: list[Position]
-    """Where the best end."""
+    ends: list[Node]
+    """Where merges end, the best first, each position once."""
     whole: bool
-    """False where others were left out."""
-    every: list[End]
-    """Where any end, the best first, at most ENDS_MAX."""
+    """False where some merges were left out."""
+
+
+def best_of(merges: Merges) -> list[Node]:
+    """The ends with the best harms."""
+    wanted = merges.ends[0].harms
+    return [end for end in merges.ends if end.harms == wanted]
 
 
 def merge(
@@ -81,15 +92,15 @@ def merge(
     )
     count, width = len(by_start), 2 * len(chains)
     left = most = STEPS_MAX * _MANY // max(count, _MANY)
-    first = plain = Node((0,) * len(chains), position, 0)
-    layers: list[_Layer] = [{(first.done, position): first}]
+    plain = Node((0,) * len(chains), position, 0, ())
+    layer: _Layer = {(plain.done, position): plain}
     whole = True
     for _, number in by_start:
         if left < -most:
-            # The plain one is among the last layer's, so what it leads to is tried, too.
-            return _finish(stepper, layers[-1], chains, strict=strict)
-        layer: _Layer = {}
-        for node in layers[-1].values():
+            # The plain one is in this layer, so what it leads to is tried, too.
+            return _finish(stepper, layer, chains, strict=strict)
+        before, layer = layer, {}
+        for node in before.values():
             left -= _step(stepper, node, chains, layer, strict=strict)
         if count > FEW:
             left -= _LAYER_STEPS
@@ -98,32 +109,33 @@ def merge(
             room = max(1, left // width, most // (count * width))
             if len(layer) > room:
                 layer, whole = _best(layer, room, plain, strict=strict), False
-        layers.append(layer)
-    last = sorted(layers[-1].values(), key=_harms_of, reverse=strict)
-    every = [End(node.position, node.harms, _alone(node)) for node in last[:ENDS_MAX]]
-    return Merges(first, _mark(layers, strict=strict), whole, every)
+    return Merges(sorted(layer.values(), key=_harms_of, reverse=strict), whole)
 
 
 def _harms_of(node: Node) -> int:
     return node.harms
 
 
-def _alone(end: Node) -> Node:
-    """A copy of the best ways to one end, from where they begin."""
-    twins = {id(end): Node(end.done, end.position, end.harms)}
-    layer = [end]
+def ways_to(ends: Sequence[Node]) -> Node:
+    """The best ways to some ends, from where they begin: a copy that looks ahead."""
+    layer = list(ends)
+    twins = {id(end): _twin(end) for end in ends}
     while True:
         earlier: list[Node] = []
         for node in layer:
             for place, before in node.behind:
                 twin = twins.get(id(before))
                 if twin is None:
-                    twin = twins[id(before)] = Node(before.done, before.position, before.harms)
+                    twin = twins[id(before)] = _twin(before)
                     earlier.append(before)
                 twin.ahead.append((place, twins[id(node)]))
         if not earlier:
             return twins[id(layer[0])]
         layer = earlier
+
+
+def _twin(node: Node) -> Node:
+    return Node(node.done, node.position, node.harms, node.path)
 
 
 def _finish(
@@ -154,13 +166,13 @@ def _finish(
     while behind.behind:
         place, behind = behind.behind[0]
         way.append(place)
-    start = Node((), behind.position, 0)
-    last = start
-    for place in (*reversed(way), *rest):
-        node = Node((), end, 0)
-        last.ahead.append((place, node))
+    path = (*reversed(way), *rest)
+    last = Node((), behind.position, 0, ())
+    for count, place in enumerate(path, 1):
+        node = Node((), end, harms, path[:count])
+        node.behind.append((place, last))
         last = node
-    return Merges(start, [end], False, [End(end, harms, start)])
+    return Merges([last], False)
 
 
 def _moved(done: tuple[int, ...], number: int) -> tuple[int, ...]:
@@ -171,7 +183,7 @@ def _step(
     stepper: Stepper, node: Node, chains: Sequence[Chain], layer: _Layer, *, strict: bool
 ) -> int:
     """Takes the next call of each chain that may come next: how many that are."""
-    done, position, steps = node.done, node.position, 0
+    done, position, path, steps = node.done, node.position, node.path, 0
     for number, (token, places, needs) in enumerate(chains):
         taken = done[number]
         if taken == len(places) or (needs[taken] and not _ready(needs[taken], done)):
@@ -180,14 +192,17 @@ def _step(
         end, outcome = stepper.step(position, token)
         harms = node.harms + 1 if outcome is Outcome.HARMFUL else node.harms
         after = _moved(done, number)
+        place = places[taken]
         known = layer.get((after, end))
         if known is None:
-            known = layer[after, end] = Node(after, end, harms)
+            known = layer[after, end] = Node(after, end, harms, (*path, place))
         elif known.harms != harms:
             if (harms > known.harms) != strict:
                 continue
-            known.harms, known.behind = harms, []
-        known.behind.append((places[taken], node))
+            known.harms, known.behind, known.path = harms, [], (*path, place)
+        else:
+            known.path = min(known.path, (*path, place))
+        known.behind.append((place, node))
     return steps
 
 
@@ -202,24 +217,3 @@ def _best(layer: _Layer, room: int, plain: Node, *, strict: bool) -> _Layer:
     """Those with the best harms, and that of the order of the starts."""
     kept = sorted(layer.items(), key=lambda each: each[1].harms, reverse=strict)[:room]
     return {**dict(kept), (plain.done, plain.position): plain}
-
-
-def _mark(layers: Sequence[_Layer], *, strict: bool) -> list[Position]:
-    """Tells the nodes of the best ways what lies ahead; where these ways end.
-
-    What lies behind is forgotten, so that no node refers to itself by way of others.
-    """
-    last = layers[-1].values()
-    wanted = (max if strict else min)(node.harms for node in last)
-    best = [node for node in last if node.harms == wanted]
-    ends = [node.position for node in best]
-    while best:
-        earlier: list[Node] = []
-        for node in best:
-            behind, node.behind = node.behind, []
-            for place, before in behind:
-                if not before.ahead:
-                    earlier.append(before)
-                before.ahead.append((place, node))
-        best = earlier
-    return ends

@@ -1,13 +1,29 @@
-"""Calls that overlap: which orders they may have had, and which of them is taken.
+"""Calls that overlap: which orders they may have had, and which order is taken.
 
-Siblings whose times overlap have no order of their own. Any order that keeps "ended before it
-started" may have been the true one. A task takes the order with the fewest harms and goes on from
-every state such an order can end in; a strict policy takes the order with the most.
+Idea: siblings whose times overlap have no order of their own. Every order that keeps "ended before
+it started" may have been the true one. A task takes the order with the fewest harms, a strict
+policy the order with the most; of equals, the one nearest to the order of the starts. `Order.every`
+lists the other ends, which `monitor.session.run` goes on from.
 
-Most orders need not be tried. Calls that are the same everywhere may stand anywhere, so may those
-that are alike among themselves, and calls that no constraint sees both of are ordered apart: orders
-of the parts can always be merged, since of two pairs of calls in which one ended before the other
-started, one's first had ended before the other's second started (Fishburn 1970, interval orders).
+Most orders need not be tried:
+
+- Calls that no part of the machine looks at may stand anywhere (`free`), and so may calls that are
+  all alike.
+- Calls that no constraint sees both of are ordered in parts, each by itself. Orders of parts can
+  always be merged: take two pairs of calls, in each of which the first ended before the second
+  started. The first call of one pair ended before the second call of the other pair started, or the
+  reverse, so no cycle can arise (Fishburn 1970, interval orders).
+- Within a part, alike calls form chains (`chains.py`), and orders are merges of chains
+  (`merges.py`).
+
+Invariant: while `Order.whole` is true, the result equals that of trying every order. Otherwise the
+order taken is a possible one and no worse than the order of the starts. A strict policy then looks
+at each constraint alone (`_broken`), so a harm that one constraint can prove is found.
+
+Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They are
+received as `close`, `open`, `read`. Of the six orders one has no harm, so none of the calls is
+harmful. If `open` ended before `read` and `close` started, four orders are left out from the
+beginning.
 """
 
 from __future__ import annotations
@@ -17,16 +33,16 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
 from monitor.session.overlap.chains import Spans, chained
-from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, merge
+from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
 
 CONSTRAINTS_MAX: Final = 32
-"""So many constraints are looked at one by one, at most."""
+"""Limit of the constraints that are searched one by one."""
 
 JOINED_MAX: Final = 256
-"""So many ends of a group's parts are put together; beyond, it may have led anywhere."""
+"""Limit of the combined ends of a group's parts; beyond it the group may have led anywhere."""
 
 
 class Reached(NamedTuple):
@@ -46,7 +62,7 @@ class Order(NamedTuple):
     """False where there were too many orders to try them all."""
     every: tuple[Reached, ...] = ()
     """Wherever the group may end, by whatever order; those with the best harms, where there are too
-    many to tell."""
+    many to list."""
 
 
 def order(
@@ -75,7 +91,7 @@ def order(
     found = _searched(stepper, position, tokens, spans, strict=strict)
     if found.whole or not strict:
         return found
-    # What refuses nothing has no say in the worst order of the group; it has in what comes behind.
+    # A constraint that refuses no call of the group does not influence its worst order, only what follows.
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
     fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
@@ -160,13 +176,29 @@ def _searched(
                 ends.append([_walk(stepper, position, tokens, places).end])
         else:
             found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
-    taken = _taken(spans, sorted(free), [each.first for each in found])
+    if len(found) == 1 and not free:
+        return _only(stepper, found[0], strict=strict)
+    taken = _taken(spans, sorted(free), [ways_to(best_of(each)) for each in found])
     if strict:
         end = _walk(stepper, position, tokens, taken).end
     else:
-        end = _joined(stepper, position, [*ends, *(each.ends for each in found)])
+        best = [[node.position for node in best_of(each)] for each in found]
+        end = _joined(stepper, position, [*ends, *best])
     every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
     return Order(taken, end, all(each.whole for each in found), every)
+
+
+def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
+    """The order of calls that are all in one part: the search has their places already."""
+    best = best_of(merges)
+    taken = min(best, key=_path_of)
+    end = taken.position if strict else stepper.union(node.position for node in best)
+    every = [Reached(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
+    return Order(taken.path, end, merges.whole, tuple(every))
+
+
+def _path_of(node: Node) -> tuple[int, ...]:
+    return node.path
 
 
 def _reached(
@@ -183,10 +215,11 @@ def _reached(
     sign = -1 if strict else 1
     together: list[tuple[int, list[Node]]] = [(0, [])]
     for part in found:
+        begun = [(end.harms, ways_to([end])) for end in part.ends[:ENDS_MAX]]
         more = [
-            (harms + sign * end.harms, [*nodes, end.first])
+            (harms + sign * own, [*nodes, first])
             for harms, nodes in together
-            for end in part.every
+            for own, first in begun
         ]
         more.sort(key=_first_of)
         together = more[:ENDS_MAX]
@@ -213,7 +246,7 @@ def _parts(
 ) -> list[list[int]]:
     """Places of calls that no heeded part of the machine sees together; `free` takes the others.
 
-    Where it is not certain what one does, one hangs on the other.
+    Where it is not certain what a call does, it depends on all others.
     """
     single = isinstance(position, int)
     found: list[tuple[int, list[int]]] = []
@@ -251,7 +284,7 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
     count = len(spans.rank)
     places: list[int] = []
     taken = [False] * count
-    # So many have been taken of those that ended first, and so many that are free.
+    # How many of the calls were taken, in the order of their ends; and of the free ones.
     over = freed = 0
     while len(places) < count:
         best, at = count, -1
@@ -275,7 +308,7 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
 def _joined(
     stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
 ) -> Position:
-    """Everywhere the session may be behind parts that know nothing of each other."""
+    """Everywhere the session may be behind parts that do not influence each other."""
     if len(ends) == 1:
         return stepper.union(ends[0])
     # Parts are of one certain state, and each moves its own share of it.

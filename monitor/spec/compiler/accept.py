@@ -25,8 +25,8 @@ def read_accept(
         if acceptance is None or not _holds(acceptance, machine, notes, number):
             continue
         if day is not None and acceptance.until < day:
-            said = f"{entry.symbol!r} was accepted by {entry.who} until {entry.until}"
-            notes.add("expired_acceptance", said, "accept", number, "until")
+            message = f"{entry.symbol!r} was accepted by {entry.who} until {entry.until}"
+            notes.add("expired_acceptance", message, "accept", number, "until")
         else:
             found.append(acceptance)
     return tuple(found)
@@ -39,8 +39,8 @@ def _read(
     try:
         until = date.fromisoformat(entry.until)
     except ValueError:
-        said = f"{entry.until!r} is no day; write it as 2026-12-31"
-        notes.add("invalid_document", said, "accept", number, "until")
+        message = f"{entry.until!r} is no day; write it as 2026-12-31"
+        notes.add("invalid_document", message, "accept", number, "until")
         return None
     if not declared:
         return None
@@ -55,6 +55,6 @@ def _holds(acceptance: Acceptance, machine: Machine, notes: Notes, number: int) 
         notes.add(place.code, place.message, *path)
         return False
     if is_needless(place, machine):
-        said = f"{acceptance.symbol!r} is allowed in {acceptance.state!r} anyway"
-        notes.add("needless_acceptance", said, "accept", number)
+        message = f"{acceptance.symbol!r} is allowed in {acceptance.state!r} anyway"
+        notes.add("needless_acceptance", message, "accept", number)
     return True

@@ -1,7 +1,7 @@
 """A spec document's meaning: document -> automaton, alphabet and rules, with findings.
 
-A bad document never raises: every fault that can be told is a finding with its place. Shape comes
-first (schema.py); where the shape is wrong the meaning is not looked at.
+A bad document never raises: every fault is a finding with its place. The shape is checked first
+(schema.py). If it is wrong, the meaning is not checked.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final, Literal, TypeVar
-
-import msgspec
 
 from monitor.alphabet import match
 from monitor.automaton import paths
@@ -49,7 +47,7 @@ from monitor.spec.document.schema import (
     SpecDocument,
     SymbolDocument,
 )
-from monitor.spec.document.typed import Fault, shaped
+from monitor.spec.document.validation import Fault, Model, validated
 from monitor.spec.document.yaml_text import Document, Path
 from monitor.spec.spec import (
     GOLDEN_LISTED_MAX,
@@ -64,7 +62,7 @@ from monitor.spec.traps import Trap
 
 __all__ = ["compile_text"]
 
-_Model = TypeVar("_Model", bound=msgspec.Struct)
+_Model = TypeVar("_Model", bound=Model)
 
 
 def compile_text(
@@ -109,11 +107,11 @@ def _validate(read: Document, notes: Notes) -> SpecDocument | None:
         key: _as_written(value, (key,), read) if key in _NAMES else value
         for key, value in read.data.items()
     }
-    return _shaped(SpecDocument, data, read, notes)
+    return _model(SpecDocument, data, read, notes)
 
 
-def _shaped(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
-    found, faults = shaped(model, data)
+def _model(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
+    found, faults = validated(model, data)
     for fault in faults[: yaml_text.FINDINGS_MAX]:
         notes.add("invalid_document", _say(fault), *_known_path(fault.path, read))
     return found
@@ -125,7 +123,7 @@ def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
         key: _as_written(value, (key,), read) if key in _NAMES else value
         for key, value in read.data.items()
     }
-    model = _shaped(ReferenceDocument, data, read, notes)
+    model = _model(ReferenceDocument, data, read, notes)
     if model is None:
         return None
     rules = _rules(model, notes)
@@ -179,7 +177,7 @@ def _say(fault: Fault) -> str:
 
 
 _KEYS: Final = {
-    field.encode_name: where
+    field.alias or name: where
     for model, where in (
         (ReferenceDocument, "`reference`"),
         (DeadlineDocument, "a deadline"),
@@ -189,7 +187,7 @@ _KEYS: Final = {
         (ConventionsDocument, "`conventions`"),
         (SpecDocument, "the spec itself"),
     )
-    for field in msgspec.structs.fields(model)
+    for name, field in model.model_fields.items()
 }
 """Key -> where it stands."""
 
@@ -333,11 +331,11 @@ def _check_conventions(model: SpecDocument, notes: Notes) -> None:
         return
     of_scores = [key for key in _OF_SCORES if ("conventions", key) in notes.read.places]
     for key in of_scores:
-        said = f"a {model.kind} has no scores, so {key!r} is not used"
-        notes.add("unused_convention", said, "conventions", key)
+        message = f"a {model.kind} has no scores, so {key!r} is not used"
+        notes.add("unused_convention", message, "conventions", key)
     if model.kind == "reference" and model.conventions.failed_calls == "harmful":
-        said = "a reference judges no harm: a failed call changes nothing"
-        notes.add("unused_convention", said, "conventions", "failed_calls")
+        message = "a reference judges no harm: a failed call changes nothing"
+        notes.add("unused_convention", message, "conventions", "failed_calls")
 
 
 def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:

@@ -56,8 +56,8 @@ def _read(model: SpecDocument, notes: Notes) -> Machine | None:
     given = [name for name in FORMS if getattr(model, name) is not None]
     if len(given) != 1:
         instead = f", not {' and '.join(given)}" if given else ""
-        said = f"write one of {', '.join(FORMS)}{instead}"
-        notes.add("invalid_document", said, *given[1:2])
+        message = f"write one of {', '.join(FORMS)}{instead}"
+        notes.add("invalid_document", message, *given[1:2])
         return None
     if model.transitions is not None:
         return _from_transitions(model, model.transitions, notes)
@@ -75,8 +75,8 @@ def _from_transitions(
     if model.initial is None or not model.accepting:
         for name in ("initial", "accepting"):
             if not getattr(model, name):
-                said = f"transitions need the key {name!r}"
-                notes.add("invalid_document", said, *[name] * ((name,) in notes.read.places))
+                message = f"transitions need the key {name!r}"
+                notes.add("invalid_document", message, *[name] * ((name,) in notes.read.places))
         return None
     edges = _edges(model, transitions, notes)
     if model.states is None:
@@ -98,8 +98,8 @@ def _edges(
                 continue
             targets = list(dict.fromkeys([target] if isinstance(target, str) else target))
             if len(targets) > 1:
-                said = f"{symbol!r} leads from {state!r} to {' and to '.join(targets)}"
-                notes.add("nondeterministic", said, *path)
+                message = f"{symbol!r} leads from {state!r} to {' and to '.join(targets)}"
+                notes.add("nondeterministic", message, *path)
             elif not targets:
                 notes.add("invalid_document", f"{symbol!r} leads nowhere", *path)
             else:
@@ -224,10 +224,10 @@ def _automaton(
 def _fits(states: int, symbols: int, notes: Notes) -> bool:
     if states <= paths.STATES_MAX and states * symbols <= TABLE_MAX:
         return True
-    said = (
+    message = (
         f"{states:,} states and {symbols:,} symbols; at most {paths.STATES_MAX:,} states and "
     )
-    notes.add("too_large", f"{said}{TABLE_MAX:,} pairs of both fit")
+    notes.add("too_large", f"{message}{TABLE_MAX:,} pairs of both fit")
     return False
 
 
@@ -253,10 +253,10 @@ def _reads(model: SpecDocument, states: frozenset[str], edges: Edges, notes: Not
             path = ("reads", state, place)
             if is_declared(name, model, notes, *path):
                 if edges.get((state, name), state) != state:
-                    said = (
+                    message = (
                         f"{name!r} both stays in {state!r} and leads to {edges[state, name]!r}"
                     )
-                    notes.add("read_and_edge", said, *path)
+                    notes.add("read_and_edge", message, *path)
                 loops[state, name] = state
     return loops
 
@@ -273,9 +273,9 @@ def _from_constraints(model: SpecDocument, raw: list[Any], notes: Notes) -> Side
             notes.add(problem.code, str(problem), "constraints", place)
         states = sum(len(each.automaton.states) for each in parsed)
         if len(parsed) > constraints.CONSTRAINTS_MAX or states > constraints.STATES_MAX:
-            said = f"at most {constraints.CONSTRAINTS_MAX} constraints with at most "
-            said += f"{constraints.STATES_MAX:,} states (a count to n has n + 1) fit"
-            notes.add("too_large", said, "constraints", place)
+            message = f"at most {constraints.CONSTRAINTS_MAX} constraints with at most "
+            message += f"{constraints.STATES_MAX:,} states (a count to n has n + 1) fit"
+            notes.add("too_large", message, "constraints", place)
             break
     if not raw:
         notes.add("invalid_document", "there is no constraint", "constraints")

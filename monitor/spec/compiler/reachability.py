@@ -39,11 +39,11 @@ def can_finish(machine: Machine, notes: Notes) -> bool:
         if any(part.accepts(state) for state in area.states):
             continue
         key = "constraints" if isinstance(part, SideBySide) else "accepting"
-        said = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
+        message = f"no accepting state can be reached from {machine.name(machine.initial)!r}"
         if isinstance(part, SideBySide):
             texts = " and ".join(repr(each.text) for each in _core(part))
-            said = f"no session can satisfy {texts}: the constraints contradict each other"
-        notes.add("no_accepting_state_reachable", said, key)
+            message = f"no session can satisfy {texts}: the constraints contradict each other"
+        notes.add("no_accepting_state_reachable", message, key)
         return False
     return True
 
@@ -99,13 +99,13 @@ def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
     reached = frozenset(machine.everywhere())
     for state, name in enumerate(machine.states):
         if state not in reached:
-            said = f"no edge leads to {name!r}"
-            notes.add("unreachable_state", said, *_place_of_state(model, name))
+            message = f"no edge leads to {name!r}"
+            notes.add("unreachable_state", message, *_place_of_state(model, name))
     if model.kind == "task":
         for group in paths.progress_cycles(machine):
-            said = ", ".join(repr(machine.name(state)) for state in group)
+            message = ", ".join(repr(machine.name(state)) for state in group)
             where = _place_of_state(model, machine.name(group[0]))
-            notes.add("progress_cycle", f"{said} lie on a cycle", *where)
+            notes.add("progress_cycle", f"{message} lie on a cycle", *where)
 
 
 def _check_unused(model: SpecDocument, machine: Machine, notes: Notes) -> None:
@@ -135,13 +135,13 @@ def check_traps(model: SpecDocument, machine: Machine, notes: Notes) -> tuple[Tr
         if isinstance(area.machine, SideBySide):
             first = next(iter(states))
             open_ones = " and ".join(map(repr, area.machine.unsatisfied(first)))
-            said = f"after {area.machine.name(first)!r} no session can satisfy {open_ones}"
-            notes.add("trap", f"{said} any more", "constraints")
+            message = f"after {area.machine.name(first)!r} no session can satisfy {open_ones}"
+            notes.add("trap", f"{message} any more", "constraints")
             break
         for state in states:
             name = machine.name(state)
-            said = f"from {name!r} no accepting state can be reached"
-            notes.add("trap", said, *_place_of_state(model, name))
+            message = f"from {name!r} no accepting state can be reached"
+            notes.add("trap", message, *_place_of_state(model, name))
     return traps
 
 
@@ -155,8 +155,8 @@ def check_areas(machine: Machine, together: Iterable[Collection[int]], notes: No
     """
     groups = [area.group for area in machine.areas(together)]
     if len(set(groups)) < len(groups):
-        said = "constraints over the same calls have too many states together to list them"
-        notes.add("too_many_joint_states", said, "constraints")
+        message = "constraints over the same calls have too many states together to list them"
+        notes.add("too_many_joint_states", message, "constraints")
 
 
 def _place_of_state(model: SpecDocument, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What is broken or doubtful in a learnt reference: found when it is loaded, told by `check`."""
+"""What is broken or doubtful in a learnt reference: found when it is loaded, reported by `check`."""
 
 from __future__ import annotations
 
@@ -60,16 +60,18 @@ def _tree(learnt: Learnt, notes: Notes) -> None:
     for number, node in enumerate(learnt.nodes):
         # A tree that was cut to its most frequent nodes lacks some runs below, but never has more.
         if below[number] + node.ends > node.runs:
-            said = (
+            message = (
                 f"node {number}: {below[number]} runs go on and {node.ends} end, of {node.runs}"
             )
-            notes.add("contradicting_counts", said, "tree", number)
+            notes.add("contradicting_counts", message, "tree", number)
 
 
 def _counts(learnt: Learnt, notes: Notes) -> None:
     if learnt.nodes[0].runs != learnt.runs:
-        said = f"the tree is of {learnt.nodes[0].runs} runs, but {learnt.runs} were learnt from"
-        notes.add("contradicting_counts", said, "learnt", "runs")
+        message = (
+            f"the tree is of {learnt.nodes[0].runs} runs, but {learnt.runs} were learnt from"
+        )
+        notes.add("contradicting_counts", message, "learnt", "runs")
     for tool, (good, bad) in learnt.called_by.items():
         if good > learnt.successes or bad > learnt.failures:
             notes.add(

@@ -99,11 +99,11 @@ def check_overlaps(symbols: Mapping[str, SymbolPatterns], notes: Notes) -> None:
             work += _work(weights[first], weights[second])
             if pairs > PAIRS_MAX or work > WORK_MAX:
                 return
-            said = _overlap(symbols[first][1], symbols[second][1])
-            if said:
+            message = _overlap(symbols[first][1], symbols[second][1])
+            if message:
                 notes.add(
                     "overlapping_patterns",
-                    f"{first!r} and {second!r} {said}",
+                    f"{first!r} and {second!r} {message}",
                     "alphabet",
                     second,
                 )

@@ -56,8 +56,8 @@ def _deadline(
         isinstance(machine, Automaton) and len(machine.table) * len(model.deadlines) < WORK_MAX
     )
     if few and _is_hopeless(deadline, machine):
-        said = f"after {_shown(first)} no {_shown(then)} is ever allowed"
-        notes.add("impossible_deadline", said, "deadlines", number)
+        message = f"after {_shown(first)} no {_shown(then)} is ever allowed"
+        notes.add("impossible_deadline", message, "deadlines", number)
     return deadline
 
 
@@ -101,8 +101,8 @@ def _by_state(
     idle: dict[str, float], machine: Machine, notes: Notes
 ) -> tuple[tuple[int, int], ...]:
     if not isinstance(machine, Automaton):
-        said = "constraints have no states to name: write one time for all"
-        notes.add("invalid_document", said, "idle")
+        message = "constraints have no states to name: write one time for all"
+        notes.add("invalid_document", message, "idle")
         return ()
     number = {name: index for index, name in enumerate(machine.states)}
     for state in idle:

@@ -2,8 +2,8 @@
 
     JSON --published_forms--> Task --published_repairs--> Task --document--> YAML text
 
-A task says which states and edges were listed, as they were listed, so that what is wrong with
-them can be told and repaired in the open. Every repair is reported by whoever imports.
+A task keeps the states and edges as they were listed, so that defects can be reported and repaired
+visibly. The importer reports every repair.
 """
 
 from __future__ import annotations
@@ -116,18 +116,18 @@ def _duplicate_states(task: Task) -> Iterator[Defect]:
 def _wrong_sources(task: Task) -> Iterator[Defect]:
     for state, edge in _listed(task):
         if edge.source != state.name:
-            said = (
+            message = (
                 f"an edge listed under {state.name!r} says that it starts from {edge.source!r}"
             )
-            yield Defect("wrong_edge_source", said)
+            yield Defect("wrong_edge_source", message)
 
 
 def _undeclared(task: Task) -> Iterator[Defect]:
     for state, edge in _listed(task):
         for symbol in edge.symbols:
             if symbol not in task.alphabet:
-                said = f"{symbol!r} on an edge of {state.name!r} is not in the alphabet"
-                yield Defect("undeclared_symbol", said)
+                message = f"{symbol!r} on an edge of {state.name!r} is not in the alphabet"
+                yield Defect("undeclared_symbol", message)
 
 
 def _undeclared_states(task: Task) -> Iterator[Defect]:
@@ -136,8 +136,8 @@ def _undeclared_states(task: Task) -> Iterator[Defect]:
         yield Defect("undeclared_state", f"the initial state {task.initial!r} is not listed")
     for state, edge in _listed(task):
         if edge.target not in names:
-            said = f"an edge of {state.name!r} leads to {edge.target!r}, which is not listed"
-            yield Defect("undeclared_state", said)
+            message = f"an edge of {state.name!r} leads to {edge.target!r}, which is not listed"
+            yield Defect("undeclared_state", message)
 
 
 def _choices(task: Task) -> Iterator[Defect]:
@@ -150,16 +150,16 @@ def _choices(task: Task) -> Iterator[Defect]:
                     known.append(edge.target)
         for symbol, found in targets.items():
             if len(found) > 1:
-                said = f"{symbol!r} leads from {state.name!r} to {' and to '.join(found)}"
-                yield Defect("nondeterministic", said)
+                message = f"{symbol!r} leads from {state.name!r} to {' and to '.join(found)}"
+                yield Defect("nondeterministic", message)
 
 
 def _ties(task: Task) -> Iterator[Defect]:
     """Symbols that mean the very same calls."""
     for (one, first), (other, second) in combinations(task.alphabet.items(), 2):
         if first.tool == second.tool and same(first.arguments, second.arguments):
-            said = f"{one!r} and {other!r} have the same pattern"
-            yield Defect("overlapping_patterns", said)
+            message = f"{one!r} and {other!r} have the same pattern"
+            yield Defect("overlapping_patterns", message)
 
 
 def _dead_ends(task: Task) -> Iterator[Defect]:
@@ -178,8 +178,8 @@ def _dead_ends(task: Task) -> Iterator[Defect]:
         reached |= new
         todo += new
     if not ends & reached:
-        said = f"no accepting state can be reached from {task.initial!r}"
-        yield Defect("no_accepting_state_reachable", said)
+        message = f"no accepting state can be reached from {task.initial!r}"
+        yield Defect("no_accepting_state_reachable", message)
 
 
 def _listed(task: Task) -> Iterator[tuple[State, Edge]]:
@@ -196,7 +196,7 @@ def document(task: Task, repairs: tuple[Repair, ...] = ()) -> str:
 
     Args:
         task: without defects, or the compiler says what is wrong with the document.
-        repairs: told in comments on top.
+        repairs: listed in comments at the top.
     """
     lines = [f"# Imported{f', world {task.world}' if task.world else ''}."]
     lines += [f"# Repaired: {each}" for each in repairs]

@@ -2,8 +2,8 @@
 
 The data set is a list of records `{prompt_id, world, prompt, nodes, alphabet}`. Automata also
 come one a file, as `{dfa, alphabet, expected_sequence}`, where `dfa` holds the nodes as the data
-set does, or states and transitions by the usual names. Nothing is judged here: what is wrong
-with a task is told by `published.defects`.
+set does, or states and transitions by the usual names. Nothing is checked here:
+`dataset.defects` lists what is wrong with a task.
 """
 
 from __future__ import annotations
@@ -145,11 +145,11 @@ def _states(dfa: Mapping[str, Any]) -> tuple[tuple[State, ...], str]:
 
 
 def _initial(dfa: Mapping[str, Any], nodes: list[tuple[str, Mapping[str, Any]]]) -> str:
-    said = _listed(_find(dfa, _INITIAL))
-    if len(said) > 1:
-        raise FormError(f"initial: expected one state, found {len(said)}")
-    if said:
-        return _label(said[0], "initial")
+    named = _listed(_find(dfa, _INITIAL))
+    if len(named) > 1:
+        raise FormError(f"initial: expected one state, found {len(named)}")
+    if named:
+        return _label(named[0], "initial")
     return next((name for name, node in nodes if _is_marked(node, _IS_INITIAL)), nodes[0][0])
 
 

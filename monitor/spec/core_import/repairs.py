@@ -17,17 +17,17 @@ Fix = Callable[[Task], tuple[Task, str] | None]
 def repair(task: Task) -> tuple[Task, tuple[Repair, ...]]:
     """The task with its defects repaired as far as possible, and each repair.
 
-    A repair its authors published comes first, if the task still is as they published it; then
-    the general ones, which add nothing: they drop what no call could have used, or what comes
-    second. What is left over, `defects` still tells.
+    A repair that the authors published comes first, if the task is still as they published it. General
+    repairs follow: they add nothing, and drop what no call could have used, or the second of two. `defects`
+    lists what is left.
     """
     task, done = _as_published(task)
     for code, fix in _GENERAL.items():
         found = tuple(defect for defect in defects(task) if defect.code == code)
         fixed = fix(task) if found else None
         if fixed is not None:
-            task, said = fixed
-            done += [Repair(defect, said) for defect in found]
+            task, repaired = fixed
+            done += [Repair(defect, repaired) for defect in found]
     return task, tuple(done)
 
 
@@ -37,9 +37,9 @@ def _as_published(task: Task) -> tuple[Task, list[Repair]]:
     fixed = fix(task) if fix is not None and found else None
     if fixed is None:
         return task, []
-    mended, said = fixed
+    mended, repaired = fixed
     left = defects(mended)
-    return mended, [Repair(defect, said) for defect in found if defect not in left]
+    return mended, [Repair(defect, repaired) for defect in found if defect not in left]
 
 
 def _drop_copies(task: Task) -> tuple[Task, str] | None:
@@ -132,14 +132,14 @@ def _in_turn(*fixes: Fix) -> Fix:
     """Several repairs, each of which must apply."""
 
     def fix(task: Task) -> tuple[Task, str] | None:
-        said = []
+        repaired = []
         for each in fixes:
             fixed = each(task)
             if fixed is None:
                 return None
             task, done = fixed
-            said.append(done)
-        return task, "; ".join(said)
+            repaired.append(done)
+        return task, "; ".join(repaired)
 
     return fix
 
@@ -166,11 +166,11 @@ def _of_another_task(task: Task) -> tuple[Task, str] | None:
         arguments={"account_id": {"not_in": ["D001"]}, "amount": {"not_in": [1000]}},
     )
     alphabet["C"] = replace(alphabet["C"], arguments=account | {"amount": 300})
-    said = (
+    repaired = (
         "five states, A B G C in a row, the loop D, D', F on each; "
         "B: amount 1000 (B' excludes it); C: account D001, amount 300"
     )
-    return replace(task, initial="G0", states=tuple(states), alphabet=alphabet), said
+    return replace(task, initial="G0", states=tuple(states), alphabet=alphabet), repaired
 
 
 _PUBLISHED: Final[dict[str, Fix]] = {

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from pydantic import BeforeValidator, Field, Tag
 
-__all__ = ["MatchDocument", "Name", "Part", "RegexDocument"]
+from monitor.spec.document.validation import LIST, MAPPING, PLAIN, Model, by_form
 
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+__all__ = ["MatchDocument", "Name", "Plain", "RegexDocument"]
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
 """A symbol, state or tool. Numbers are accepted as they are written."""
 
 
-class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping whose keys are known."""
-
-
-class RegexDocument(Part, frozen=True):
+class RegexDocument(Model):
     """An attribute that is searched for an expression."""
 
-    regex: Annotated[str, Meta(description="RE2, searched unless anchored")]
+    regex: Annotated[str, Field(description="RE2, searched unless anchored")]
 
 
-Plain = str | int | float | bool
+def _plain(value: Any) -> Any:
+    if not isinstance(value, str | int | float):
+        raise ValueError("Input should be a text, a number or a boolean")  # noqa: TRY004 - told to users
+    return value
 
-MatchDocument = Plain | list[Plain] | RegexDocument
+
+Plain = Annotated[str | int | float | bool, BeforeValidator(_plain)]
+"""A text, a number or a boolean."""
+
+MatchDocument = Annotated[
+    Annotated[Plain, Tag(PLAIN)]
+    | Annotated[list[Plain], Tag(LIST)]
+    | Annotated[RegexDocument, Tag(MAPPING)],
+    by_form(PLAIN, LIST, MAPPING),
+]
+"""What an attribute must be: a value, one of several values, or an expression."""

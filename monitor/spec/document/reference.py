@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
-from msgspec import Meta
+from pydantic import Field
 
-from monitor.spec.document.parts import MatchDocument, Name, Part
+from monitor.spec.document.parts import MatchDocument, Name
+from monitor.spec.document.validation import Model
 from monitor.spec.learnt import Alarm, Learnt, Node
 
 __all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
@@ -18,12 +18,12 @@ _NODE: Final = re.compile(
     rf"(-1|\d{{1,6}}) (-1|\d{{1,6}}) (\d{{1,9}}) (\d{{1,9}})(?: (\*|{DIGEST}(?:,{DIGEST})*))?"
 )
 
-Digest = Annotated[str, Meta(pattern=rf"^{DIGEST}$")]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=0)]
+Digest = Annotated[str, Field(pattern=rf"^{DIGEST}$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
 
 
-class FileDocument(Part, frozen=True):
+class FileDocument(Model):
     """A file of runs."""
 
     name: str
@@ -31,42 +31,42 @@ class FileDocument(Part, frozen=True):
     runs: Count
 
 
-class SourceDocument(Part, frozen=True):
+class SourceDocument(Model):
     """What a reference was learnt from, and with what."""
 
     files: list[FileDocument]
     runs: Annotated[
-        Count, Meta(description="seen runs: the successes, where outcomes were told")
+        Count, Field(description="seen runs: the successes, where outcomes were told")
     ]
-    failures: Annotated[Count, Meta(description="runs that failed: they serve the risk")] = 0
+    failures: Annotated[Count, Field(description="runs that failed: they serve the risk")] = 0
     labelled: bool = False
     agents: list[str] = []
-    version: Annotated[str, Meta(description="of offrails")] = ""
-    settings: Annotated[str, Meta(description="version of the learning settings")] = "1"
+    version: Annotated[str, Field(description="of offrails")] = ""
+    settings: Annotated[str, Field(description="version of the learning settings")] = "1"
 
 
-class AlarmDocument(Part, frozen=True, kw_only=True):
+class AlarmDocument(Model):
     """How an alarm did on the runs it was learnt from, each judged by the others."""
 
     precision: Share | None = None
     recall: Share | None = None
-    false_per_1000: Annotated[float, Meta(ge=0, le=1000)]
+    false_per_1000: Annotated[float, Field(ge=0, le=1000)]
     raised: Count
     runs: Count
 
 
-class RiskDocument(Part, frozen=True):
+class RiskDocument(Model):
     """What the risk is computed from: runs by outcome, and by tool how many called it."""
 
     successes: Count
     failures: Count
     tools: Annotated[
-        dict[str, Annotated[list[Count], Meta(min_length=2, max_length=2)]],
-        Meta(description="tool: [successes, failures] that called it"),
+        dict[str, Annotated[list[Count], Field(min_length=2, max_length=2)]],
+        Field(description="tool: [successes, failures] that called it"),
     ] = {}
 
 
-class ConsistencyDocument(Part, frozen=True, kw_only=True):
+class ConsistencyDocument(Model):
     """papers/002 section 3.2, of the seen runs."""
 
     runs: Count
@@ -78,36 +78,38 @@ class ConsistencyDocument(Part, frozen=True, kw_only=True):
     first_two_agreement: Share
 
 
-class ReferenceDocument(Part, frozen=True, kw_only=True):
+class ReferenceDocument(Model):
     """A learnt reference: which sessions it watches, and what it was learnt from."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
+    id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    version: Annotated[str, Field(min_length=1, max_length=100)] = "1"
     description: str = ""
     kind: Literal["reference"]
     mode: Literal["shadow", "page"] = "shadow"
     match: Annotated[
         dict[Name, MatchDocument],
-        Meta(description="resource and span attributes a session must have, all of them"),
+        Field(description="resource and span attributes a session must have, all of them"),
     ] = {}
     learnt: SourceDocument
-    writes: Annotated[list[str], Meta(description="tools that change something")] = []
+    writes: Annotated[list[str], Field(description="tools that change something")] = []
     writes_from: Literal["given", "inferred"] = "inferred"
     consistency: ConsistencyDocument | None = None
-    tools: Annotated[list[str], Meta(max_length=10_000)]
-    medoid: Annotated[list[str], Meta(description="the run that is nearest to all others")] = []
+    tools: Annotated[list[str], Field(max_length=10_000)]
+    medoid: Annotated[
+        list[str], Field(description="the run that is nearest to all others")
+    ] = []
     expected_writes: Annotated[
-        list[str], Meta(description="tools every seen run wrote by")
+        list[str], Field(description="tools every seen run wrote by")
     ] = []
     alarms: dict[str, AlarmDocument] = {}
     risk: RiskDocument | None = None
     write_calls: Annotated[
         dict[str, list[Digest]],
-        Meta(description="tool: digests of the arguments it was called with"),
+        Field(description="tool: digests of the arguments it was called with"),
     ] = {}
     tree: Annotated[
         list[str],
-        Meta(
+        Field(
             min_length=1,
             description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
         ),
@@ -143,17 +145,15 @@ def learnt_of(model: ReferenceDocument) -> Learnt:
         expected_writes=tuple(model.expected_writes),
         nodes=_nodes(model),
         write_calls={tool: frozenset(found) for tool, found in model.write_calls.items()},
-        alarms={
-            name: Alarm(**msgspec.structs.asdict(alarm)) for name, alarm in model.alarms.items()
-        },
+        alarms={name: Alarm(**alarm.model_dump()) for name, alarm in model.alarms.items()},
         successes=risk.successes if risk else model.learnt.runs,
         failures=risk.failures if risk else 0,
         called_by={
             tool: (each[0], each[1]) for tool, each in (risk.tools if risk else {}).items()
         },
         runs=model.learnt.runs,
-        source=msgspec.to_builtins(model.learnt),
-        consistency=msgspec.structs.asdict(model.consistency) if model.consistency else None,
+        source=model.learnt.model_dump(),
+        consistency=model.consistency.model_dump() if model.consistency else None,
         writes_from=model.writes_from,
     )
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
-import msgspec
-from msgspec import Meta, field
+from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
-from monitor.spec.document.parts import MatchDocument, Name, Part
+from monitor.spec.document.parts import MatchDocument, Name
 from monitor.spec.document.reference import ReferenceDocument
-from monitor.spec.document.typed import BEFORE
+from monitor.spec.document.validation import LIST, MAPPING, PLAIN, Model, by_form
 
 __all__ = [
     "AcceptDocument",
@@ -70,13 +70,13 @@ _PATTERN_FORMS: list[dict[str, Any]] = [
      "minProperties": 1, "additionalProperties": False},
 ]  # fmt: skip
 
-PatternDocument = Annotated[Any, Meta(extra_json_schema={"anyOf": _PATTERN_FORMS})]
+PatternDocument = Annotated[Any, WithJsonSchema({"anyOf": _PATTERN_FORMS})]
 """Parsed by `monitor.alphabet.pattern`, which says more about what is wrong than a schema can."""
 
 ConstraintDocument = Annotated[
     Any,
-    Meta(
-        extra_json_schema={
+    WithJsonSchema(
+        {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
@@ -91,55 +91,63 @@ ConstraintDocument = Annotated[
 """Parsed by `monitor.spec.constraints`."""
 
 
-class SeverityDocument(Part, frozen=True):
+class SeverityDocument(Model):
     """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
 
     default: Level = "warning"
-    tools: Annotated[dict[Name, Level], Meta(description="by tool")] = {}
-    states: Annotated[dict[Name, Level], Meta(description="by state the call was made in")] = {}
+    tools: Annotated[dict[Name, Level], Field(description="by tool")] = {}
+    states: Annotated[
+        dict[Name, Level], Field(description="by state the call was made in")
+    ] = {}
     reasons: Annotated[
         dict[ReasonName, Level],
-        Meta(
-            description="by reason of the verdict",
-            extra_json_schema={"propertyNames": {"enum": list(get_args(ReasonName))}},
-        ),
+        Field(description="by reason of the verdict"),
     ] = {}
 
 
-class SymbolDocument(Part, frozen=True):
+class SymbolDocument(Model):
     """A symbol of the alphabet: calls of one tool, with these arguments."""
 
     tool: Name
     arguments: Annotated[
         dict[str, PatternDocument] | None,
-        Meta(
-            extra={BEFORE: _given},
-            description="left out: any arguments; {}: no arguments at all",
-        ),
+        BeforeValidator(_given),
+        Field(description="left out: any arguments; {}: no arguments at all"),
     ] = None
 
 
-class ConventionsDocument(Part, frozen=True):
+class ConventionsDocument(Model):
     """A profile and what differs from it."""
 
     profile: Literal["live", "core"] = "live"
     failed_calls: Annotated[
         Literal["no_effect", "harmful", "ordinary"] | None,
-        Meta(description="live: no_effect; core: harmful"),
+        Field(description="live: no_effect; core: harmful"),
     ] = None
-    tau_below_two: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    undefined_efficiency: Annotated[float, Meta(ge=0, le=1)] | None = None
-    beta: Annotated[float, Meta(gt=0, lt=1)] = 0.5
-    lambda_: Annotated[float, Meta(ge=0, le=1)] = field(name="lambda", default=0.5)
+    tau_below_two: Annotated[float, Field(ge=0, le=1)] = 0.5
+    undefined_efficiency: Annotated[float, Field(ge=0, le=1)] | None = None
+    beta: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    lambda_: Annotated[float, Field(ge=0, le=1)] = Field(alias="lambda", default=0.5)
 
 
-Target = Name | list[Name]
+NameOrNames = Annotated[
+    Annotated[Name, Tag(PLAIN)] | Annotated[list[Name], Tag(LIST)], by_form(PLAIN, LIST)
+]
+
+Target = NameOrNames
 """A state; a list is read so that it can be called nondeterministic."""
 
-Reads = list[Name] | dict[Name, list[Name]]
-ConventionsChoice = Literal["live", "core"] | ConventionsDocument
+Reads = Annotated[
+    Annotated[list[Name], Tag(LIST)] | Annotated[dict[Name, list[Name]], Tag(MAPPING)],
+    by_form(LIST, MAPPING),
+]
+ConventionsChoice = Annotated[
+    Annotated[Literal["live", "core"], Tag(PLAIN)]
+    | Annotated[ConventionsDocument, Tag(MAPPING)],
+    by_form(PLAIN, MAPPING),
+]
 
-Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Day = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 def _seconds(value: Any) -> Any:
@@ -161,9 +169,9 @@ DURATION_SECONDS_MAX: Final = 366 * 86_400
 
 Duration = Annotated[
     Any,
-    Meta(
-        extra={BEFORE: _seconds},
-        extra_json_schema={
+    BeforeValidator(_seconds),
+    WithJsonSchema(
+        {
             "anyOf": [
                 {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
                 {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
@@ -173,125 +181,139 @@ Duration = Annotated[
 ]
 """Seconds, a float. (Said to be a number here, the schema would refuse the texts.)"""
 
-Symbols = Name | list[Name]
+Symbols = NameOrNames
 """A symbol, or any of several."""
 
 
-class DeadlineDocument(Part, frozen=True):
+class DeadlineDocument(Model):
     """After a call of one kind, a call of another must begin in time."""
 
-    from_: Annotated[
-        Symbols, Meta(description="the clock runs from the start of this call")
-    ] = field(name="from")
-    to: Annotated[Symbols, Meta(description="and stops at the start of this one")]
+    from_: Symbols = Field(
+        alias="from", description="the clock runs from the start of this call"
+    )
+    to: Annotated[Symbols, Field(description="and stops at the start of this one")]
     within: Duration
 
 
-Idle = Duration | dict[Name, Duration]
+Idle = Annotated[
+    Annotated[Duration, Tag(PLAIN)] | Annotated[dict[Name, Duration], Tag(MAPPING)],
+    by_form(PLAIN, MAPPING),
+]
 
 
-class AcceptDocument(Part, frozen=True, kw_only=True):
+class AcceptDocument(Model):
     """A call that is not harmful for a time, because somebody says so and why."""
 
     symbol: Name
     state: Annotated[
         Name,
-        Meta(
+        Field(
             description="where the call is made; beside `constraint`, that constraint's own state"
         ),
     ]
     constraint: Annotated[
-        str | None, Meta(description="which constraint, as verdicts name it")
+        str | None, Field(description="which constraint, as verdicts name it")
     ] = None
-    who: Annotated[Annotated[str, Meta(min_length=1)], Meta(description="who says so")]
-    why: Annotated[str, Meta(min_length=1)]
-    until: Annotated[Day, Meta(description="the last day, as 2026-12-31, in UTC")]
+    who: Annotated[Annotated[str, Field(min_length=1)], Field(description="who says so")]
+    why: Annotated[str, Field(min_length=1)]
+    until: Annotated[Day, Field(description="the last day, as 2026-12-31, in UTC")]
 
 
-class SpecDocument(Part, frozen=True, kw_only=True):
+class SpecDocument(Model):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
     id: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
-        Meta(description="names the spec in verdicts and metrics"),
+        Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")],
+        Field(description="names the spec in verdicts and metrics"),
     ]
-    version: Annotated[str, Meta(min_length=1, max_length=100)] = "1"
+    version: Annotated[str, Field(min_length=1, max_length=100)] = "1"
     description: str = ""
     kind: Annotated[
         Literal["task", "policy", "reference"],
-        Meta(
+        Field(
             description="task: whatever is not allowed is harmful; policy: only what it names is "
             "judged; reference: nothing is harmful, runs are compared"
         ),
     ] = "task"
     mode: Annotated[
         Literal["shadow", "page"],
-        Meta(description="shadow: verdicts and metrics; page: alerts too"),
+        Field(description="shadow: verdicts and metrics; page: alerts too"),
     ] = "shadow"
     severity: SeverityDocument = SeverityDocument()
     match: Annotated[
         dict[Name, MatchDocument],
-        Meta(description="resource and span attributes a session must have, all of them"),
+        Field(description="resource and span attributes a session must have, all of them"),
     ] = {}
     scope: Literal["session", "turn", "agent"] = "session"
     again: Annotated[
-        bool, Meta(description="whether an accepting state may start a new episode")
+        bool, Field(description="whether an accepting state may start a new episode")
     ] = False
-    alphabet: Annotated[dict[Name, SymbolDocument], Meta(min_length=1)]
+    alphabet: Annotated[dict[Name, SymbolDocument], Field(min_length=1)]
     initial: Name | None = None
     accepting: list[Name] | None = None
     states: Annotated[
-        list[Name] | None, Meta(description="in order; left out: the order they appear in")
+        list[Name] | None, Field(description="in order; left out: the order they appear in")
     ] = None
     transitions: dict[Name, dict[Name, Target]] | None = None
     reads: Annotated[
         Reads,
-        Meta(
+        Field(
             description="symbols that change nothing: in every state without an edge for them, or "
             "by state"
         ),
     ] = []
     golden: Annotated[
         list[list[Name]] | None,
-        Meta(description="the short form: the right sequences of symbols"),
+        Field(description="the short form: the right sequences of symbols"),
     ] = None
     constraints: list[ConstraintDocument] | None = None
     conventions: ConventionsChoice = "live"
     concurrent: Annotated[
         Literal["any_order", "strict"] | None,
-        Meta(
+        Field(
             description="overlapping calls count in their best order (tasks) or worst (policies)"
         ),
     ] = None
     order: Annotated[
         dict[Name, Literal["start", "end"]],
-        Meta(description="by tool: whether its calls are placed by start or by end"),
+        Field(description="by tool: whether its calls are placed by start or by end"),
     ] = {}
     undo: Annotated[
-        dict[Name, Name], Meta(description="symbol -> the symbol that undoes it")
+        dict[Name, Name], Field(description="symbol -> the symbol that undoes it")
     ] = {}
     deadlines: Annotated[
         list[DeadlineDocument],
-        Meta(max_length=64, description="calls that must follow others in time"),
+        Field(max_length=64, description="calls that must follow others in time"),
     ] = []
     idle: Annotated[
         Idle | None,
-        Meta(
+        Field(
             description="how long a session may make no call: in every state that is not accepting, "
             "or by state"
         ),
     ] = None
     accept: Annotated[
         list[AcceptDocument],
-        Meta(max_length=256, description="calls that are not harmful for a time"),
+        Field(max_length=256, description="calls that are not harmful for a time"),
     ] = []
+
+
+class _Schema(GenerateJsonSchema):
+    """Without a title on every field, which only repeats its name."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
 
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a document: of a learnt reference where it is one, else of a spec."""
-    _, parts = msgspec.json.schema_components(
-        (SpecDocument, ReferenceDocument), ref_template="#/$defs/{name}"
+    models = (SpecDocument, ReferenceDocument)
+    _, found = models_json_schema(
+        [(model, "validation") for model in models],
+        ref_template="#/$defs/{model}",
+        schema_generator=_Schema,
     )
+    parts = found["$defs"]
     learnt = {"properties": {"kind": {"const": "reference"}}, "required": ["kind", "learnt"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

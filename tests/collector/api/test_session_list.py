@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from collector.api import session_list
-from collector.api.page_app import Viewing
-from collector.api.session_list import LISTED_MAX, REST, Lists, Wanted, ranked
+from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
+from collector.api.session_view import SessionView
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.judgement import FOLD_AFTER
+from monitor.session.folding import FOLD_AFTER
 from monitor.spec.read import load_specs
 
 SPECS = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
@@ -59,7 +59,7 @@ def play(monitor: Monitor, session: str, tools: tuple[str, ...], number: int) ->
 
 
 def names(monitor: Monitor, **query: str) -> list[str]:
-    found = asyncio.run(ranked(monitor, Wanted.read(query)))
+    found = asyncio.run(ranked(monitor, SessionQuery.read(query)))
     return [row["session"] for row in found["sessions"]]
 
 
@@ -77,7 +77,7 @@ def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tu
 
     health = Health()
     health.ready = True
-    app = Viewing(api, monitor, health, Guard("127.0.0.1:1"), "https://t/{trace_id}")
+    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), "https://t/{trace_id}")
     scope = {
         "method": method,
         "path": path,
@@ -103,10 +103,10 @@ def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
     assert names(monitor, only="harmful") == ["two", "one"]
     assert names(monitor, q="GOO") == ["good"]
     assert names(monitor, agent="nobody") == []
-    found = asyncio.run(ranked(monitor, Wanted.read({"sort": "harm", "limit": "1"})))
+    found = asyncio.run(ranked(monitor, SessionQuery.read({"sort": "harm", "limit": "1"})))
     assert ([row["session"] for row in found["sessions"]], found["matching"]) == (["two"], 3)
     assert names(monitor, limit="0") == []
-    assert Wanted.read({"limit": "9" * 30}).limit == LISTED_MAX
+    assert SessionQuery.read({"limit": "9" * 30}).limit == LISTED_MAX
 
 
 @pytest.mark.parametrize("query", ["sort=size", "limit=-1", "limit=x", "limit=²", "only=nah"])
@@ -169,7 +169,7 @@ def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyP
     begun: list[float] = []
     took: list[float] = []
 
-    async def slow(monitor: Monitor, wanted: Wanted) -> dict[str, Any]:
+    async def slow(monitor: Monitor, wanted: SessionQuery) -> dict[str, Any]:
         begun.append(asyncio.get_running_loop().time())
         started = time.thread_time()
         while time.thread_time() - started < 0.02:
@@ -178,7 +178,7 @@ def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyP
         return await ranked(monitor, wanted)
 
     async def ask_often() -> tuple[list[Any], Any]:
-        lists, wanted = Lists(monitor), Wanted.read({"sort": "harm"})
+        lists, wanted = SessionLists(monitor), SessionQuery.read({"sort": "harm"})
         first = await asyncio.gather(*(lists.get(wanted) for _ in range(100)))
         play(monitor, "three", ("water",) * 3, 9)
         return first, await lists.get(wanted)
@@ -201,7 +201,7 @@ def test_a_list_that_fails_fails_alone(
         raise RuntimeError
 
     async def ask_twice() -> Any:
-        lists, wanted = Lists(monitor), Wanted.read({})
+        lists, wanted = SessionLists(monitor), SessionQuery.read({})
         with monkeypatch.context() as patch:
             patch.setattr(session_list, "ranked", broken)
             with pytest.raises(RuntimeError):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from collector.api.sessions import Admin
-from collector.calls.inventory import SeenAgents
+from collector.calls.inventory import Inventory
 from collector.net.health import Health
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -64,7 +64,7 @@ def ask(
         "query_string": query,
         "headers": [],
     }
-    asyncio.run(Admin(monitor, SeenAgents(), health)(scope, receive, send))
+    asyncio.run(Admin(monitor, Inventory(), health)(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in sent)
     return Answer(sent[0]["status"], dict(sent[0]["headers"]), body)
 

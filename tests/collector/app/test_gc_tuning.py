@@ -140,8 +140,18 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     gc.disable()
     monitor, pipeline = _played(spans, requested)
     made, circular = _in_a_cycle()
-    assert {"Trace", "Tree", "Told", "Call", "Piece", "Open", "Log", "Run", "HarmTally"} <= made
-    assert circular == {"Open", "Trace", "Session", "Judgement"}
+    assert {
+        "Trace",
+        "Tree",
+        "SpanClaim",
+        "Call",
+        "Piece",
+        "OpenRequest",
+        "Log",
+        "Run",
+        "HarmTally",
+    } <= made
+    assert circular == {"OpenRequest", "Trace", "Session", "Judgement"}
     assert monitor.ended["evicted"]
     assert gc.collect() == 0
 

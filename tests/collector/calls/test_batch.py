@@ -37,7 +37,7 @@ class Told:
     @property
     def all(self) -> tuple[Any, ...]:
         """What was told, what is shown, and what was counted."""
-        seen = [each.as_json() for each in self.pipeline.seen]
+        seen = [each.as_json() for each in self.pipeline.inventory]
         return self.verdicts, list(self.monitor.judgements()), self.stats.counts, seen
 
 
@@ -109,8 +109,8 @@ def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPat
     with pytest.raises(Unjudged):
         told.pipeline.consume(first, NOW, "test")
     monkeypatch.setattr(told.monitor, "observe", observe)
-    assert told.pipeline._docket._count == 0
-    assert not told.pipeline._docket.failed
+    assert told.pipeline._batch._count == 0
+    assert not told.pipeline._batch.failed
     assert not any(steps(told))
     told.send(first, len(first)).send(later, len(later))
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from collector.calls.call import Call, Piece, Seen
+from collector.calls.call import Call, Piece
+from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
 from collector.calls.pipeline import Pipeline
 from collector.dialects.base import NAME_MAX
@@ -790,22 +791,22 @@ def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
 
 def test_seen_forgets_after_two_periods() -> None:
     """A span is remembered for at least one period, and not for ever."""
-    seen, key = Seen(period_ns=10), b"a trace's bytes.span"
-    assert not seen.again(key, 0)
-    assert seen.again(key, 9)
-    assert seen.again(key, 11)
-    assert not seen.again(key, 40)
+    seen, key = DuplicateFilter(period_ns=10), b"a trace's bytes.span"
+    assert not seen.is_repeat(key, 0)
+    assert seen.is_repeat(key, 9)
+    assert seen.is_repeat(key, 11)
+    assert not seen.is_repeat(key, 40)
 
 
 def test_seen_is_bounded_in_all_its_parts() -> None:
     """However many spans come, each is found again at once, and at most two bounds are kept."""
-    seen = Seen(bound=16 * 50)
+    seen = DuplicateFilter(bound=16 * 50)
     random = Random(1)
     keys = [random.randbytes(24) for _ in range(6_000)]
     for key in keys:
-        assert not seen.again(key, 0)
+        assert not seen.is_repeat(key, 0)
         assert key in seen
-        assert seen.again(key, 0)
+        assert seen.is_repeat(key, 0)
     kept = sum(key in seen for key in keys)
 
     assert 16 * 50 <= kept <= 2 * 16 * 50

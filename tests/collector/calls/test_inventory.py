@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.calls.inventory import SeenAgents
+from collector.calls.inventory import Inventory
 from monitor import ToolCall
 from monitor.records import Evidence, SessionKey
 
@@ -36,25 +36,25 @@ def _of(namespace: str, service: str) -> ToolCall:
 
 def test_calls_are_counted_by_what_told_their_session() -> None:
     """In the order in which that was first seen, whoever asks in between."""
-    seen = SeenAgents()
+    seen = Inventory()
     for told_by in ("trace", "trace", "session.id", "trace"):
-        seen.see(_call(told_by), "", 1)
+        seen.record(_call(told_by), "", 1)
     (found,) = seen
-    assert list(found.told_by().items()) == [("trace", 3), ("session.id", 1)]
+    assert list(found.session_sources().items()) == [("trace", 3), ("session.id", 1)]
 
-    seen.moved(_call("trace"), "session.id")
-    seen.see(_call("session.id"), "", 2)
-    assert found.told_by() == {"trace": 2, "session.id": 3}
+    seen.record_move(_call("trace"), "session.id")
+    seen.record(_call("session.id"), "", 2)
+    assert found.session_sources() == {"trace": 2, "session.id": 3}
     assert (found.calls, found.last_ns) == (5, 2)
 
 
 def test_agents_and_arguments_are_noted_once() -> None:
     """Names that come again, by calls or by other spans, add nothing."""
-    seen = SeenAgents()
-    seen.named("", SERVICE, "nobody")
+    seen = Inventory()
+    seen.record_agent("", SERVICE, "nobody")
     for agent, more in (("a", {"x": 1}), ("b", {"x": 2, "y": 3}), ("a", {"y": 1})):
-        seen.see(_call("trace", agent, **more), "", 1)
-    seen.named("", SERVICE, "c")
+        seen.record(_call("trace", agent, **more), "", 1)
+    seen.record_agent("", SERVICE, "c")
     (found,) = seen
     assert list(found.agents) == ["a", "b", "c"]
     assert found.tools == {"move": {"x", "y"}}
@@ -62,11 +62,11 @@ def test_agents_and_arguments_are_noted_once() -> None:
 
 def test_services_of_one_tenant_do_not_push_out_anothers() -> None:
     """At the bound the tenant with most services forgets the one that it sent first."""
-    seen = SeenAgents(10)
+    seen = Inventory(10)
     for number in range(3):
-        seen.see(_of("quiet", f"mine{number}"), "", number)
+        seen.record(_of("quiet", f"mine{number}"), "", number)
     for number in range(1_000):
-        seen.see(_of("loud", f"invented{number}"), "", number)
+        seen.record(_of("loud", f"invented{number}"), "", number)
 
     assert len(seen) == 10
     assert [each.service for each in seen][:3] == ["mine0", "mine1", "mine2"]
@@ -74,10 +74,10 @@ def test_services_of_one_tenant_do_not_push_out_anothers() -> None:
 
 def test_what_is_remembered_of_a_service_is_bounded_in_bytes() -> None:
     """Names of tools and arguments of a thousand characters each are few."""
-    seen = SeenAgents()
+    seen = Inventory()
     for number in range(1_000):
         name = f"{number}".zfill(1_000)
-        seen.see(_call("trace")._replace(tool=name, arguments={name: 1}), "", 0)
+        seen.record(_call("trace")._replace(tool=name, arguments={name: 1}), "", 0)
     [found] = seen
 
     assert found.calls == 1_000

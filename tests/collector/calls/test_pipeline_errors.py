@@ -31,19 +31,19 @@ pytestmark = pytest.mark.plain
 NOW = 1_800_000_000 * SECOND
 
 STAGES = (
-    *("_plans.of", "_sessions.owner", "_sessions.told", "_sessions.learn"),
-    *("_traces.of", "_joiner.place", "_joiner.rise", "_joiner._join_by_id", "_joiner._merge"),
-    *(
-        "_requests.asked",
-        "_requests.executed",
-        "seen.see",
-        "_settle",
-        "_take",
-        "_judge_request",
-    ),
+    *("_plans.of", "_session_ids.owner", "_session_ids.claim_of", "_session_ids.learn"),
+    *("_traces.of", "_correlation._call_merge.place", "_correlation._call_merge.rise"),
+    *("_correlation._call_merge._join_by_id", "_correlation._call_merge._merge"),
+    *("_requests.read", "_requests.executed", "inventory.record"),
+    *("_correlation._update", "_take", "_requested_calls._judge"),
     *("monitor.observe", "monitor.amend", "monitor.rekey", "monitor.learn", "monitor.doubt"),
-    *("monitor._court.take", "monitor._court._judge", "monitor._court.bind", "monitor._queue"),
-    *("monitor._ledger.count", "monitor.saw", "read"),
+    *(
+        "monitor._call_judge.take",
+        "monitor._call_judge._judge",
+        "monitor._call_judge.bind",
+        "monitor._queue",
+    ),
+    *("monitor._accounting.count", "monitor.saw", "read"),
 )
 """Where a span goes through: each of them may fail, before it has done its work."""
 
@@ -60,7 +60,8 @@ class Service:
 
     def _deliver(self, verdicts: Any) -> None:
         for each in verdicts:
-            self.last[each.session, each.spec, each.span_id] = each.kind
+            # Not by session: a trace's calls move to their session when its id arrives.
+            self.last[each.spec, each.trace_id, each.span_id] = each.kind
 
     def send(self, spans: list[Span]) -> None:
         for _ in range(3):
@@ -150,7 +151,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
     service = Service()
     with (
-        failing(service, "monitor._court._judge", 2),
+        failing(service, "monitor._call_judge._judge", 2),
         pytest.raises(Unjudged) as failed,
     ):
         service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
@@ -243,7 +244,7 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
-        asyncio.run(export.take("traces", body, "proto", "grpc"))
+        asyncio.run(export.ingest("traces", body, "proto", "grpc"))
 
     assert refusal.value.outcome is Outcome.INTERNAL
     assert service.stats.dropped == {"internal_error": 1}

@@ -456,7 +456,7 @@ def test_a_service_name_that_is_no_text_names_no_service(wire: Any, bench: Any) 
             "invoke_agent rover", {"gen_ai.agent.name": "rover"}, id="a", end=3, resource=odd
         ),
     )
-    (seen,) = found.pipeline.seen
+    (seen,) = found.pipeline.inventory
     assert (seen.service, list(seen.agents)) == ("unknown", ["rover"])
 
 

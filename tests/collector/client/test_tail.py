@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.client.tail import Filters, TailError, lines, tail, worded
+from collector.client.tail import Filters, TailError, formatted, lines, tail
 from collector.sinks.event import as_event
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from tests.end_to_end.loopback import Loopback, Quiet
@@ -65,16 +65,16 @@ def _shown(service: Service, filters: Filters) -> list[str]:
 
 def test_a_harmful_call_says_why() -> None:
     """Reason, severity, what was allowed and what was skipped are on its line."""
-    assert worded(HARMFUL, colour=False) == (
+    assert formatted(HARMFUL, colour=False) == (
         "harmful    rover  farm_rover  s#2  water  out_of_order (critical)"
         "  allowed: move  skipped: move, scan"
     )
-    assert worded(HARMFUL, colour=True).startswith("\x1b[1;31mharmful  \x1b[0m")
+    assert formatted(HARMFUL, colour=True).startswith("\x1b[1;31mharmful  \x1b[0m")
 
 
 def test_a_withdrawn_harm_says_so() -> None:
     """A revision names what the call was before."""
-    line = worded({**HARMFUL, "kind": "progress", "revised_from": "harmful"}, colour=True)
+    line = formatted({**HARMFUL, "kind": "progress", "revised_from": "harmful"}, colour=True)
 
     assert line.startswith("\x1b[33m")
     assert line.endswith("(was harmful)")
@@ -83,11 +83,11 @@ def test_a_withdrawn_harm_says_so() -> None:
 def test_a_verdict_on_a_session_says_which_limit() -> None:
     """The rule that was not kept stands beside the reason."""
     told = {**HARMFUL, "kind": "cannot_finish", "reason": "deadline", "skipped": []}
-    assert worded({**told, "constraint": "open -> water within 20 s"}, colour=False) == (
+    assert formatted({**told, "constraint": "open -> water within 20 s"}, colour=False) == (
         "cannot_finish  rover  farm_rover  s#2  water  deadline (critical)"
         "  open -> water within 20 s  allowed: move"
     )
-    back = worded({**HARMFUL, "kind": "self_loop", "revised_from": "stalled"}, colour=True)
+    back = formatted({**HARMFUL, "kind": "self_loop", "revised_from": "stalled"}, colour=True)
     assert back.startswith("\x1b[33m")
 
 
@@ -97,7 +97,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     """No name moves the cursor, changes the colour, or begins another line."""
     hostile = {**HARMFUL, "agent": text, "tool": text, "session": text, "allowed": [text]}
 
-    assert worded(hostile, colour=False).isprintable()
+    assert formatted(hostile, colour=False).isprintable()
 
 
 def test_filters(service: Service) -> None:

@@ -6,12 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from collector.config.masking import as_yaml
-from collector.config.settings import ENVIRONMENT, Settings, SettingsError, load, unknown
-from monitor.spec.document.typed import leaves
+from collector.config.settings import (
+    ENVIRONMENT,
+    Settings,
+    SettingsError,
+    leaves,
+    load,
+    unknown,
+)
 
 
 @pytest.fixture
@@ -217,6 +222,9 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_LOG_SESSION_LINES_PER_SECOND": "3",
         "OFFRAILS_LOG_NAMESPACE_LINES_PER_SECOND": "4",
         "OFFRAILS_LOG_BURST_SECONDS": "5",
+        "OFFRAILS_TELEMETRY_OTLP_ENDPOINT": "http://d:4318",
+        "OFFRAILS_TELEMETRY_INTERVAL_SECONDS": "7",
+        "OFFRAILS_TELEMETRY_PAIRS": "true",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
@@ -240,11 +248,11 @@ def test_every_setting_has_a_variable() -> None:
         left_out |= {f"OFFRAILS_ALERTS_{sink}_HTTP_{name}" for name in names}
 
     assert set(ENVIRONMENT) - set(values) == left_out
-    changed = msgspec.to_builtins(settings, enc_hook=str)
+    changed = settings.model_dump(mode="json")
     given = {*values, "OFFRAILS_GRPC", "OFFRAILS_HTTP"}
     for path in (path for name, path in ENVIRONMENT.items() if name in given):
         value: Any = changed
-        default: Any = msgspec.to_builtins(Settings(), enc_hook=str)
+        default: Any = Settings().model_dump(mode="json")
         for key in path:
             value, default = value[key], default[key]
         assert value != default, path
@@ -273,7 +281,14 @@ def test_off_is_off(written: Any, word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("histroy: complete\n", ":1:1: histroy: there is no such setting"),
+        (
+            "histroy: complete\n",
+            ":1:1: histroy: there is no such setting; did you mean history?",
+        ),
+        (
+            "receiver: {tls: {crt: a}}\n",
+            ":1:18: receiver.tls.crt: there is no such setting; did you mean cert?",
+        ),
         ("sessions:\n  idle: 5\n", ":2:3: sessions.idle: there is no such setting"),
         ("sessions:\n  max: 0\n", ":2:3: sessions.max: Input should be greater"),
         ("sessions: {window_seconds: -1}\n", "sessions.window_seconds: "),
@@ -335,6 +350,53 @@ def test_all_problems_are_told_at_once(written: Any) -> None:
         f"{file}:1:1",
         "--admin",
         "OFFRAILS_HISTORY",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sessions: {max: x}", "a valid integer, unable to parse string as an integer"),
+        ("sessions: {max: 1.5}", "a valid integer, got a number with a fractional part"),
+        ("sessions: {max: true}", "a valid integer"),
+        ("sessions: {idle_seconds: x}", "a valid number, unable to parse string as a number"),
+        ("sessions: {idle_seconds: true}", "a valid number"),
+        (f"sessions: {{idle_seconds: 1{400 * '0'}.0}}", "a finite number"),
+        (f"sessions: {{idle_seconds: 1{350 * '0'}}}", "a finite number"),
+        ("show_arguments: perhaps", "a valid boolean, unable to interpret input"),
+        ("show_arguments: 1.0", "a valid boolean, unable to interpret input"),
+        ("specs: {a: 1}", "a valid list"),
+        ("metrics_names: [1]", "a valid string"),
+        ("sessions: 1", "a mapping of keys"),
+        ("alerts: {otlp_http: {headers: 1}}", "a mapping"),
+        ("alerts: {webhook: {secret: 1}}", "a valid string"),
+        ("log_level: loud", "'debug', 'info', 'warning' or 'error'"),
+    ],
+)
+def test_the_message_says_what_was_expected(written: Any, text: str, said: str) -> None:
+    """In the terms of a settings file."""
+    assert problem(written(text)).endswith(f": Input should be {said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("'7'", 7), ("7.0", 7), ("'7.0'", 7), ("' 7 '", 7)]
+)
+def test_a_text_may_stand_for_a_number(written: Any, text: str, value: int) -> None:
+    """In a file as in a variable."""
+    found = load(written(f"sessions: {{max: {text}}}"), {}, {}).sessions.max
+    assert (found, type(found)) == (value, int)
+
+
+def test_every_fault_of_every_section_is_told(written: Any) -> None:
+    """Each with its line and column, in the order of the settings."""
+    file = written(
+        "log: {burst_seconds: 0}\nreceiver:\n  head_seconds: x\n  grcp: a:1\nmax: 1\n"
+    )
+    assert [line.partition(f"{file}:")[2][:4] for line in problem(file).splitlines()] == [
+        "3:3:",
+        "4:3:",
+        "1:7:",
+        "5:1:",
     ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from collector.api.reload import WithReload
+from collector.api.reload import ReloadEndpoint
 from collector.config.spec_reload import Reloader, look
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
@@ -280,7 +280,7 @@ def ask(shop: Shop, method: str, path: str, **headers: str) -> tuple[int, Any]:
         "path": path,
         "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
     }
-    asyncio.run(WithReload(inner, shop.reloader)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(ReloadEndpoint(inner, shop.reloader)(scope, None, send))  # type: ignore[arg-type]
     return sent[0]["status"], json.loads(sent[1]["body"]) if len(sent) > 1 else None
 
 

@@ -165,10 +165,10 @@ def test_arguments_over_the_bound_are_unknown(encoding: Encoding, form: str) -> 
     monitor = Monitor([], started_ns=0)
     pipeline = Pipeline(monitor, stats, lambda verdicts: None)
     export = Export(pipeline.consume, stats, lambda: 10, Limits(value_bytes=BOUND))
-    asyncio.run(export.take("traces", BODIES[encoding](attributes), encoding, "grpc"))
+    asyncio.run(export.ingest("traces", BODIES[encoding](attributes), encoding, "grpc"))
     assert stats.counts["coverage", "over_bound"] == 1
     assert ("coverage", "arguments_missing") not in stats.counts
     assert ("arguments_unreadable", "gen_ai") not in stats.counts
     assert stats.counts[("attributes_over_bound",)] >= 1
-    [seen] = pipeline.seen
+    [seen] = pipeline.inventory
     assert (seen.calls, seen.arguments) == (1, 0)

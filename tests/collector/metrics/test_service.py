@@ -11,18 +11,21 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from collector.app.listeners import Connections
+from collector.app.listeners import ConnectionMetrics
 from collector.config.settings import Alerts as AlertSettings
-from collector.metrics.process import HELP
+from collector.config.settings import Telemetry
+from collector.metrics.families import TABLE
+from collector.metrics.otlp_push import OtlpPush
+from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
+from collector.telemetry.redaction import Redaction
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
-from monitor.exposition.families import TABLE
 from monitor.limits import Limits
 from tests.bench.scrape import Crowd
 
@@ -34,8 +37,11 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    more: list[Source] = [Door(), Connections({}), alerts]
-    app = MetricsApp(Families(Monitor(), stats or Stats(), None, more), Health())
+    more: list[Source] = [Admission(), ConnectionMetrics({}), alerts]
+    families = Families(Monitor(), stats or Stats(), None, more)
+    pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
+    families.add(OtlpPush(pushed, families, Redaction(), now_ns))
+    app = MetricsApp(families, Health())
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -60,7 +66,9 @@ def test_every_family_of_the_table_is_exposed() -> None:
 
     found = {family.name for family in plain_families(text)}
     assert status == 200
-    assert found == {f"offrails_{name}" for name in TABLE} | set(HELP)
+    assert found == {f"offrails_{name}" for name in TABLE} | {
+        each.name for each in runtime().collect()
+    }
 
 
 def test_both_formats_parse() -> None:
@@ -86,7 +94,8 @@ def test_both_formats_parse() -> None:
         for family in open_metrics_families(text)  # type: ignore[no-untyped-call]
         for sample in family.samples
     }
-    moving = {name for name in {key[0] for key in ours} if name.startswith("process_")}
+    runtime_names = ("process_", "python_")
+    moving = {name for name in {key[0] for key in ours} if name.startswith(runtime_names)}
     assert {k: v for k, v in ours.items() if k[0] not in moving} == {
         k: v for k, v in theirs.items() if k[0] not in moving
     }

@@ -112,16 +112,16 @@ def test_failed_runs_teach_nothing_but_try_it() -> None:
     assert spec is not None, findings
     assert spec.kind == "task"
     assert spec.mode == "shadow"
-    assert "accepts 2 of the 2 usual runs" in found.told
-    assert "accepts 1 of the 2 runs that failed, too" in found.told
-    assert all(f"# {line}" in found.text for line in found.told)
+    assert "accepts 2 of the 2 usual runs" in found.notes
+    assert "accepts 1 of the 2 runs that failed, too" in found.notes
+    assert all(f"# {line}" in found.text for line in found.notes)
 
 
 def test_nothing_usual_is_said() -> None:
     """Runs that all failed draft nothing that would load, and do not end the program."""
     found = draft(runs(("get", False)), "t", {}, fake_alergia)
 
-    assert "accepts 0 of the 0 usual runs" in found.told
+    assert "accepts 0 of the 0 usual runs" in found.notes
     assert next(each.severity for each in found.findings) == "error"
 
 
@@ -159,7 +159,7 @@ def test_alergia_accepts_what_it_learnt_from(words: list[tuple[str, ...]], chanc
     found = draft(told, "t", {}, learner())
     chance.shuffle(told)
 
-    assert f"accepts {len(told)} of the {len(told)} usual runs" in found.told
+    assert f"accepts {len(told)} of the {len(told)} usual runs" in found.notes
     assert draft(told, "t", {}, learner()) == found
 
 

@@ -40,7 +40,7 @@ def test_reading_then_stages(file: Path) -> None:
         shown.at(100)
         shown.at(200)
     assert list(shown.stage("sessions", "ab")) == ["a", "b"]
-    shown.say("comparing")
+    shown.begin("comparing")
 
     found = bars(stream.getvalue())
     assert [each.split("]")[-1].split("\n")[0].strip() for each in found] == [
@@ -59,7 +59,7 @@ def test_silence(file: Path, stream: io.StringIO, monkeypatch: pytest.MonkeyPatc
     shown.start(file)
     shown.at(150)
     assert list(shown.stage("sessions", [1, 2])) == [1, 2]
-    shown.say("comparing")
+    shown.begin("comparing")
 
     assert stream.getvalue() == ""
 

@@ -14,37 +14,37 @@ from hypothesis import strategies as st
 from collector.decode.protobuf import otlp_proto
 from collector.net import watched_files
 from collector.net.watched_files import Watched
-from collector.receive.admission import Client, Door
+from collector.receive.admission import Admission, Client
 from collector.receive.bearer_tokens import UNNAMED, Tokens
 from collector.receive.status import Outcome, Refusal
-from collector.receive.tenant_stamp import SENDER_KEY, Stamps
+from collector.receive.tenant_stamp import SENDER_KEY, TenantStamp
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import proto_body
 
 
 def test_room_is_given_back() -> None:
     """Bytes and requests count while they are held, whatever ends them."""
-    door = Door(bytes_max=10, requests_max=2)
-    with contextlib.suppress(KeyError), door.enter() as ticket:
-        ticket.grow(10)
-        assert (door.bytes, door.requests) == (10, 1)
+    admission = Admission(bytes_max=10, requests_max=2)
+    with contextlib.suppress(KeyError), admission.enter() as place:
+        place.grow(10)
+        assert (admission.bytes, admission.requests) == (10, 1)
         raise KeyError
-    assert (door.bytes, door.requests) == (0, 0)
-    with door.enter() as first, door.enter() as second:
+    assert (admission.bytes, admission.requests) == (0, 0)
+    with admission.enter() as first, admission.enter() as second:
         first.grow(6)
         with pytest.raises(Refusal) as full:
             second.grow(5)
         assert (full.value.outcome, full.value.retry_seconds) == (Outcome.UNAVAILABLE, 1)
         first.release()
         second.grow(5)
-        with pytest.raises(Refusal), door.enter():
+        with pytest.raises(Refusal), admission.enter():
             pass
-    assert (door.bytes, door.requests) == (0, 0)
+    assert (admission.bytes, admission.requests) == (0, 0)
 
 
 def test_without_tokens_anyone_may_send() -> None:
     """And has no name."""
-    assert Door().sender("") is None
+    assert Admission().sender("") is None
 
 
 @pytest.mark.parametrize(
@@ -119,24 +119,24 @@ def test_a_change_is_told_once(tmp_path: Path) -> None:
 
 def test_stamps() -> None:
     """One resource for equal senders and resources; what was claimed is replaced."""
-    stamps = Stamps()
+    stamp = TenantStamp()
     spans = otlp_proto.decode(proto_body(2)).spans
-    one, two = stamps.stamp(spans, "blue")
-    (other, _) = stamps.stamp(spans, "")
+    one, two = stamp.stamp(spans, "blue")
+    (other, _) = stamp.stamp(spans, "")
     assert one.resource is two.resource
     assert one.resource.attributes == {"service.name": "conformance", SENDER_KEY: "blue"}
     assert other.resource.attributes[SENDER_KEY] == ""
     assert SENDER_KEY not in spans[0].resource.attributes
-    assert stamps.stamp([one], "red")[0].resource.attributes[SENDER_KEY] == "red"
+    assert stamp.stamp([one], "red")[0].resource.attributes[SENDER_KEY] == "red"
 
 
 class _Request:
     """One that came in, and may be crowded out."""
 
-    def __init__(self, door: Door, client: Client, token: str | None = None) -> None:
+    def __init__(self, admission: Admission, client: Client, token: str | None = None) -> None:
         self.is_out = False
-        self.ticket = door.enter(token, client, self)
-        self.ticket.grow(1)
+        self.place = admission.enter(token, client, self)
+        self.place.grow(1)
 
     def crowd_out(self, refusal: Refusal) -> None:
         assert refusal.outcome is Outcome.UNAVAILABLE
@@ -145,14 +145,14 @@ class _Request:
 
 def test_a_head_takes_no_place() -> None:
     """Requests that were opened and left, however many, leave all places to others."""
-    door, idler = Door(requests_max=2), Client("192.0.2.1")
-    left = [door.enter(None, idler) for _ in range(1_000)]
-    with door.enter(None, Client("192.0.2.2")) as ticket:
-        ticket.grow(1)
-        assert door.requests == 1
+    admission, idler = Admission(requests_max=2), Client("192.0.2.1")
+    left = [admission.enter(None, idler) for _ in range(1_000)]
+    with admission.enter(None, Client("192.0.2.2")) as place:
+        place.grow(1)
+        assert admission.requests == 1
     for each in left:
         each.leave()
-    assert (door.requests, door.waiting) == (0, {})
+    assert (admission.requests, admission.waiting) == (0, {})
 
 
 @given(
@@ -162,39 +162,41 @@ def test_a_head_takes_no_place() -> None:
 def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]]) -> None:
     """In whatever order some ask for all, another finds a place while one of them holds two."""
     counts: Counter[str] = Counter()
-    door = Door(requests_max=places, count=lambda _name, reason: counts.update([reason]))
+    admission = Admission(
+        requests_max=places, count=lambda _name, reason: counts.update([reason])
+    )
     clients = {(s, c): Client(f"192.0.2.{s}") for s in range(4) for c in range(3)}
     made: list[tuple[int, _Request]] = []
     for each in asked:
         with contextlib.suppress(Refusal):
-            made.append((each[0], _Request(door, clients[each])))
+            made.append((each[0], _Request(admission, clients[each])))
     held = Counter(sender for sender, request in made if not request.is_out)
-    assert held.total() == door.requests <= places
+    assert held.total() == admission.requests <= places
     assert counts["crowded_out"] == sum(request.is_out for _, request in made)
     assert counts["requests"] == len(asked) - len(made)
-    if door.requests < places or max(held.values()) > 1:
-        _Request(door, Client("198.51.100.7")).ticket.leave()
+    if admission.requests < places or max(held.values()) > 1:
+        _Request(admission, Client("198.51.100.7")).place.leave()
     else:
         with pytest.raises(Refusal):
-            door.enter(None, Client("198.51.100.7"))
+            admission.enter(None, Client("198.51.100.7"))
     for _, request in made:
-        request.ticket.leave()
-    assert (door.requests, door.bytes) == (0, 0)
-    assert not door.waiting
+        request.place.leave()
+    assert (admission.requests, admission.bytes) == (0, 0)
+    assert not admission.waiting
 
 
 def test_who_gives_up_a_place() -> None:
     """The oldest of the largest connection of the largest sender; never what is being judged."""
-    door = Door(requests_max=6)
+    admission = Admission(requests_max=6)
     near, other, far = Client("2001:db8::1"), Client("2001:db8::2"), Client("192.0.2.1")
-    first, second, third = (_Request(door, near) for _ in range(3))
-    one, two = _Request(door, other), _Request(door, far)
-    named = _Request(door, Client("2001:db8::3"), "blue")  # a sender of its own
-    _Request(door, Client("2001:db8::3"), "red")
+    first, second, third = (_Request(admission, near) for _ in range(3))
+    one, two = _Request(admission, other), _Request(admission, far)
+    named = _Request(admission, Client("2001:db8::3"), "blue")  # a sender of its own
+    _Request(admission, Client("2001:db8::3"), "red")
     assert first.is_out
-    second.ticket.keep()
-    _Request(door, Client("2001:db8::3"), "green")
+    second.place.keep()
+    _Request(admission, Client("2001:db8::3"), "green")
     assert third.is_out
     assert not any(each.is_out for each in (one, two, second, named))
     with pytest.raises(Refusal):
-        door.enter("yellow", Client("2001:db8::3"))
+        admission.enter("yellow", Client("2001:db8::3"))

@@ -96,7 +96,7 @@ def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) ->
     """Of every signal and encoding, and not worth a retry."""
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
-        asyncio.run(Export(pipeline, Stats(), lambda: 0).take(signal, raw, encoding, "grpc"))
+        asyncio.run(Export(pipeline, Stats(), lambda: 0).ingest(signal, raw, encoding, "grpc"))
     assert refusal.value.outcome is Outcome.MALFORMED
     assert pipeline.calls == []
 

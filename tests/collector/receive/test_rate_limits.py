@@ -13,9 +13,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.content_coding import LUMP_BYTES, inflate, inflate_beside
-from collector.receive.rate_limits import BURST_SECONDS, Reservation, Share, Shares
+from collector.receive.rate_limits import BURST_SECONDS, RateLimit, RateLimits, Reservation
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Stats
 
@@ -34,19 +34,19 @@ class Clock:
         return self.now
 
 
-def door(share: Share, clock: Clock, stats: Stats | None = None) -> Door:
-    return Door(shares=Shares(share, (stats or Stats()).count, clock))
+def admission(rate_limit: RateLimit, clock: Clock, stats: Stats | None = None) -> Admission:
+    return Admission(rate_limits=RateLimits(rate_limit, (stats or Stats()).count, clock))
 
 
-def send(to: Door, sender: str | None, size: int = 1) -> None:
-    with to.enter(sender) as ticket:
-        ticket.grow(size)
+def send(to: Admission, sender: str | None, size: int = 1) -> None:
+    with to.enter(sender) as place:
+        place.grow(size)
 
 
 def test_a_rate_of_requests_is_kept() -> None:
     """Two seconds' worth at once, then so many a second; the sender is told how long to wait."""
     clock, stats = Clock(), Stats()
-    to = door(Share(requests_per_second=0.5), clock, stats)
+    to = admission(RateLimit(requests_per_second=0.5), clock, stats)
     send(to, "a")
     with pytest.raises(Refusal) as refusal:
         send(to, "a")
@@ -61,7 +61,7 @@ def test_a_rate_of_requests_is_kept() -> None:
 def test_a_rate_of_bytes_is_paid_on_credit() -> None:
     """A request larger than the bucket is taken; then its sender waits until it is paid for."""
     clock, stats = Clock(), Stats()
-    to = door(Share(bytes_per_second=100), clock, stats)
+    to = admission(RateLimit(bytes_per_second=100), clock, stats)
     send(to, "a", 1_000)
     with pytest.raises(Refusal) as refusal:
         send(to, "a")
@@ -75,7 +75,7 @@ def test_a_rate_of_bytes_is_paid_on_credit() -> None:
 def test_bytes_in_flight_are_each_senders_own() -> None:
     """Held while a request is read or judged, given back whatever ends it."""
     stats = Stats()
-    to = door(Share(inflight_bytes=10), Clock(), stats)
+    to = admission(RateLimit(inflight_bytes=10), Clock(), stats)
     with to.enter("a") as first:
         first.grow(8)
         with pytest.raises(Refusal) as refusal:
@@ -96,7 +96,7 @@ def test_bytes_in_flight_are_each_senders_own() -> None:
 def test_no_more_than_the_rate_gets_in(gaps: list[float], rate: float) -> None:
     """Whatever the times of the requests; and who waits as long as told is let in."""
     clock = Clock()
-    to = door(Share(requests_per_second=rate), clock)
+    to = admission(RateLimit(requests_per_second=rate), clock)
     for taken, gap in enumerate(gaps, 1):
         clock.now += gap
         try:
@@ -110,21 +110,21 @@ def test_no_more_than_the_rate_gets_in(gaps: list[float], rate: float) -> None:
 # --- what bodies become ------------------------------------------------------------------------------
 
 
-def _inflated(body: bytes, coding: str, door: Door, most: int = 64 << 20) -> bytes:
-    room = Reservation(door)
+def _inflated(body: bytes, coding: str, admission: Admission, most: int = 64 << 20) -> bytes:
+    room = Reservation(admission)
 
     async def run() -> bytes:
         with ThreadPoolExecutor(1) as beside:
             try:
                 return await inflate_beside(body, coding, most, beside, room.hold)
             finally:
-                held.append(door.beside)
+                held.append(admission.beside)
                 room.release()
 
     held: list[int] = []
     found = asyncio.run(run())
     assert held == [len(found)]
-    assert door.beside == 0
+    assert admission.beside == 0
     return found
 
 
@@ -137,21 +137,21 @@ def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
     packed = PACK[coding](whole)
 
     assert inflate(packed, coding, 64 << 20) == whole
-    assert _inflated(packed, coding, Door()) == whole
+    assert _inflated(packed, coding, Admission()) == whole
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_without_room_nothing_more_is_inflated(coding: str) -> None:
     """A body that becomes larger than the room is refused as soon as that is known, to come again."""
     packed = PACK[coding](bytes(50_000_000))
-    door = Door(bytes_max=8 << 20)
-    room = Reservation(door)
+    admission = Admission(bytes_max=8 << 20)
+    room = Reservation(admission)
     most = 0
 
     def hold(count: int) -> None:
         nonlocal most
         room.hold(count)
-        most = max(most, door.beside)
+        most = max(most, admission.beside)
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as beside:
@@ -162,16 +162,16 @@ def test_without_room_nothing_more_is_inflated(coding: str) -> None:
     assert refused.value.outcome is Outcome.UNAVAILABLE
     assert most <= 4 << 20 or coding == "zstd"
     room.release()
-    assert door.beside == 0
+    assert admission.beside == 0
 
 
 def test_bodies_find_no_room_that_others_have_become() -> None:
     """What is held beside bodies counts with them, up to half of their bound."""
-    door = Door(bytes_max=100)
-    room = Reservation(door)
+    admission = Admission(bytes_max=100)
+    room = Reservation(admission)
 
     assert not room.takes(51)
     assert room.takes(50)
-    assert not door.has_room(51)
+    assert not admission.has_room(51)
     room.release()
-    assert door.has_room(100)
+    assert admission.has_room(100)

@@ -71,7 +71,7 @@ class Service:
         )
 
     def send(self, raw: bytes, encoding: Encoding = "proto", transport: str = "grpc") -> Answer:
-        return asyncio.run(self.export.take("traces", raw, encoding, transport))
+        return asyncio.run(self.export.ingest("traces", raw, encoding, transport))
 
     def count(self, name: str, *labels: str) -> int:
         return self.stats.counts.get((name, *labels), 0)
@@ -176,7 +176,7 @@ def test_a_large_request_with_a_fault_at_its_end_is_refused_whole(encoding: Enco
 async def _beside(service: Service, raw: bytes) -> tuple[int, bool]:
     """Turns that others get while a large request is taken; whether it was taken."""
     turns = 0
-    taking = asyncio.create_task(service.export.take("traces", raw, "proto", "grpc"))
+    taking = asyncio.create_task(service.export.ingest("traces", raw, "proto", "grpc"))
     while not taking.done():
         await asyncio.sleep(0)
         turns += 1
@@ -214,7 +214,7 @@ def test_a_large_request_that_was_let_in_is_judged_to_its_end(
 
     async def scene() -> None:
         taking = asyncio.create_task(
-            service.export.take("traces", body("proto", *large()), "proto", "grpc")
+            service.export.ingest("traces", body("proto", *large()), "proto", "grpc")
         )
         await _until(lambda: service.count("calls", "executed") > 0)
         assert service.count("calls", "executed") < 600
@@ -242,9 +242,9 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
         for _ in range(400):
             scope.log_records.add().body.string_value = "m" * 1_000
     export, good = Export(lambda *_: None, Stats(), lambda: 0), message.SerializeToString()
-    assert asyncio.run(export.take(signal, good, "proto", "grpc")) == Answer()
+    assert asyncio.run(export.ingest(signal, good, "proto", "grpc")) == Answer()
     text = b'{"x":"%s"}' % (b"y" * 400_000)
-    assert asyncio.run(export.take(signal, text, "json", "http_json")) == Answer()
+    assert asyncio.run(export.ingest(signal, text, "json", "http_json")) == Answer()
     for raw, encoding in (
         (good + b"\x0a\x02\x12\x7f", "proto"),
         (good + b"\x0a\x06\x12\x04\x12\x02\x0a\x7f", "proto"),
@@ -252,7 +252,7 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
         (b"[%s]" % text, "json"),
     ):
         with pytest.raises(Refusal) as refusal:
-            asyncio.run(export.take(signal, raw, encoding, "grpc"))  # type: ignore[arg-type]
+            asyncio.run(export.ingest(signal, raw, encoding, "grpc"))  # type: ignore[arg-type]
         assert refusal.value.outcome is Outcome.MALFORMED
 
 
@@ -264,5 +264,5 @@ def test_spans_are_handed_on_in_order() -> None:
         seen.extend(span.span_id for span in spans)
 
     raw = body("proto", *large())
-    asyncio.run(Export(consume, Stats(), lambda: 0).take("traces", raw, "proto", "grpc", "a"))
+    asyncio.run(Export(consume, Stats(), lambda: 0).ingest("traces", raw, "proto", "grpc", "a"))
     assert seen == [number.to_bytes(8) for number in range(1, 601)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from collector.receive.connections import Bounds, Crowd
+from collector.receive.connections import Bounds, Connections
 from collector.receive.export import Export
 from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.turns import Turns
@@ -58,7 +58,7 @@ def connected(room: int) -> tuple[Wire, Any]:
     export = Export(lambda *_: None, Stats(), itertools.count().__next__)
     receiver = GrpcReceiver(export, "127.0.0.1:0")
     wire = Wire(room)
-    wire.protocol = receiver.connect(Crowd(Bounds(), Stats()))
+    wire.protocol = receiver.connect(Connections(Bounds(), Stats()))
     wire.protocol.connection_made(wire)
     return wire, wire.protocol
 
@@ -135,17 +135,17 @@ def test_less_is_read_while_many_wait(run: Run) -> None:
     async def scenario() -> None:
         export = Export(lambda *_: None, Stats(), itertools.count().__next__)
         receiver = GrpcReceiver(export, "127.0.0.1:0")
-        crowd = Crowd(Bounds(), Stats())
+        connections = Connections(Bounds(), Stats())
         sizes = []
         for _ in range(18):
             wire = Wire(1 << 30)
-            wire.protocol = receiver.connect(crowd)
+            wire.protocol = receiver.connect(connections)
             wire.protocol.connection_made(wire)
             sizes.append(len(wire.protocol.get_buffer(-1)))
             wire.protocol.data_received(refused())
             assert not wire.is_read
         assert sizes == [256 << 10] * 16 + [16 << 10] * 2
-        for connection in list(crowd.connections):
+        for connection in list(connections.open):
             connection.connection_lost(None)
 
     run(scenario())

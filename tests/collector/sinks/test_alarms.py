@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.client.tail import worded
-from collector.sinks.alert import ALARMS, Links, Page, PageKey, as_alert
+from collector.client.tail import formatted
+from collector.sinks.alert import ALARMS, Links, PageAlert, PageKey, as_alert
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_alarm
@@ -56,11 +56,11 @@ class Told:
     """A pager, and what it told."""
 
     def __init__(self) -> None:
-        self.pages: list[Page] = []
+        self.pages: list[PageAlert] = []
         self.news: list[tuple[str, bool]] = []
         self.pager = Pager(Rules(), self._tell)
 
-    def _tell(self, pages: Sequence[Page], _: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], _: int, news: bool) -> None:
         self.pages += pages
         if news:
             self.news += [(page.key.reason, bool(page.ended_ns)) for page in pages]
@@ -173,13 +173,13 @@ def test_log_events_of_the_protocol() -> None:
 
 def test_tail_words_an_alarm() -> None:
     """Which alarm, how loud, how it departs, what was expected, what it is worth."""
-    line = worded(json.loads(json.dumps(as_event(raised()))), colour=False)
+    line = formatted(json.loads(json.dumps(as_event(raised()))), colour=False)
 
     assert line == (
         "diverged   rover  usual  s#1  water  unexpected_write (page)  wrong_arguments"
         "  first_two  expected: scan  precision: 0.90  risk: 0.70"
     )
-    assert worded(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
+    assert formatted(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
 
 
 @settings(max_examples=60)
@@ -188,9 +188,9 @@ def test_hostile_names_stay_text(text: str) -> None:
     """In a terminal and in a page no name can begin a line of its own."""
     hostile = raised(tool=text, agent=text, expected=(text,), session=SessionKey("", text))
     key = PageKey(hostile.session, hostile.spec, hostile.alarm)
-    page = Page(key, hostile, 0, 0, 0)
+    page = PageAlert(key, hostile, 0, 0, 0)
     alert = as_alert(page, Links(), 9)
 
-    assert worded(as_event(hostile), colour=False).isprintable()
+    assert formatted(as_event(hostile), colour=False).isprintable()
     assert all(value.isprintable() for value in alert["annotations"].values())
     assert all(value.isprintable() for value in alert["labels"].values())

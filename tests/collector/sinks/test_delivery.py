@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from pydantic import SecretStr
 
-from collector.api.verdict_feed import Feed
+from collector.api.verdict_feed import VerdictFeed
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Webhook as WebhookSettings
 from collector.sinks.alerts import Alerts
@@ -119,7 +120,7 @@ def test_a_webhook_gets_a_signed_page_and_its_end() -> None:
     async def main() -> None:
         async with Receiver() as hook:
             settings = AlertSettings(
-                webhook=WebhookSettings(url=hook.url + "/p?q=1", secret="k")
+                webhook=WebhookSettings(url=hook.url + "/p?q=1", secret=SecretStr("k"))
             )
             alerts = Alerts(settings, "", 60 * SECOND, lambda: NOW)
             alerts.start()
@@ -404,7 +405,7 @@ def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
             "alerts_failing",
             "alerts_recovered",
         ]
-        monkeypatch.setattr("collector.sinks.queue.TELL_SECONDS", 0.0)
+        monkeypatch.setattr("collector.sinks.queue.LOG_SECONDS", 0.0)
         assert await told("bad", "bad") == ["alerts_failing"] * 2
         await queue.stop(1)
 
@@ -542,7 +543,7 @@ def test_a_slow_reader_of_the_feed_loses_the_oldest() -> None:
 
     async def main() -> None:
         attended: list[bool] = []
-        feed = Feed(attended.append)
+        feed = VerdictFeed(attended.append)
         stream = feed.lines()
         assert await anext(stream) == b"\n"
         feed.deliver([verdict(number=n) for n in range(1_500)])

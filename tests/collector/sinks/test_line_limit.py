@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls.inventory import SeenAgent
+from collector.calls.inventory import AgentRecord
 from collector.config.settings import LogLines
 from collector.sinks.line_limit import LEFT_OUT_LINES, NAMESPACES_MAX, PAIRS_MAX, LineLimit
 from collector.sinks.log import LogSink
@@ -101,7 +101,7 @@ def test_ends_of_sessions_and_new_agents_are_limited_too() -> None:
     ended = SessionFinished(SessionKey("n", "x"), "a", "s", "1", "idle", SCORES)
     written.sink.finished([ended] * 10_000)
     for number in range(10_000):
-        written.sink.introduce(SeenAgent("n", f"service-{number}", written.now))
+        written.sink.introduce(AgentRecord("n", f"service-{number}", written.now))
 
     assert (written.count("session_finished"), written.count("agent_seen")) == (100, 100)
     written.pass_seconds(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.sinks.alert import Links, Page, PageKey, as_alert, printable
+from collector.sinks.alert import Links, PageAlert, PageKey, as_alert, printable
 from collector.sinks.pager import (
     FIRING_MAX,
     MINUTE,
@@ -57,7 +57,7 @@ class Told:
         self.repeated: list[int] = []
         self.pager = Pager(rules or Rules(), self._tell)
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         if news:
             self.news += [(page.key.reason, bool(page.ended_ns), now) for page in pages]
         else:
@@ -68,14 +68,14 @@ def test_certain_reasons_page_at_once() -> None:
     """No call that arrives later can make an unknown tool known."""
     for reason in (Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN):
         told = Told()
-        told.pager.take([verdict(reason=reason)], 5)
+        told.pager.consider([verdict(reason=reason)], 5)
         assert told.news == [(reason.value, False, 5)]
 
 
 def test_the_rest_waits_to_settle() -> None:
     """Out of order pages when half a second has passed, not before."""
     told = Told()
-    told.pager.take([verdict()], 0)
+    told.pager.consider([verdict()], 0)
     told.pager.tick(SECOND // 2 - 1)
     assert told.news == []
 
@@ -87,8 +87,8 @@ def test_the_rest_waits_to_settle() -> None:
 def test_revised_within_settle_pages_nobody() -> None:
     """An artefact of the order of arrival is nobody's page; it is counted."""
     told = Told()
-    told.pager.take([verdict()], 0)
-    told.pager.take([verdict(reason=None, revised_from=Kind.HARMFUL)], SECOND // 4)
+    told.pager.consider([verdict()], 0)
+    told.pager.consider([verdict(reason=None, revised_from=Kind.HARMFUL)], SECOND // 4)
     told.pager.tick(MINUTE)
 
     assert told.news == []
@@ -98,9 +98,9 @@ def test_revised_within_settle_pages_nobody() -> None:
 def test_a_revision_resolves_the_page() -> None:
     """What was paged and turns out to be right is taken back."""
     told = Told()
-    told.pager.take([verdict()], 0)
+    told.pager.consider([verdict()], 0)
     told.pager.tick(SECOND)
-    told.pager.take([verdict(reason=None, revised_from=Kind.HARMFUL)], 2 * SECOND)
+    told.pager.consider([verdict(reason=None, revised_from=Kind.HARMFUL)], 2 * SECOND)
 
     assert [ended for _, ended, _ in told.news] == [False, True]
     assert not told.pager.firing
@@ -109,13 +109,13 @@ def test_a_revision_resolves_the_page() -> None:
 def test_a_page_of_two_calls_outlives_one() -> None:
     """One session and reason is one page, as long as one of its calls is harmful."""
     told = Told()
-    told.pager.take([verdict(1), verdict(2)], 0)
+    told.pager.consider([verdict(1), verdict(2)], 0)
     told.pager.tick(SECOND)
-    told.pager.take([verdict(1, None, revised_from=Kind.HARMFUL)], 2 * SECOND)
+    told.pager.consider([verdict(1, None, revised_from=Kind.HARMFUL)], 2 * SECOND)
     assert len(told.news) == len(told.pager.firing) == 1
     assert told.pager.withheld["known"] == 1
 
-    told.pager.take([verdict(2, None, revised_from=Kind.HARMFUL)], 3 * SECOND)
+    told.pager.consider([verdict(2, None, revised_from=Kind.HARMFUL)], 3 * SECOND)
 
     assert told.news[-1] == ("out_of_order", True, 3 * SECOND)
 
@@ -123,9 +123,11 @@ def test_a_page_of_two_calls_outlives_one() -> None:
 def test_another_reason_is_another_page() -> None:
     """A call that is harmful for another reason than thought leaves the one page for the other."""
     told = Told()
-    told.pager.take([verdict()], 0)
+    told.pager.consider([verdict()], 0)
     told.pager.tick(SECOND)
-    told.pager.take([verdict(reason=Reason.REPEATED, revised_from=Kind.HARMFUL)], 2 * SECOND)
+    told.pager.consider(
+        [verdict(reason=Reason.REPEATED, revised_from=Kind.HARMFUL)], 2 * SECOND
+    )
     told.pager.tick(3 * SECOND)
 
     assert [(reason, ended) for reason, ended, _ in told.news] == [
@@ -138,7 +140,7 @@ def test_another_reason_is_another_page() -> None:
 def test_shadow_specs_page_nobody() -> None:
     """Only `mode: page` pages."""
     told = Told()
-    told.pager.take([verdict(mode="shadow", reason=Reason.FORBIDDEN)], 0)
+    told.pager.consider([verdict(mode="shadow", reason=Reason.FORBIDDEN)], 0)
     told.pager.tick(MINUTE)
 
     assert told.news == []
@@ -147,7 +149,7 @@ def test_shadow_specs_page_nobody() -> None:
 def test_the_end_of_the_session_resolves() -> None:
     """Nobody need look at a session that is over."""
     told = Told()
-    told.pager.take([verdict(reason=Reason.FORBIDDEN)], 0)
+    told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
     event = SessionFinished(SessionKey("farm", "s"), "rover", "farm_rover", "1", "idle", scores)
     told.pager.ended([event], SECOND)
@@ -158,7 +160,7 @@ def test_the_end_of_the_session_resolves() -> None:
 def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
     """It is told again each minute; after the quiet time it is over."""
     told = Told(Rules(quiet_ns=3 * MINUTE))
-    told.pager.take([verdict(reason=Reason.FORBIDDEN)], 0)
+    told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     for minute in range(5):
         told.pager.tick(minute * MINUTE)
 
@@ -170,7 +172,7 @@ def test_many_pages_are_repeated_a_few_at_a_time() -> None:
     """Each is told again once in its time, and no tick has to word them all."""
     told = Told(Rules(per_minute=10**9))
     many = 3 * REPEATED_AT_ONCE + 1
-    told.pager.take((verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(many)), 0)
+    told.pager.consider((verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(many)), 0)
     for tick in range(10):
         told.pager.tick(MINUTE + tick)
 
@@ -181,10 +183,10 @@ def test_the_rate_is_limited() -> None:
     """A flood of sessions is some pages a minute, and a number."""
     told = Told(Rules(per_minute=3))
     flood = [verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(10)]
-    told.pager.take(flood, 0)
+    told.pager.consider(flood, 0)
     assert (len(told.news), told.pager.withheld["rate_limit"]) == (3, 7)
 
-    told.pager.take([verdict(99, Reason.FORBIDDEN, session="later")], MINUTE)
+    told.pager.consider([verdict(99, Reason.FORBIDDEN, session="later")], MINUTE)
 
     assert (len(told.news), told.pager.withheld["rate_limit"]) == (6, 8)
 
@@ -192,7 +194,7 @@ def test_the_rate_is_limited() -> None:
 def test_memory_is_bounded() -> None:
     """However many calls wait or fire, the bounds hold."""
     told = Told(Rules(per_minute=10**9))
-    told.pager.take((verdict(n, session=f"s{n}") for n in range(FIRING_MAX + 10)), 0)
+    told.pager.consider((verdict(n, session=f"s{n}") for n in range(FIRING_MAX + 10)), 0)
     told.pager.tick(SECOND)
 
     assert len(told.pager.firing) == FIRING_MAX
@@ -201,12 +203,12 @@ def test_memory_is_bounded() -> None:
 
 def test_hostile_text_stays_on_its_line() -> None:
     """Line ends and escape sequences of an agent's names arrive as what they are."""
-    page = Page(
+    page = PageAlert(
         key=_key(),
         verdict=verdict(tool="wa\x1b[31mter\nSTATUS: fine" + "x" * 999, session="s\r\n\u202e"),
         since_ns=SECOND,
         last_ns=SECOND,
-        told_ns=SECOND,
+        delivered_ns=SECOND,
     )
     alert = as_alert(page, Links("http://t/{trace_id}", "http://s/{session}"), 9 * SECOND)
 
@@ -224,9 +226,9 @@ def _key() -> PageKey:
 
 def test_a_page_says_all_that_is_needed() -> None:
     """Who, where, which call, why, what was allowed, what was skipped, since when."""
-    told: list[Page] = []
+    told: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: told.extend(pages))
-    pager.take([verdict(4)], 0)
+    pager.consider([verdict(4)], 0)
     pager.tick(SECOND)
     links = Links(runbook="https://r/{alert}")
     alert = as_alert(told[0], links, 9 * SECOND)
@@ -267,11 +269,11 @@ def on_session(number: int = 1, *, withdrawn: bool = False) -> Verdict:
 def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
     """It settles, it is told, and taking it back leaves the harm of the same call alone."""
     told = Told()
-    told.pager.take([verdict(), on_session()], 0)
+    told.pager.consider([verdict(), on_session()], 0)
     told.pager.tick(SECOND)
     assert told.news == [("out_of_order", False, SECOND), ("deadline", False, SECOND)]
 
-    told.pager.take([on_session(withdrawn=True)], 2 * SECOND)
+    told.pager.consider([on_session(withdrawn=True)], 2 * SECOND)
 
     assert told.news[2:] == [("deadline", True, 2 * SECOND)]
     assert [key.reason for key in told.pager.firing] == ["out_of_order"]
@@ -279,9 +281,9 @@ def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
 
 def test_a_page_on_a_session_says_what_it_came_to() -> None:
     """Its alert has a name of its own, and the limit that was not kept."""
-    found: list[Page] = []
+    found: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: found.extend(pages))
-    pager.take([on_session(4)], 0)
+    pager.consider([on_session(4)], 0)
     pager.tick(SECOND)
     alert = as_alert(found[0], Links(), 9 * SECOND)
 
@@ -297,6 +299,6 @@ def test_what_is_rated_info_pages_nobody() -> None:
     """Severity before silence: shown and counted, but nobody is woken."""
     told = Told()
     for reason in (Reason.UNKNOWN_TOOL, Reason.OUT_OF_ORDER):
-        told.pager.take([verdict(reason=reason, severity="info")], 0)
+        told.pager.consider([verdict(reason=reason, severity="info")], 0)
     told.pager.tick(MINUTE)
     assert told.news == []

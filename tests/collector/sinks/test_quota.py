@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from collector.sinks.quota import Pace, Room
+from collector.sinks.quota import Quota, RateQuota
 
 
-def _fill(room: Room, severity: str, namespace: str) -> int:
+def _fill(quota: Quota, severity: str, namespace: str) -> int:
     """How many there was room for."""
     count = 0
-    while room.has(severity, namespace):
-        room.enter(namespace)
+    while quota.has(severity, namespace):
+        quota.enter(namespace)
         count += 1
     return count
 
@@ -19,27 +19,27 @@ def _fill(room: Room, severity: str, namespace: str) -> int:
 @pytest.mark.parametrize(("most", "lesser"), [(1, 1), (2, 1), (3, 2), (5, 3), (60, 45)])
 def test_a_quarter_is_for_critical_harm(most: int, lesser: int) -> None:
     """Lesser harm fills the rest; who may have one alone gives it to whoever comes first."""
-    room = Room(most)
+    quota = Quota(most)
 
-    assert _fill(room, "warning", "") == lesser
-    assert _fill(room, "critical", "") == most - lesser
+    assert _fill(quota, "warning", "") == lesser
+    assert _fill(quota, "critical", "") == most - lesser
 
 
 def test_a_namespace_leaves_a_quarter_to_others() -> None:
     """While it is the only one it may have all; what has left makes room again."""
-    room = Room(60)
-    assert _fill(room, "critical", "a") == 60
-    assert not room.has("critical", "b")
+    quota = Quota(60)
+    assert _fill(quota, "critical", "a") == 60
+    assert not quota.has("critical", "b")
     for _ in range(60):
-        room.leave("a")
+        quota.leave("a")
 
-    assert _fill(room, "critical", "a") == 45
-    assert _fill(room, "critical", "b") == 15
+    assert _fill(quota, "critical", "a") == 45
+    assert _fill(quota, "critical", "b") == 15
 
 
 def test_a_pace_has_room_again_when_time_has_passed() -> None:
     """What was taken so long ago does not count any more."""
-    pace = Pace(2, 10)
+    pace = RateQuota(2, 10)
     assert [pace.takes("critical", "", now) for now in (0, 5, 9)] == [True, True, False]
     assert not pace.passes(9)
     assert pace.passes(10)

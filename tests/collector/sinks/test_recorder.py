@@ -22,7 +22,7 @@ from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import files_of, recorded
-from collector.sinks.recorder import Recorder, line
+from collector.sinks.recorder import Recorder, RecordLimits, line
 from collector.telemetry.logs import captured
 
 
@@ -79,11 +79,13 @@ def test_files_are_bounded(tmp_path: Path) -> None:
     """Files are closed at their size, the oldest go beyond the bound of all, none stays open."""
     now = iter(range(1, 1_000))
     recorder = Recorder(
-        tmp_path, lambda: next(now), file_bytes=1, total_bytes=1, age_seconds=1e9
+        tmp_path,
+        lambda: next(now),
+        limits=RecordLimits(file_bytes=1, total_bytes=1, age_seconds=1e9),
     )
     recorder.start()
     for number in range(3):
-        recorder.take(request(str(number)).SerializeToString(), "proto")
+        recorder.record(request(str(number)).SerializeToString(), "proto")
     recorder.stop()
 
     assert [path.suffix for path in tmp_path.iterdir()] == [".gz"]
@@ -94,10 +96,12 @@ def test_files_are_bounded(tmp_path: Path) -> None:
 def test_age(tmp_path: Path) -> None:
     """A file that is old enough is closed before the next line."""
     now = iter(range(0, 10**15, 10**12))
-    recorder = Recorder(tmp_path / "deep" / "er", lambda: next(now), age_seconds=1)
+    recorder = Recorder(
+        tmp_path / "deep" / "er", lambda: next(now), limits=RecordLimits(age_seconds=1)
+    )
     recorder.start()
     for _ in range(2):
-        recorder.take(request().SerializeToString(), "proto")
+        recorder.record(request().SerializeToString(), "proto")
     recorder.stop()
 
     assert len(list((tmp_path / "deep" / "er").iterdir())) == 2
@@ -109,9 +113,9 @@ def test_age_without_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     closed = threading.Event()
     monkeypatch.setattr(Recorder, "_prune", lambda _: closed.set())
     now = iter(range(0, 10**15, 10**9))
-    recorder = Recorder(tmp_path, lambda: next(now), age_seconds=5)
+    recorder = Recorder(tmp_path, lambda: next(now), limits=RecordLimits(age_seconds=5))
     recorder.start()
-    recorder.take(b"{}", "json")
+    recorder.record(b"{}", "json")
     assert closed.wait(10)
     assert read(tmp_path) == [{}]
     recorder.stop()
@@ -120,7 +124,7 @@ def test_age_without_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def redacted(request: ExportTraceServiceRequest, *patterns: str, folder: Path) -> str:
     recorder = Recorder(folder, lambda: 1, redact=patterns)
     recorder.start()
-    recorder.take(request.SerializeToString(), "proto")
+    recorder.record(request.SerializeToString(), "proto")
     recorder.stop()
     return json.dumps(read(folder))
 
@@ -214,10 +218,10 @@ def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
     """A file that was never closed goes like any other when there are too many bytes."""
     left = tmp_path / "offrails-00000000000000000001.jsonl.gz.open"
     left.write_bytes(b"x" * 1_000)
-    recorder = Recorder(tmp_path, lambda: 5, file_bytes=1, total_bytes=900)
+    recorder = Recorder(tmp_path, lambda: 5, limits=RecordLimits(file_bytes=1, total_bytes=900))
     recorder.start()
     for _ in range(2):
-        recorder.take(request().SerializeToString(), "proto")
+        recorder.record(request().SerializeToString(), "proto")
     recorder.stop()
 
     assert not left.exists()
@@ -239,7 +243,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path, lambda: 1)
     recorder.start()
     for _ in range(2):
-        recorder.take(b"{}", "json")
+        recorder.record(b"{}", "json")
     recorder.stop()
 
     assert recorder.counts == {"written": 1, "dropped": 1}
@@ -248,8 +252,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_full_queue_drops(tmp_path: Path) -> None:
     """What does not fit into the queue is counted, and nobody waits."""
-    recorder = Recorder(tmp_path, lambda: 1, queue_bytes=1)
-    recorder.take(b"xx", "json")
+    recorder = Recorder(tmp_path, lambda: 1, limits=RecordLimits(queue_bytes=1))
+    recorder.record(b"xx", "json")
 
     assert recorder.counts == {"written": 0, "dropped": 1}
 
@@ -258,8 +262,8 @@ def test_a_bad_body_is_counted(tmp_path: Path) -> None:
     """A body that cannot be written does not end the recording."""
     recorder = Recorder(tmp_path, lambda: 1)
     recorder.start()
-    recorder.take(b"{", "json")
-    recorder.take(b"{}", "json")
+    recorder.record(b"{", "json")
+    recorder.record(b"{}", "json")
     recorder.stop()
 
     assert recorder.counts == {"written": 1, "dropped": 1}
@@ -288,7 +292,7 @@ def test_recordings_are_their_owners_alone(tmp_path: Path) -> None:
             for folder in (tmp_path / "new" / "deep", loose):
                 recorder = Recorder(folder, lambda: 1)
                 recorder.start()
-                recorder.take(b"{}", "json")
+                recorder.record(b"{}", "json")
                 recorder.stop()
     finally:
         os.umask(before)
@@ -317,7 +321,7 @@ def test_a_killed_recording_is_read_up_to_its_end(
     recorder = Recorder(tmp_path, lambda: 1)
     recorder.start()
     for number in range(300):
-        recorder.take(request(f"{number}").SerializeToString(), "proto")
+        recorder.record(request(f"{number}").SerializeToString(), "proto")
     recorder.stop()
     (whole,) = tmp_path.iterdir()
     packed = whole.read_bytes()
@@ -348,7 +352,7 @@ def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> 
     recorder, seconds = Recorder(tmp_path, lambda: seconds[0] * 10**9), [1]
     recorder.start()
     for seconds[0] in (2, 4):
-        recorder.take(request(f"{seconds[0]}").SerializeToString(), "proto")
+        recorder.record(request(f"{seconds[0]}").SerializeToString(), "proto")
         wait(lambda: recorder.counts["written"] == seconds[0] // 2)
     (file,) = tmp_path.iterdir()
     assert len(recorded(file, Progress([file])).requests) == 2
@@ -360,13 +364,13 @@ def test_what_goes_into_a_deleted_file_is_not_written(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, lambda: 1)
     with captured() as events:
         recorder.start()
-        recorder.take(b'{"n": 1}', "json")
+        recorder.record(b'{"n": 1}', "json")
         wait(lambda: recorder.counts["written"] == 1)
         (file,) = tmp_path.iterdir()
         file.unlink()
-        recorder.take(b'{"n": 2}', "json")
+        recorder.record(b'{"n": 2}', "json")
         wait(lambda: recorder.counts["dropped"] == 1)
-        recorder.take(b'{"n": 3}', "json")
+        recorder.record(b'{"n": 3}', "json")
         recorder.stop()
 
     assert recorder.counts == {"written": 2, "dropped": 1}

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.sinks.alert import Links, Page, as_alert, rank
+from collector.sinks.alert import Links, PageAlert, as_alert, rank
 from collector.sinks.pager import (
     CALLS_MAX,
     MINUTE,
+    RELEASED_AT_ONCE,
     SECOND,
-    TOLD_AT_ONCE,
     WAITING_MAX,
     Pager,
     Rules,
@@ -74,7 +74,7 @@ class Told:
         self.alerts: dict[str, dict[str, Any]] = {}
         self.pager = Pager(rules or Rules(), self._tell)
 
-    def _tell(self, pages: Sequence[Page], now: int, news: bool) -> None:
+    def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         for page in pages:
             alert = as_alert(page, Links(), now + MINUTE)
             labels = alert["labels"]
@@ -94,7 +94,12 @@ class Told:
     def rooms(self) -> list[int]:
         """What is taken of each bound, beside what there is."""
         pager = self.pager
-        return [pager._fires._taken, len(pager.firing), pager._waits._taken, len(pager.waiting)]
+        return [
+            pager._firing_quota._taken,
+            len(pager.firing),
+            pager._waiting_quota._taken,
+            len(pager.waiting),
+        ]
 
 
 def test_a_worse_call_tells_the_page_again() -> None:
@@ -102,7 +107,7 @@ def test_a_worse_call_tells_the_page_again() -> None:
     told = Told()
     for number, severity in enumerate(("warning", "critical", "critical", "warning")):
         found = verdict(number, severity, reason=Reason.OUT_OF_ORDER)
-        told.pager.take([found], number * SECOND)
+        told.pager.consider([found], number * SECOND)
         told.pager.tick(number * SECOND + SECOND // 2)
 
     assert told.news == [("s", "warning"), ("s", "ended warning"), ("s", "critical")]
@@ -115,12 +120,12 @@ def test_a_worse_call_tells_the_page_again() -> None:
 def test_what_is_taken_back_leaves_the_worst_that_remains() -> None:
     """Without its critical calls the page is a lesser one's, and without those it is over."""
     told = Told()
-    told.pager.take([verdict(1, "warning"), verdict(2), verdict(3)], 1)
-    told.pager.take([right(2)], 2)
+    told.pager.consider([verdict(1, "warning"), verdict(2), verdict(3)], 1)
+    told.pager.consider([right(2)], 2)
     assert told.severities == ["critical"]
-    told.pager.take([right(3)], 3)
+    told.pager.consider([right(3)], 3)
     assert told.severities == ["warning"]
-    told.pager.take([right(1)], 4)
+    told.pager.consider([right(1)], 4)
 
     assert told.alerts == {}
     assert [what for _, what in told.news] == [
@@ -138,7 +143,7 @@ def test_a_call_may_become_worse() -> None:
     """The same call, rated anew, is told as what it is; and as less again."""
     told = Told()
     for now, severity in enumerate(("warning", "critical", "critical", "warning"), 1):
-        told.pager.take([verdict(1, severity)], now)
+        told.pager.consider([verdict(1, severity)], now)
         assert told.severities == [severity]
 
     assert [page.count for page in told.pager.firing.values()] == [1]
@@ -147,8 +152,8 @@ def test_a_call_may_become_worse() -> None:
 def test_another_name_of_the_agent_is_no_other_alert() -> None:
     """What is a label stays as it was told, or receivers would keep an alert that nobody ends."""
     told = Told()
-    told.pager.take([verdict(1), verdict(2, agent="late")], 0)
-    told.pager.take([right(1)], 1)
+    told.pager.consider([verdict(1), verdict(2, agent="late")], 0)
+    told.pager.consider([right(1)], 1)
 
     assert [labels["agent"] for labels in told.alerts.values()] == ["rover"]
     told.pager.ended([over()], 2)
@@ -159,7 +164,7 @@ def test_the_end_of_the_session_ends_the_page_as_it_was_told() -> None:
     """Whether what is worse was told of or waits."""
     for per_minute in (1, 60):
         told = Told(Rules(per_minute=per_minute))
-        told.pager.take([verdict(1, "warning"), verdict(2)], 1)
+        told.pager.consider([verdict(1, "warning"), verdict(2)], 1)
         told.pager.ended([over()], 2)
 
         assert told.alerts == {}
@@ -171,12 +176,12 @@ def test_the_end_of_the_session_ends_the_page_as_it_was_told() -> None:
 def test_a_call_of_another_tenant_is_another_call() -> None:
     """Who tells a span with the ids of another tenant's call neither hides its page nor takes it back."""
     told = Told()
-    told.pager.take([verdict(1, namespace="a"), verdict(1, namespace="b")], 1)
-    told.pager.take([verdict(2, namespace=n, reason=Reason.OUT_OF_ORDER) for n in "ab"], 1)
+    told.pager.consider([verdict(1, namespace="a"), verdict(1, namespace="b")], 1)
+    told.pager.consider([verdict(2, namespace=n, reason=Reason.OUT_OF_ORDER) for n in "ab"], 1)
     told.pager.tick(SECOND)
     assert [labels["namespace"] for labels in told.alerts.values()] == ["a", "b"] * 2
 
-    told.pager.take([right(1, namespace="b"), right(2, namespace="b")], 2 * SECOND)
+    told.pager.consider([right(1, namespace="b"), right(2, namespace="b")], 2 * SECOND)
 
     assert [labels["namespace"] for labels in told.alerts.values()] == ["a", "a"]
 
@@ -184,7 +189,7 @@ def test_a_call_of_another_tenant_is_another_call() -> None:
 def test_a_call_that_is_another_sessions_is_in_its_page() -> None:
     """Where its session is learnt later the page is the right one's, and the other is over."""
     told = Told()
-    told.pager.take([verdict(1, session="trace"), verdict(1, session="named")], 1)
+    told.pager.consider([verdict(1, session="trace"), verdict(1, session="named")], 1)
 
     assert [labels["session"] for labels in told.alerts.values()] == ["named"]
 
@@ -192,15 +197,15 @@ def test_a_call_that_is_another_sessions_is_in_its_page() -> None:
 def test_many_lesser_calls_hide_no_critical_one() -> None:
     """Of more calls than are remembered the worst are; nothing is taken back by a guess."""
     told = Told()
-    told.pager.take((verdict(n, "warning") for n in range(2 * CALLS_MAX)), 0)
-    told.pager.take([verdict(999)], 1)
+    told.pager.consider((verdict(n, "warning") for n in range(2 * CALLS_MAX)), 0)
+    told.pager.consider([verdict(999)], 1)
     assert told.severities == ["critical"]
-    told.pager.take([right(999)], 2)
+    told.pager.consider([right(999)], 2)
     assert told.severities == ["warning"]
 
-    told.pager.take((verdict(1_000 + n) for n in range(2 * CALLS_MAX)), 3)
-    told.pager.take((right(1_000 + n) for n in range(CALLS_MAX)), 4)
-    told.pager.take([verdict(1, "warning"), verdict(2, "warning"), right(1)], 5)
+    told.pager.consider((verdict(1_000 + n) for n in range(2 * CALLS_MAX)), 3)
+    told.pager.consider((right(1_000 + n) for n in range(CALLS_MAX)), 4)
+    told.pager.consider([verdict(1, "warning"), verdict(2, "warning"), right(1)], 5)
 
     assert told.severities == ["critical"]
     assert len(told.pager._of) <= CALLS_MAX
@@ -209,9 +214,9 @@ def test_many_lesser_calls_hide_no_critical_one() -> None:
 def test_a_page_without_room_is_told_when_there_is() -> None:
     """The worst first, then the oldest; each once."""
     told = Told(Rules(per_minute=2))
-    told.pager.take([verdict(n, session=f"c{n}") for n in range(3)], 0)
-    told.pager.take([verdict(9, "warning", session="w")], 1)
-    told.pager.take([verdict(3, session="c3")], 2)
+    told.pager.consider([verdict(n, session=f"c{n}") for n in range(3)], 0)
+    told.pager.consider([verdict(9, "warning", session="w")], 1)
+    told.pager.consider([verdict(3, session="c3")], 2)
     assert told.pager.withheld["rate_limit"] == len(told.pager.waiting) == 3
 
     for minute in range(1, 6):
@@ -223,22 +228,22 @@ def test_a_page_without_room_is_told_when_there_is() -> None:
 
 def test_many_that_waited_are_told_a_few_at_a_time() -> None:
     """A minute that makes room for many holds up no tick, and none of them waits for another one."""
-    many = 3 * TOLD_AT_ONCE
+    many = 3 * RELEASED_AT_ONCE
     told = Told(Rules(per_minute=many))
-    told.pager.take((verdict(n, session=f"s{n}") for n in range(2 * many - 1)), 0)
+    told.pager.consider((verdict(n, session=f"s{n}") for n in range(2 * many - 1)), 0)
     seen = []
     for tick in range(5):
         told.pager.tick(MINUTE + tick)
         seen.append(len(told.news) - many)
 
-    assert seen == [TOLD_AT_ONCE, 2 * TOLD_AT_ONCE, many - 1, many - 1, many - 1]
+    assert seen == [RELEASED_AT_ONCE, 2 * RELEASED_AT_ONCE, many - 1, many - 1, many - 1]
 
 
 def test_what_does_not_hold_any_more_is_not_told() -> None:
     """A page that waits and is taken back, whose session ends, or was quiet for long, is dropped."""
     told = Told(Rules(per_minute=1, quiet_ns=MINUTE))
-    told.pager.take([verdict(n, session=f"s{n}") for n in range(4)], 0)
-    told.pager.take([right(1, "s1")], 1)
+    told.pager.consider([verdict(n, session=f"s{n}") for n in range(4)], 0)
+    told.pager.consider([right(1, "s1")], 1)
     told.pager.ended([over("s2")], 2)
     told.pager.tick(MINUTE)
 
@@ -250,9 +255,9 @@ def test_what_does_not_hold_any_more_is_not_told() -> None:
 def test_lesser_pages_do_not_use_up_the_minute() -> None:
     """Other sessions' warnings leave room for what is critical, and for what became so."""
     told = Told(Rules(per_minute=8))
-    told.pager.take([verdict(n, "warning", session=f"w{n}") for n in range(100)], 0)
+    told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in range(100)], 0)
     assert told.severities == ["warning"] * 6
-    told.pager.take([verdict(200), verdict(201, session="w0")], 1)
+    told.pager.consider([verdict(200), verdict(201, session="w0")], 1)
 
     assert told.news[6:] == [
         ("s", "critical"),
@@ -264,8 +269,8 @@ def test_lesser_pages_do_not_use_up_the_minute() -> None:
 def test_what_waits_and_becomes_critical_waits_no_more() -> None:
     """It is told at once where there is room for critical pages alone."""
     told = Told(Rules(per_minute=2))
-    told.pager.take([verdict(n, "warning", session=f"w{n}") for n in (1, 2)], 0)
-    told.pager.take([verdict(3, session="w2")], 1)
+    told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in (1, 2)], 0)
+    told.pager.consider([verdict(3, session="w2")], 1)
 
     assert told.news == [("w1", "warning"), ("w2", "critical")]
     assert told.rooms == [2, 2, 0, 0]
@@ -274,14 +279,14 @@ def test_what_waits_and_becomes_critical_waits_no_more() -> None:
 def test_what_became_worse_waits_for_room_too() -> None:
     """Until then the alert that was told stays; then that one ends."""
     told = Told(Rules(per_minute=1))
-    told.pager.take([verdict(1, "warning"), verdict(2)], 0)
+    told.pager.consider([verdict(1, "warning"), verdict(2)], 0)
     assert told.severities == ["warning"]
     told.pager.tick(MINUTE)
     assert told.severities == ["critical"]
     assert told.rooms == [1, 1, 0, 0]
 
     told = Told(Rules(per_minute=1))
-    told.pager.take([verdict(1, "warning"), verdict(2), right(2)], 0)
+    told.pager.consider([verdict(1, "warning"), verdict(2), right(2)], 0)
     told.pager.tick(MINUTE)
     assert told.news == [("s", "warning")]
     assert told.rooms == [1, 1, 0, 0]
@@ -290,11 +295,11 @@ def test_what_became_worse_waits_for_room_too() -> None:
 def test_one_tenant_leaves_room_to_others() -> None:
     """A flood of one namespace does not keep another one's page waiting."""
     told = Told(Rules(per_minute=8))
-    told.pager.take([verdict(1, session="a", namespace="a")], 0)
-    told.pager.take([verdict(2, session="b", namespace="b")], 0)
+    told.pager.consider([verdict(1, session="a", namespace="a")], 0)
+    told.pager.consider([verdict(2, session="b", namespace="b")], 0)
     flood = [verdict(n, session=f"f{n}", namespace="a") for n in range(10, 90)]
-    told.pager.take(flood, MINUTE)
-    told.pager.take([verdict(3, session="c", namespace="b")], MINUTE + 1)
+    told.pager.consider(flood, MINUTE)
+    told.pager.consider([verdict(3, session="c", namespace="b")], MINUTE + 1)
 
     assert told.news[-1] == ("c", "critical")
     assert len(told.news) == 2 + 6 + 1
@@ -303,8 +308,10 @@ def test_one_tenant_leaves_room_to_others() -> None:
 def test_what_waits_is_bounded() -> None:
     """Beyond it pages are withheld for good, counted; critical ones have room when lesser have none."""
     told = Told(Rules(per_minute=1))
-    told.pager.take((verdict(n, "warning", session=f"w{n}") for n in range(2 * WAITING_MAX)), 0)
-    told.pager.take([verdict(9_999, session="c")], 1)
+    told.pager.consider(
+        (verdict(n, "warning", session=f"w{n}") for n in range(2 * WAITING_MAX)), 0
+    )
+    told.pager.consider([verdict(9_999, session="c")], 1)
     many = WAITING_MAX * 3 // 4
 
     assert len(told.pager.waiting) == many + 1
@@ -361,10 +368,10 @@ def test_a_page_is_of_the_worst_harm_that_holds(happened: list[Step], per_minute
         session, namespace = f"s{call % 3}", "ab"[call % 3 % 2]
         reason = Reason.FORBIDDEN if what == "harm" else Reason.OUT_OF_ORDER
         if what in ("harm", "late"):
-            told.pager.take([verdict(call, severity, session, namespace, reason)], now)
+            told.pager.consider([verdict(call, severity, session, namespace, reason)], now)
             naive.take(call, reason, severity)
         elif what == "right":
-            told.pager.take([right(call, session, namespace)], now)
+            told.pager.consider([right(call, session, namespace)], now)
             naive.take(call, None, "info")
         elif what == "end":
             told.pager.ended([over(session, namespace)], now)
@@ -379,5 +386,5 @@ def test_a_page_is_of_the_worst_harm_that_holds(happened: list[Step], per_minute
     assert len(told.alerts) == len(found)
     fires, firing, waits, waiting = told.rooms
     assert (fires, waits, waiting) == (firing, 0, 0)
-    assert told.pager._holds._taken == len(told.pager._held) == 0
+    assert told.pager._settling_quota._taken == len(told.pager._held) == 0
     assert all(rank(page.verdict) == rank(page.worst()) for page in told.pager.firing.values())

@@ -16,7 +16,7 @@ import pytest
 
 from collector.telemetry import log_lines, log_writer, logs
 from collector.telemetry.log_lines import Event
-from collector.telemetry.log_writer import LogWriter, Stream, say
+from collector.telemetry.log_writer import LogWriter, Stream, print_in_thread
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
 
@@ -39,7 +39,7 @@ def pipe() -> Iterator[tuple[int, IO[str]]]:
         yield reader, file
         os.close(reader)  # whoever still writes gets an error, and ends
         for thread in threading.enumerate():
-            if thread.name in ("log", "say"):
+            if thread.name in ("log", "print"):
                 thread.join(SECONDS)
 
 
@@ -202,10 +202,10 @@ def test_what_waits_is_written_at_the_end(restored: None) -> None:
 def test_a_line_for_people_does_not_wait_for_them(pipe: tuple[int, IO[str]]) -> None:
     """Standard output is a full pipe, or on a full disk: who prints goes on, and it is counted."""
     fill(pipe[1])
-    say("ready", pipe[1])
+    print_in_thread("ready", pipe[1])
     dropped = counts()
     with Path("/dev/full").open("w") as full:
-        say("ready", full, dropped).join(SECONDS)
+        print_in_thread("ready", full, dropped).join(SECONDS)
 
     assert dropped["write_failed"] == 1
 

@@ -17,7 +17,7 @@ from collector.telemetry.redaction import (
     hide,
     redacted,
     redacted_names,
-    redacted_said,
+    redacted_text,
     rules,
 )
 from monitor.aggregate.totals import SessionFinished
@@ -86,7 +86,7 @@ def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
 def test_nothing_that_matches_is_left(value: object) -> None:
     """Wherever it is said: in a text, a list, a key of arguments."""
     redaction = Redaction(rules([MAIL], []))
-    assert SECRET not in json.dumps(redaction.said(value))
+    assert SECRET not in json.dumps(redaction.value(value))
     assert SECRET not in json.dumps(redaction.shown({"arguments": value}))
     shown = redaction.shown({"session": value if isinstance(value, str) else "s"})
     assert SECRET not in json.dumps(shown)
@@ -96,7 +96,7 @@ def test_nothing_that_matches_is_left(value: object) -> None:
 def test_without_rules_all_is_as_it_was(value: object) -> None:
     """The very same object: it costs nothing."""
     assert Redaction().shown(value) is value
-    assert Redaction().said(value) is value
+    assert Redaction().value(value) is value
     assert not Redaction()
 
 
@@ -154,10 +154,10 @@ def test_json_in_a_text_stays_json() -> None:
     """Its numbers, keys and escaped texts are looked at as what they are."""
     by = rules([MAIL, PIN], [])
     said = '{"pin": 123456, "to": "mia\\u0040x.org", "mia@x.org": [1]}'
-    found = json.loads(redacted_said(said, by))
+    found = json.loads(redacted_text(said, by))
     assert found == {"pin": REDACTED, "to": REDACTED, REDACTED: [1]}
-    assert redacted_said("{ no json 123456", by) == f"{{ no json {REDACTED}"
-    assert "123456" not in redacted_said("[" * 50_000 + "123456", by)
+    assert redacted_text("{ no json 123456", by) == f"{{ no json {REDACTED}"
+    assert "123456" not in redacted_text("[" * 50_000 + "123456", by)
 
 
 def test_a_request_is_hidden_as_a_whole() -> None:

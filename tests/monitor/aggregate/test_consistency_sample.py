@@ -14,12 +14,12 @@ from monitor.aggregate.consistency_sample import (
     EVERY_NS,
     KEPT,
     LIVE_MAX,
-    Repeats,
+    ConsistencySample,
     hashed,
 )
 from monitor.aggregate.totals import Pair
 from monitor.engine import Monitor
-from monitor.exposition.families import monitor_families
+from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Named, SessionKey, ToolCall
 from monitor.scores.consistency import Call, consistency, flatten, output_agreement
@@ -120,14 +120,14 @@ def test_a_late_name_does_not_widen_the_sample() -> None:
 
 def test_a_full_sample_is_renewed_slowly() -> None:
     """Once there are enough, a session is taken now and then: comparing it is not free."""
-    repeats = Repeats()
+    sample = ConsistencySample()
     for _ in range(KEPT):
-        assert repeats.wants(SECOND)
-        repeats.add([("a", frozenset())])
+        assert sample.wants(SECOND)
+        sample.add([("a", frozenset())])
 
-    assert not repeats.wants(SECOND)
-    assert repeats.wants(SECOND + EVERY_NS)
-    assert not repeats.wants(SECOND + EVERY_NS + 1)
+    assert not sample.wants(SECOND)
+    assert sample.wants(SECOND + EVERY_NS)
+    assert not sample.wants(SECOND + EVERY_NS + 1)
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_a_session_put_together(both: bool) -> None:
 @given(st.lists(st.sampled_from(["yes", "no", None]), max_size=KEPT + 4))
 def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> None:
     """The agreement of the last sessions' answers is the batch definition on those that told one."""
-    repeats = Repeats()
+    sample = ConsistencySample()
     for answer in told:
-        repeats.add([("a", None)], None if answer is None else hash(answer))
+        sample.add([("a", None)], None if answer is None else hash(answer))
     known = [answer for answer in told[-KEPT:] if answer is not None]
     expected = output_agreement(known) if len(known) > 1 else None
-    assert repeats.output_agreement == expected
+    assert sample.output_agreement == expected
 
 
 def test_the_last_answer_of_a_session_counts() -> None:

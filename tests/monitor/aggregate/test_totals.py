@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.aggregate.top_k import ROOM, Worst
+from monitor.aggregate.top_k import ROOM, TopK
 from monitor.aggregate.totals import (
     AGENTS_MAX,
     CLEAN_SHARE,
@@ -17,9 +17,9 @@ from monitor.aggregate.totals import (
     OVERFLOW,
     PAIRS_MAX,
     Finished,
+    Histogram,
     NamespaceLabel,
     Share,
-    Spread,
     Totals,
     fixed,
 )
@@ -64,7 +64,7 @@ def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
 
 def test_the_heap_of_the_worst_is_bounded() -> None:
     """However often scores change, no more than five times ROOM entries are kept."""
-    worst: Worst[Holder] = Worst(lambda share: (share.harmful,))
+    worst: TopK[Holder] = TopK(lambda share: (share.harmful,))
     holders = [Holder() for _ in range(5_000)]
     for number, holder in enumerate(holders):
         holder.share = _share(0.5, number)
@@ -195,10 +195,10 @@ def test_shares_leave_no_trace() -> None:
 @pytest.mark.parametrize(("value", "place"), [(0.0, 0), (0.005, 1), (1.0, 10), (2.0, 11)])
 def test_bounds_are_inclusive(value: float, place: int) -> None:
     """A value on a bound is counted at it; one above all bounds is in the last bucket."""
-    spread = Spread((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
-    spread.observe(value, None)
+    histogram = Histogram((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
+    histogram.observe(value, None)
 
-    assert spread.counts.index(1) == place
+    assert histogram.counts.index(1) == place
 
 
 def test_finished_sessions_without_scores() -> None:

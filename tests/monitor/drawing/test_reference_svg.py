@@ -124,11 +124,11 @@ def test_everything_has_a_place_of_its_own(runs: list[str], calls: list[str]) ->
     drawn_in = [way(found, " ".join(calls))]
     placed = plan(found, Watch(found), drawn_in)
 
-    spots = [(each.depth, each.row) for each in placed.drawn.values()]
+    spots = [(each.depth, each.row) for each in placed.boxes.values()]
     assert len(set(spots)) == len(spots)
-    for node, each in placed.drawn.items():
+    for node, each in placed.boxes.items():
         parent = found.nodes[node].parent
-        assert parent < 0 or placed.drawn[parent].x + placed.drawn[parent].width < each.x
+        assert parent < 0 or placed.boxes[parent].x + placed.boxes[parent].width < each.x
     assert [found.tools[found.nodes[node].tool] for node in medoid_nodes(found)[1:]] == list(
         found.medoid
     )
@@ -148,7 +148,7 @@ def test_long_ways_are_cut() -> None:
 
     assert len(placed.columns) == COLUMNS_MAX + 1
     assert any(
-        "more calls" in note.text for each in placed.drawn.values() for note in each.notes
+        "more calls" in note.text for each in placed.boxes.values() for note in each.notes
     )
     ElementTree.fromstring(svg(found, "r", [way(found, run)]))
 

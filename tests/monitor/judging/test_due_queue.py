@@ -7,7 +7,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judging.due_queue import Agenda
+from monitor.judging.due_queue import DueQueue
 from monitor.records import SessionKey
 
 
@@ -17,14 +17,14 @@ def key(number: int) -> SessionKey:
 
 def test_what_is_not_due_waits() -> None:
     """A key is taken at its time exactly, and once."""
-    agenda = Agenda()
-    agenda.put(10, key(1))
-    agenda.put(20, key(2))
+    queue = DueQueue()
+    queue.put(10, key(1))
+    queue.put(20, key(2))
 
-    assert agenda.take(9) == []
-    assert agenda.take(10) == [key(1)]
-    assert agenda.take(10) == []
-    assert len(agenda) == 1
+    assert queue.take(9) == []
+    assert queue.take(10) == [key(1)]
+    assert queue.take(10) == []
+    assert len(queue) == 1
 
 
 @given(
@@ -37,36 +37,36 @@ def test_what_is_not_due_waits() -> None:
 )
 def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
     """Puts and takes at any times give what a heap of (time, key) gives."""
-    agenda = Agenda()
+    queue = DueQueue()
     heap: list[tuple[int, SessionKey]] = []
     for time, *number in done:
         if number:
-            agenda.put(time, key(number[0]))
+            queue.put(time, key(number[0]))
             heapq.heappush(heap, (time, key(number[0])))
             continue
         wanted = []
         while heap and heap[0][0] <= time:
             wanted.append(heapq.heappop(heap)[1])
-        assert agenda.take(time) == wanted
-        assert len(agenda) == len(heap)
+        assert queue.take(time) == wanted
+        assert len(queue) == len(heap)
 
 
 def test_any_time_can_be_put_in() -> None:
     """A clock may say anything: times that no 64 bits hold wait like others."""
-    agenda = Agenda()
+    queue = DueQueue()
     for number, time in enumerate([2**70, 5, 2**63, -1, 2**62]):
-        agenda.put(time, key(number))
+        queue.put(time, key(number))
 
-    assert agenda.take(2**65) == [key(3), key(1), key(4), key(2)]
-    assert agenda.take(2**70) == [key(0)]
+    assert queue.take(2**65) == [key(3), key(1), key(4), key(2)]
+    assert queue.take(2**70) == [key(0)]
 
 
 def test_what_is_taken_is_let_go() -> None:
     """However many pass through it, it holds no more than twice those that wait."""
-    agenda = Agenda()
+    queue = DueQueue()
     for number in range(1_000):
-        agenda.put(number, key(number))
-        agenda.take(number - 10)
+        queue.put(number, key(number))
+        queue.take(number - 10)
 
-    assert len(agenda) == 10
-    assert len(agenda._keys) <= 2 * 10 + 2
+    assert len(queue) == 10
+    assert len(queue._keys) <= 2 * 10 + 2

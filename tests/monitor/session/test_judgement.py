@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.folding import FOLD_AFTER, FOLD_LUMP, LOG_MAX
 from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
-from monitor.session.judgement import FOLD_AFTER, FOLD_LUMP, LOG_MAX, Judgement
+from monitor.session.judgement import Judgement
 from monitor.session.stops import STOP_EVERY
 from monitor.spec.compiler.compile import compile_text
 
@@ -160,6 +161,64 @@ def test_a_late_call_is_stepped_from_the_last_stop() -> None:
     assert found.head.tally.calls == 502
 
 
+@pytest.mark.plain
+def test_a_call_of_the_last_group_is_stepped_with_its_group_alone() -> None:
+    """What stands before the group at the end of the log is not stepped again."""
+    found = played("r" * 20)
+    for number in range(20, 23):
+        take(found, call(number, "abc"[number - 20], number, 10 * SECOND))
+    stepped = _counting(found, call(23, "a", 23, 10 * SECOND))
+
+    assert stepped <= 3 * 4
+    assert found.head.tally.calls == 24
+
+
+@pytest.mark.plain
+def test_the_runs_before_the_last_group_go_once_it_is_final() -> None:
+    """They are kept only while a call of the group may still arrive; the verdicts are the same without them."""
+    found = played("r" * 20)
+    for number in range(20, 23):
+        take(found, call(number, "abc"[number - 20], number, 10 * SECOND), now=number * SECOND)
+    assert found._stops is not None
+    assert found._stops.before(22) is not None
+    found.finalise(21 * SECOND)
+    assert found._stops.before(22) is not None
+
+    found.finalise(30 * SECOND)
+
+    assert found._stops.before(22) is None
+    before = codes(found)
+    take(found, call(23, "r", 40))
+    assert codes(found)[:-1] == before
+
+
+overlapping = st.lists(
+    st.tuples(st.sampled_from("abcrx"), st.integers(0, 2), st.integers(0, 3)), max_size=40
+)
+"""(tool, seconds behind the start of the one before, seconds that it takes)."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(overlapping, st.booleans(), st.integers(0, 2**32))
+def test_stops_change_nothing(
+    made: list[tuple[str, int, int]], doubtful: bool, seed: int
+) -> None:
+    """Groups of overlapping calls, some of them late, are judged as when all is stepped again."""
+    chance, start, calls = Random(seed), 0, []
+    for number, (tool, gap, seconds) in enumerate(made):
+        start += gap
+        calls.append(call(number, tool, start, seconds * SECOND))
+    calls.sort(key=lambda each: each.start_ns + chance.choice([0, 0, 0, 4]) * SECOND)
+    found, again = judgement(doubtful=doubtful), judgement(doubtful=doubtful)
+    for each in calls:
+        again._stops = None
+        take(found, each)
+        take(again, each)
+        assert codes(found) == codes(again)
+        assert found.head.position == again.head.position
+    assert [step.code for step in found.walk()] == [step.code for step in again.walk()]
+
+
 def _counting(found: Judgement, made: ToolCall) -> int:
     """How many steps of the log are unpacked to judge one more call."""
     log, count = found.log, 0
@@ -205,12 +264,12 @@ def test_final_verdicts_are_given_once() -> None:
     assert found.finalise(0) == ([], early)
     first = found.finalise(early)
 
-    assert [(step.place, step.code >= HARMFUL) for step in first.told] == [(0, True)]
+    assert [(step.place, step.code >= HARMFUL) for step in first.reported] == [(0, True)]
     assert (found.is_final(0), found.is_final(1)) == (True, False)
     assert first.open == late
     assert found.finalise(early) == ([], late)
     last = found.finalise(late)
-    assert ([step.place for step in last.told], last.open) == ([1], None)
+    assert ([step.place for step in last.reported], last.open) == ([1], None)
 
 
 # --- folding --------------------------------------------------------------------------------------

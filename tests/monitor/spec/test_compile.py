@@ -492,7 +492,7 @@ def test_schema_file_is_fresh() -> None:
 
 def test_records_load_no_reader_of_documents() -> None:
     """What judges sessions needs no schema and no YAML: only compiling a document does."""
-    code = "import sys, monitor.spec.spec; print(bool({'msgspec', 'yaml'} & set(sys.modules)))"
+    code = "import sys, monitor.spec.spec; print(bool({'msgspec', 'pydantic', 'yaml'} & set(sys.modules)))"
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -42,8 +42,12 @@ class Server:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self.receiver = self.run(self._make(address, options))
-        self.address: str = self.run(self.receiver.start())
+        try:
+            self.receiver = self.run(self._make(address, options))
+            self.address: str = self.run(self.receiver.start())
+        except BaseException:
+            self._end_loop()
+            raise
         self.channel: Any = grpc.insecure_channel(self.address)
 
     async def _make(
@@ -77,6 +81,10 @@ class Server:
     def close(self) -> None:
         self.channel.close()
         self.run(self.receiver.stop(2))
+        self._end_loop()
+
+    def _end_loop(self) -> None:
+        """A thread that is left running keeps the process from its end."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()

@@ -22,11 +22,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.grpc.grpcio_server import coding_of
-from collector.receive.grpc.http2 import Keeping
-from collector.receive.rate_limits import Share, Shares
+from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.status import Outcome, Refusal
 from collector.receive.tls import Certificates
 from tests.collector.receive.grpc.servers import (
@@ -163,14 +163,14 @@ def test_metrics_and_logs(server: Server) -> None:
 
 def test_a_message_that_takes_too_long(start: Started) -> None:
     """The sender is told, and its place is free again."""
-    door = Door(body_seconds=0.2)
-    server = start(door=door)
+    admission = Admission(body_seconds=0.2)
+    server = start(admission=admission)
     release = threading.Event()
     error = server.channel.stream_unary(TRACES).future(iter(lambda: release.wait(5), None))
     assert error.code() is Code.DEADLINE_EXCEEDED
     release.set()
     assert server.call(body()) == b""
-    assert door.requests == 0
+    assert admission.requests == 0
 
 
 # --- who may send, and when -----------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_tokens(start: Started, tmp_path: Path) -> None:
     """Refused by the head; the file is read again when it changes. Health needs no token."""
     file = tmp_path / "tokens"
     file.write_text("one: first\n")
-    server = start(door=Door(tokens=Tokens(file)))
+    server = start(admission=Admission(tokens=Tokens(file)))
     for metadata in ((), bearer("second")):
         error = server.refused(body(), metadata=metadata)
         assert error.code() is Code.UNAUTHENTICATED
@@ -202,8 +202,10 @@ def test_throttled(start: Started, tmp_path: Path) -> None:
     """A sender's own share: RESOURCE_EXHAUSTED with RetryInfo."""
     file = tmp_path / "tokens"
     file.write_text("one: first\n")
-    door = Door(tokens=Tokens(file), shares=Shares(Share(0.1), lambda *_: None))
-    server = start(door=door)
+    admission = Admission(
+        tokens=Tokens(file), rate_limits=RateLimits(RateLimit(0.1), lambda *_: None)
+    )
+    server = start(admission=admission)
     assert server.call(body(), metadata=bearer("first")) == b""
     for _ in range(3):
         error = server.refused(body(), metadata=bearer("first"))
@@ -222,19 +224,19 @@ def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
 
 def test_unavailable_where_there_is_no_room(start: Started) -> None:
     """For bytes: nothing is held afterwards."""
-    door = Door(bytes_max=1_000)
-    server = start(door=door)
+    admission = Admission(bytes_max=1_000)
+    server = start(admission=admission)
     error = server.refused(body(100))
     assert error.code() is Code.UNAVAILABLE
     assert retry_seconds(error) == 1
     assert server.call(body()) == b""
-    assert (door.bytes, door.requests) == (0, 0)
+    assert (admission.bytes, admission.requests) == (0, 0)
 
 
 def test_who_holds_most_places_gives_one_up(start: Started) -> None:
     """Half-sent calls take all places of none but their own sender."""
-    door = Door(requests_max=4)
-    server = start(door=door)
+    admission = Admission(requests_max=4)
+    server = start(admission=admission)
     release = threading.Event()
 
     def half() -> Iterator[bytes]:
@@ -243,14 +245,14 @@ def test_who_holds_most_places_gives_one_up(start: Started) -> None:
 
     with connect(server.address) as flood, connect(server.address) as good:
         held = [flood.stream_unary(TRACES).future(half(), timeout=20) for _ in range(4)]
-        while door.requests < 4:
+        while admission.requests < 4:
             time.sleep(0.01)
         assert good.unary_unary(TRACES)(body(), timeout=20) == b""
         release.set()
         codes = [each.code() for each in held]
     assert codes.count(Code.UNAVAILABLE) >= 1
     assert set(codes) <= {Code.UNAVAILABLE, Code.OK}
-    assert door.requests == 0
+    assert admission.requests == 0
 
 
 def test_an_error_of_ours(server: Server) -> None:
@@ -268,8 +270,8 @@ def test_an_error_of_ours(server: Server) -> None:
 
 def test_cancelled_and_late_calls(start: Started) -> None:
     """They are counted, hold nothing, and are not logged."""
-    door = Door()
-    server = start(door=door)
+    admission = Admission()
+    server = start(admission=admission)
     release = threading.Event()
 
     def nothing() -> Iterator[bytes]:
@@ -290,7 +292,7 @@ def test_cancelled_and_late_calls(start: Started) -> None:
     assert server.stats.requests == {("grpc", "traces", "CANCELLED"): 2}
     assert server.stats.counts["unread_messages", "grpc"] == 2
     assert server.spans == []
-    assert (door.bytes, door.requests) == (0, 0)
+    assert (admission.bytes, admission.requests) == (0, 0)
 
 
 def test_20_calls_at_once(server: Server) -> None:
@@ -486,7 +488,7 @@ def test_files_that_cannot_be_used(start: Started, tmp_path: Path) -> None:
 
 def test_old_connections_are_replaced(start: Started) -> None:
     """A client hears of it between its calls, and none of them fails."""
-    server = start(keeping=Keeping(age_max=0.3, age_grace=1.0))
+    server = start(keepalive=Keepalive(age_max=0.3, age_grace=1.0))
     for _ in range(10):
         assert server.call(body()) == b""
         time.sleep(0.1)

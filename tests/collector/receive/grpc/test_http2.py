@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from collector.decode.span import Span
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.grpc.hpack import Decoder, literal
-from collector.receive.grpc.http2 import Keeping
+from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.service import GrpcReceiver
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
@@ -293,11 +293,11 @@ def test_faults_close_the_connection(run: Run, sent: bytes, code: int) -> None:
     """With the code of RFC 9113, and nothing is left behind."""
 
     async def scenario() -> None:
-        door = Door()
-        async with served(door=door) as (server, peer):
+        admission = Admission()
+        async with served(admission=admission) as (server, peer):
             peer.write(sent)
             assert await peer.gone() == code
-            assert (door.requests, door.bytes) == (0, 0)
+            assert (admission.requests, admission.bytes) == (0, 0)
             assert server.spans == 0
 
     run(scenario())
@@ -497,7 +497,7 @@ def test_a_client_that_gives_its_answer_no_room_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it is owed is not kept for ever."""
-    monkeypatch.setattr("collector.receive.grpc.http2.UNREAD_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("collector.receive.grpc.streams.UNREAD_SECONDS_MAX", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -550,14 +550,14 @@ def test_what_is_no_grpc_is_415(run: Run) -> None:
     ("options", "sent", "is_asked"),
     [
         ({"bounds": Bounds(head=0.01)}, b"PRI", False),
-        ({"keeping": Keeping(idle_max=0.01)}, GREETING + call(), True),
-        ({"keeping": Keeping(age_max=0.01)}, GREETING, True),
+        ({"keepalive": Keepalive(idle_max=0.01)}, GREETING + call(), True),
+        ({"keepalive": Keepalive(age_max=0.01)}, GREETING, True),
         (
-            {"keeping": Keeping(age_max=0.01, age_grace=0.01)},
+            {"keepalive": Keepalive(age_max=0.01, age_grace=0.01)},
             GREETING + frame(HEADERS, head(), END_HEADERS, 1),
             True,
         ),
-        ({"keeping": Keeping(ping_interval=0.01, ping_timeout=0.01)}, GREETING, False),
+        ({"keepalive": Keepalive(ping_interval=0.01, ping_timeout=0.01)}, GREETING, False),
     ],
 )
 def test_connections_end_in_time(
@@ -587,8 +587,8 @@ def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
-        keeping = Keeping(ping_interval=0.01, ping_timeout=5)
-        async with served(keeping=keeping) as (_, peer):
+        keepalive = Keepalive(ping_interval=0.01, ping_timeout=5)
+        async with served(keepalive=keepalive) as (_, peer):
             peer.write(GREETING)
             for _ in range(5):
                 asked = await peer.next(PING)
@@ -641,7 +641,7 @@ def test_a_client_that_does_not_say_that_it_knows(
 ) -> None:
     """It is taken to know after a while: what it begins then is not answered."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
-    monkeypatch.setattr("collector.receive.grpc.http2.FAREWELL_SECONDS", 0.05)
+    monkeypatch.setattr("collector.receive.grpc.lifetime.FAREWELL_SECONDS", 0.05)
 
     async def scenario() -> None:
         async with served() as (server, peer):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.admission import Door
+from collector.receive.admission import Admission
 from collector.receive.grpc.frame_budget import (
     CALL_FRAMES,
     FRAMES_MAX,
@@ -132,8 +132,8 @@ def test_a_malformed_request_is_reset(run: Run, fields: bytes) -> None:
     """PROTOCOL_ERROR of its stream alone, whether or not it has a body; others are answered."""
 
     async def scenario() -> None:
-        door = Door()
-        async with served(door=door) as (server, peer):
+        admission = Admission()
+        async with served(admission=admission) as (server, peer):
             peer.write(GREETING)
             for stream, flags in ((1, 0), (3, END_STREAM)):
                 peer.write(begin(fields, flags, stream))
@@ -142,7 +142,7 @@ def test_a_malformed_request_is_reset(run: Run, fields: bytes) -> None:
             peer.write(frame(DATA, b"under way", 0, 1), call(5))
             assert await peer.status() == "0"
             assert server.spans == 1
-            assert (door.requests, door.bytes) == (0, 0)
+            assert (admission.requests, admission.bytes) == (0, 0)
             assert server.stats.counts["http2_errors", "stream", "protocol_error"] == 2
 
     run(scenario())
@@ -247,12 +247,12 @@ def test_a_fault_of_the_connection(run: Run, sent: bytes, code: int) -> None:
     """Is named, and counted; what had begun is given up."""
 
     async def scenario() -> None:
-        door = Door()
-        async with served(door=door) as (server, peer):
+        admission = Admission()
+        async with served(admission=admission) as (server, peer):
             peer.write(GREETING, sent)
             assert await peer.gone() == code
             assert server.stats.counts["http2_errors", "connection", NAMES[code]] == 1
-            assert (door.requests, door.bytes) == (0, 0)
+            assert (admission.requests, admission.bytes) == (0, 0)
 
     run(scenario())
 

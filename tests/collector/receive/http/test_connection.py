@@ -266,8 +266,8 @@ def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
         made: list[Connection] = []
         web = WebApp(waits)
 
-        def connect(crowd: Any) -> Connection:
-            made.append(web(crowd))
+        def connect(connections: Any) -> Connection:
+            made.append(web(connections))
             return made[-1]
 
         listener = Listener(connect, "127.0.0.1:0")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.span import Span
-from collector.receive.admission import Door
-from collector.receive.connections import INBOX_BYTES, Bounds, Crowd
+from collector.receive.admission import Admission
+from collector.receive.connections import INBOX_BYTES, Bounds, Connections
 from collector.receive.export import Export
 from collector.receive.http.connection import Connection
 from collector.receive.http.head_cache import HEAD_BYTES_MAX, KnownHead, known_head
@@ -106,12 +106,12 @@ class _Client:
     """One connection, without a socket."""
 
     def __init__(self) -> None:
-        self.stats, self.door, self.wire = Stats(), Door(), _Wire()
+        self.stats, self.admission, self.wire = Stats(), Admission(), _Wire()
         self.spans = 0
         export = Export(self._consume, self.stats, lambda: 0)
-        self.crowd = Crowd(Bounds(), self.stats)
-        app = HttpApp(export, BODY_BYTES_MAX, door=self.door)
-        self.connection: Connection = app(self.crowd)
+        self.connections = Connections(Bounds(), self.stats)
+        app = HttpApp(export, BODY_BYTES_MAX, admission=self.admission)
+        self.connection: Connection = app(self.connections)
         connection: Any = self.connection
         connection.connection_made(self.wire)
 
@@ -137,7 +137,7 @@ class _Client:
     def outcome(self) -> tuple[object, ...]:
         """All that is to be seen of it."""
         self.connection.connection_lost(None)
-        assert (self.door.requests, self.door.bytes) == (0, 0)
+        assert (self.admission.requests, self.admission.bytes) == (0, 0)
         requests = dict(self.stats.requests)
         return self.wire.written, self.wire.closed, self.spans, requests, self.stats.bytes
 

@@ -10,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.log.log import Log, Names, Texts, origin_of
+from monitor.session.log.log import Log
+from monitor.session.log.rows import Texts, origin_of
+from monitor.session.tool_names import Names
 
 TRACE, OTHER = b"t" * 16, b"u" * 16
 MILLISECOND = 1_000_000

@@ -1,4 +1,4 @@
-"""What people look at, in front of the API: the session page, and what it alone asks for."""
+"""The session view: the web page that shows sessions, and the part of the API that it alone uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collector import __version__
 from collector.api.change_stream import Events
 from collector.api.page import FILES, send_file
 from collector.api.reference_view import tree
-from collector.api.session_list import Lists, Wanted
+from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.spec_view import drawn, head
 from collector.net.asgi import (
     Application,
@@ -29,17 +29,17 @@ from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
 from monitor.session.summary import agent_of, trail
 
-__all__ = ["Viewing"]
+__all__ = ["SessionView"]
 
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
 
 
-class Viewing:
+class SessionView:
     """An ASGI application around the API.
 
-    `/` is the page. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
+    `/` is the session view. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
     harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
     `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
     `/api/v1/trails/{session}` its scores after each call, and
@@ -62,7 +62,7 @@ class Viewing:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
-        self._lists = Lists(monitor)
+        self._lists = SessionLists(monitor)
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()
@@ -79,11 +79,11 @@ class Viewing:
             await send_json(send, 403, {"error": refused})
             return
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        wanted = {name: values[-1] for name, values in query.items()}
+        values_of = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = {name: values[-1] for name, values in values_of.items()}
         first, _, rest = path.removeprefix(_API).partition(b"/")
         answer = self._answers.get(first) if path.startswith(_API) else None
-        if path == _API + b"sessions" and wanted.get("steps") == "0":
+        if path == _API + b"sessions" and query.get("steps") == "0":
             answer = self._send_sessions
         events = path == _API + b"events"
         if answer is None and not events and path not in FILES:
@@ -97,18 +97,18 @@ class Viewing:
             await send_file(send, path)
         else:
             name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
-            await answer(send, name, wanted)
+            await answer(send, name, query)
 
     async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
         await send_json(send, 200, self._about)
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
-            wanted = Wanted.read({**query, **self._originals(query)})
+            asked = SessionQuery.read({**query, **self._originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        found = await self._lists.get(wanted)
+        found = await self._lists.get(asked)
         if self._encoded[0] is not found:  # one list is for all who waited for it
             self._encoded = found, as_json(self._redaction.shown(found))
         async with self._turn:  # however many waited, spans are judged in between

@@ -1,0 +1,334 @@
+"""Finds which spans are one call, and tells the monitor what is new of each call.
+
+Idea: a call is often told by several spans (the framework's, the MCP client's, the server's), which arrive in any
+order. Each span that comes may join a call, split one, show what is above one, or tell the session of one. So
+after each span the calls it concerns are *updated*: made anew from what is known, and compared with what the
+monitor knows. An update observes a new call, amends a known one, or moves it to another session.
+
+Invariant: after `add` and `arrived`, `call.judged` is what the monitor knows of a call (or will know after the
+batch is flushed), and equals what the spans so far tell of it. None means that the monitor does not know the call.
+
+Example: the client's span (no arguments) comes first: its call is observed. The framework's span above it
+comes, with arguments: the two are merged (`merge`), the call is retracted where both had been observed, and
+amended where one had.
+"""
+
+from __future__ import annotations
+
+from collector.calls.batch import Batch
+from collector.calls.call import SERVER, Call, Piece
+from collector.calls.context import Context
+from collector.calls.coverage import Coverage
+from collector.calls.inventory import Inventory
+from collector.calls.mcp_echo import McpEcho
+from collector.calls.merge import CallMerge
+from collector.calls.model_requests import ModelRequests
+from collector.calls.near_misses import NearMisses
+from collector.calls.session_ids import SessionIds
+from collector.calls.sessions import Sessions
+from collector.calls.span_tree import Node
+from collector.calls.trace_store import NEVER, Trace
+from collector.dialects.names import PREFIX
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+from monitor.partial import Partial
+from monitor.records import FROM_TRACE, Evidence, ToolCall
+
+__all__ = ["Correlation"]
+
+
+class Correlation:
+    """Joins spans to calls and keeps the monitor's view of them true.
+
+    Args:
+        ids: reads who sent a span.
+        sessions: whose session a call is.
+        requests: requests of models, which executed calls may show to be doubles.
+        batch: receives what is new of each call.
+        inventory: notes new calls by agent.
+        coverage: counts calls that are not judged for certain.
+        stats: counts calls, and spans that were merged.
+        monitor: whose specs tell which differences matter.
+    """
+
+    def __init__(
+        self,
+        ids: SessionIds,
+        sessions: Sessions,
+        requests: ModelRequests,
+        batch: Batch,
+        inventory: Inventory,
+        coverage: Coverage,
+        stats: Stats,
+        monitor: Monitor,
+    ) -> None:
+        self._ids = ids
+        self._sessions = sessions
+        self._requests = requests
+        self._batch = batch
+        self._inventory = inventory
+        self._coverage = coverage
+        self._stats = stats
+        self._monitor = monitor
+        self._call_merge = CallMerge(batch.retract, stats)
+        self._mcp_echo = McpEcho()
+        self._near_misses = NearMisses(monitor)
+        self.executed = 0
+        """Executed calls that are not in the statistics yet: they are added once a request."""
+
+    def specs_changed(self) -> None:
+        """The monitor has other specs."""
+        self._near_misses.specs_changed()
+
+    # --- spans that arrive ----------------------------------------------------------------------
+
+    def add(self, context: Context, piece: Piece, switch: str) -> None:
+        """Joins a span that is a piece of a call to its call, and updates the calls it concerns.
+
+        `switch` is the setting that turns its arguments on, where they are missing.
+        """
+        node = context.node
+        self.place(context, piece)
+        if piece.source == SERVER or piece.tool.startswith(PREFIX):
+            self._match_mcp(context, piece)
+        if node.waiting is None:
+            self.rise(context, switch)
+        else:
+            self._rise_all(context, [node, *context.tree.awaited(node)], switch)
+
+    def place(self, context: Context, piece: Piece) -> None:
+        """Joins a piece to the calls it is known to be part of, or makes it one."""
+        self._call_merge.place(context.tree, context.node, piece)
+
+    def arrived(self, context: Context) -> None:
+        """A span that is no call has come: calls that waited for it look at what is above them."""
+        if context.node.waiting is not None:
+            self._rise_all(context, context.tree.awaited(context.node), "")
+
+    def fail(self, context: Context) -> None:
+        """The call above this span failed, whether its span has come or not."""
+        tree = context.tree
+        above = tree.up(context.node)
+        if above is None:
+            return
+        above.failed = True
+        call = above.call
+        if call is not None:
+            call.fail(above.span_id)
+            outer = above if call.is_one else tree.node(call.outer.span_id)
+            self._update(context, call, outer, "")
+
+    def rise(self, context: Context, switch: str = "") -> None:
+        """The call of this span looks at what is above it by now, and is updated."""
+        tree, node = context.tree, context.node
+        self._call_merge.rise(tree, node)
+        if tree.plain is not None:
+            self._believe(context, node)
+        call = node.call
+        if call is not None:
+            outer = node if call.is_one else tree.node(call.outer.span_id)
+            self._update(context, call, outer, switch)
+        if self._call_merge.released:
+            self._update_released(context)
+        if tree.parts is not None and tree.parts.loosened:
+            self.update_loose(context)
+
+    def _rise_all(self, context: Context, nodes: list[Node], switch: str) -> None:
+        """The same for several calls. All look before one is updated: they may be one call."""
+        tree = context.tree
+        for node in nodes:
+            self._call_merge.rise(tree, node)
+            if tree.plain is not None:
+                self._believe(context, node)
+        updated: list[Call] | None = None
+        for node in nodes:
+            call = node.call
+            if call is None:  # its node was forgotten meanwhile
+                continue
+            outer: Node | None = node
+            if not call.is_one:  # its other spans may be among the nodes
+                if updated is None:
+                    updated = []
+                elif call in updated:
+                    continue
+                updated.append(call)
+                outer = tree.node(call.outer.span_id)
+            self._update(context, call, outer, switch)
+        if self._call_merge.released:
+            self._update_released(context)
+        if tree.parts is not None and tree.parts.loosened:
+            self.update_loose(context)
+
+    def _believe(self, context: Context, node: Node) -> None:
+        """Spans above a call claim its session under plain names, which are believed now."""
+        tree = context.tree
+        for found in tree.believed(node):
+            above = tree.node(found.span_id)
+            if above is not None and self._sessions.claim(
+                context, above, found.claim, found.start_ns
+            ):
+                self.update_loose(context)
+
+    # --- calls that are updated -------------------------------------------------------------------
+
+    def update_loose(self, context: Context) -> None:
+        """More is known of a split trace: updates the calls whose session may change."""
+        tree = context.tree
+        parts = tree.parts
+        if parts is None:
+            return
+        parts.loosened = False
+        for call in list(parts.loose.values()):
+            self._update(context, call, tree.node(call.outer.span_id), "")
+
+    def _update_released(self, context: Context) -> None:
+        """Spans that were taken for pieces of one call turned out to be calls of their own."""
+        released, self._call_merge.released = self._call_merge.released, []
+        for node in released:
+            call = node.call
+            if call is not None:
+                self._update(context, call, node, "")
+
+    def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
+        """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""
+        if call.given_up and call.judged is not None:
+            return
+        trace = context.trace
+        context.tree.above(call, outer)
+        key, source = self._sessions.key(context, call)
+        attributes = self._sessions.attributes(trace, call.outer.attributes)
+        old = call.judged
+        new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
+        if new is old or call.doubled:
+            return
+        if call.withdrawn and new.evidence is Evidence.REQUESTED:
+            return
+        if new.start_ns < trace.called_ns:
+            trace.called_ns = new.start_ns
+            if trace.answered_ns < NEVER:
+                self._sessions.doubt(trace)
+        if old is None:
+            self._observe(context, call, new, switch)
+        elif old.session != key:
+            self._batch.retract(old)
+            named = None if trace.split else trace.named
+            call.judged = new
+            self._batch.observe(call, new, named, doubted=False)
+        elif not self._differs(old, new):
+            call.judged = new
+        else:
+            self._amend(trace, old, new)
+            call.judged = new
+            if old.evidence is Evidence.REQUESTED:
+                self._withdraw(context, new, judged=True)
+            elif old.tool != new.tool:  # only now is it known which request it executes
+                self._withdraw(context, new, judged=False)
+
+    def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+        """The monitor does not know the call yet."""
+        trace = context.trace
+        self._inventory.record(new, switch, context.now)
+        self._count(call, new, trace.sampled, 1)
+        named = None if trace.split else trace.named
+        call.judged = new
+        self._batch.observe(call, new, named, doubted=trace.doubted)
+        near = self._near_misses.reason(new)
+        if near:
+            self._coverage.count_call(near, call)
+        if new.evidence is not Evidence.REQUESTED:
+            self._withdraw(context, new, judged=False)
+
+    def _amend(self, trace: Trace, old: ToolCall, new: ToolCall) -> None:
+        """More is known of a call than the monitor knows."""
+        if (old.arguments is None and new.arguments is not None) or (
+            type(old.arguments) is Partial and type(new.arguments) is not Partial
+        ):
+            self._coverage.count("arguments_late")
+            near = self._near_misses.reason(new)
+            if near:
+                self._coverage.count(near)
+                self._batch.monitor.miss(new.session, near)
+        self._batch.amend(old, new, None if trace.split else trace.named)
+        if old.attributes is not new.attributes:
+            self._batch.learn(new.session, None, new.attributes, new.start_ns)
+
+    def _differs(self, old: ToolCall, new: ToolCall) -> bool:
+        """True where the difference may change a verdict, or what is shown of the call."""
+        if (
+            old.arguments != new.arguments
+            or old.tool != new.tool
+            or old.start_ns != new.start_ns
+            or old.end_ns != new.end_ns
+            or old.span_id != new.span_id
+            or old.parent_span_id != new.parent_span_id
+            or old.call_id != new.call_id
+            or old.evidence is not new.evidence
+            or old.source != new.source
+            or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
+        ):
+            return True
+        if old.agent == new.agent:
+            return False
+        judges = self._monitor.binder.judges.values()
+        return any(judge.spec.scope == "agent" for judge in judges)
+
+    # --- counts -----------------------------------------------------------------------------------
+
+    def uncount(self, call: Call, new: ToolCall, sampled: bool) -> None:
+        """Takes a call back from the statistics: the monitor failed to judge it."""
+        self._count(call, new, sampled, -1)
+
+    def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
+        if new.evidence is Evidence.EXECUTED:
+            self.executed += by
+        else:
+            self._stats.count("calls", new.evidence, by=by)
+        if new.arguments is None:
+            self._coverage.count(call.outer.why or "arguments_missing", by)
+        elif type(new.arguments) is Partial:
+            self._coverage.count("arguments_unreadable", by)
+        if new.session_from == FROM_TRACE:
+            self._coverage.count("no_session_id", by)
+        if sampled:
+            self._coverage.count("sampled_upstream", by)
+
+    # --- doubles ------------------------------------------------------------------------------------
+
+    def _match_mcp(self, context: Context, piece: Piece) -> None:
+        """A call of an MCP server, told by the server or by its agent: told by both, it is the agent's."""
+        call = context.node.call
+        if call is None or piece.evidence is not Evidence.EXECUTED:
+            return
+        requester = self._ids.requester(context.trace.namespace, piece.attributes)
+        if piece.source == SERVER:
+            if call.is_one:
+                if self._mcp_echo.of_server(requester, call):
+                    self._drop_double(call)
+                elif context.trace.tree is not None:
+                    context.trace.tree.shared = True
+            return
+        for other in self._mcp_echo.of_agent(requester, piece):
+            if not other.doubled and other is not call:
+                self._drop_double(other)
+
+    def _drop_double(self, call: Call) -> None:
+        """Another call's spans tell of this one: the monitor forgets it."""
+        known = call.judged
+        if known is not None:
+            self._batch.retract(known)
+            call.judged = None
+        call.doubled = True
+        self._stats.count("spans_merged")
+
+    def _withdraw(self, context: Context, new: ToolCall, *, judged: bool) -> None:
+        """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
+        requester = self._ids.requester(context.trace.namespace, new.attributes)
+        for other in self._requests.executed(
+            requester, context.trace, new.tool, new.source, judged=judged
+        ):
+            call = other.call
+            known = call.judged
+            if known is not None and known.evidence is Evidence.REQUESTED:
+                self._batch.retract(known)
+                call.judged, call.withdrawn = None, True
+                self._requests.back(other, context.now)

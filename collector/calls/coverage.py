@@ -1,0 +1,82 @@
+"""Counts spans and calls that were not judged, or not for certain, by reason.
+
+Each reason is counted in all (the counter `coverage`) and in the session it concerns, as soon as that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from collector.calls.batch import Batch
+from collector.calls.call import Call
+from collector.calls.trace_store import Trace
+from collector.telemetry.counters import Stats
+
+__all__ = ["COVERAGE", "Coverage"]
+
+COVERAGE: Final = (
+    "ambiguous_attribute",
+    "ambiguous_tool",
+    "arguments_given_up",
+    "arguments_late",
+    "arguments_missing",
+    "arguments_unnamed",
+    "arguments_unreadable",
+    "control",
+    "duplicate",
+    "id_reused",
+    "look_alike",
+    "name_variant",
+    "no_dialect",
+    "no_session_id",
+    "no_spec",
+    "odd_number",
+    "operation_conflict",
+    "over_bound",
+    "requested_only",
+    "sampled_upstream",
+    "span_missing",
+    "truncated_attributes",
+    "unnamed_tool",
+)
+"""The reasons: labels of the counter `coverage`.
+
+- `arguments_given_up`: calls that were judged, and whose arguments were then freed, because too many were held
+  for further spans of the same calls. A later span without arguments changes nothing.
+- `arguments_late`: calls that were counted as `arguments_missing`, `_unnamed` or `_unreadable` before a later
+  span had their arguments.
+- `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
+- `no_dialect`: spans of a web server, a database, or a framework that is not known.
+- `no_spec`: calls of ended sessions that no spec matched.
+- `span_missing`: spans that calls name as ancestors, and that never came.
+"""
+
+
+class Coverage:
+    """Counts reasons.
+
+    Args:
+        batch: leads to the monitor, which counts by session.
+        stats: counts in all.
+    """
+
+    def __init__(self, batch: Batch, stats: Stats) -> None:
+        self._batch = batch
+        self._stats = stats
+
+    def count(self, reason: str, by: int = 1) -> None:
+        """Counts a reason in all."""
+        self._stats.add(("coverage", reason), by)
+
+    def count_call(self, reason: str, call: Call | None) -> None:
+        """Counts a reason in all, and in the session of the call if that was judged."""
+        self._stats.add(("coverage", reason), 1)
+        if call is not None and call.judged is not None:
+            self._batch.monitor.miss(call.judged.session, reason)
+
+    def count_traces(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
+        """Counts a reason so many times in all, and in the session of each trace."""
+        for trace, count in found:
+            self._stats.add(("coverage", reason), count)
+            self._batch.monitor.miss(trace.key, reason, count)

@@ -1,0 +1,107 @@
+"""Judges tool calls that models asked for, where the tools themselves leave no spans.
+
+`model_requests` decides which requests those are. Here each one becomes a call: a piece below the model's span,
+correlated like any other. An execution that comes later takes it back (`Correlation`).
+"""
+
+from __future__ import annotations
+
+from collector.calls.context import Context
+from collector.calls.correlation import Correlation
+from collector.calls.coverage import Coverage
+from collector.calls.model_requests import ModelRequests, RequestPiece
+from collector.calls.records import Requester
+from collector.calls.sessions import Sessions
+from collector.calls.trace_store import NEVER, Trace, Traces
+from collector.decode.span import Span
+from collector.dialects.outputs import Outputs, goes_on
+
+__all__ = ["RequestedCalls"]
+
+
+class RequestedCalls:
+    """Reads models' spans and judges the requests that are due.
+
+    Args:
+        requests: decides which requests are judged.
+        correlation: judges them as calls.
+        sessions: doubts sessions whose first calls may be missing.
+        traces: the trees of the requests' traces.
+        coverage: counts requests that were never executed, and those over a bound.
+    """
+
+    def __init__(
+        self,
+        requests: ModelRequests,
+        correlation: Correlation,
+        sessions: Sessions,
+        traces: Traces,
+        coverage: Coverage,
+    ) -> None:
+        self._requests = requests
+        self._correlation = correlation
+        self._sessions = sessions
+        self._traces = traces
+        self._coverage = coverage
+
+    def read(
+        self, span: Span, outputs: Outputs, requester: Requester, context: Context
+    ) -> list[Exception]:
+        """Reads a model's span and judges the requests that are due, perhaps of earlier spans too.
+
+        Returns:
+            Errors of ours, one for each request that could not be judged: it waits for the next answer.
+        """
+        trace = context.trace
+        if trace.first is None:
+            _note_answers(span, outputs, trace)
+        found = self._requests.read(requester, trace, span, outputs, context.agent, context.now)
+        if trace.answered_ns < NEVER:
+            self._sessions.doubt(trace)
+        errors: list[Exception] = []
+        for request in found:
+            try:
+                self._judge(requester, request, context.now)
+            except Exception as error:  # noqa: BLE001 - the pipeline counts it
+                errors.append(error)
+                self._requests.keep(requester, request)
+        if self._requests.oversized:
+            self._coverage.count_traces("over_bound", [(trace, self._requests.oversized)])
+            self._requests.oversized = 0
+        return errors
+
+    def _judge(self, requester: Requester, request: RequestPiece, now: int) -> None:
+        trace, piece = request
+        tree = trace.tree
+        if tree is None:  # it waited for longer than its trace's spans are remembered
+            tree = self._traces.grow(trace, now)
+            tree.put(piece.parent, b"")
+        node = tree.node(piece.span_id)
+        if node is None or not node.came:
+            node = tree.put(piece.span_id, piece.parent)
+        context = Context(trace, tree, node, now)
+        self._correlation.place(context, piece)
+        call = node.call
+        if call is not None and call.judged is None:
+            self._requests.judged(requester, trace, call)
+            tree.shared = True
+        self._correlation.rise(context)
+        self._traces.hold(tree, piece.arguments)
+
+    def expire(self, now: int) -> None:
+        """Counts requests that were not executed in time."""
+        expired = self._requests.expired(now)
+        if expired:
+            self._coverage.count_traces("requested_only", expired)
+
+    def finish(self) -> None:
+        """Counts all requests that were not executed: the input is over."""
+        self._coverage.count_traces("requested_only", self._requests.rest())
+
+
+def _note_answers(span: Span, outputs: Outputs, trace: Trace) -> None:
+    """A model may have been given answers of tools that were called in other traces."""
+    start_ns = span.start_ns
+    known = start_ns >= trace.called_ns or start_ns >= trace.answered_ns
+    if not known and goes_on(span, outputs):
+        trace.answered_ns = start_ns

@@ -1,0 +1,185 @@
+"""Names, kinds, labels and descriptions of the families on /metrics, in one table.
+
+The library describes its own families: scores, sessions, calls, specs (`monitor.exposition.families`).
+Here are those of the process: receiver, sinks, specs read anew. A part that has metrics yields
+`collector.telemetry.counters.Reading`s, which name a row of this table and give its present values;
+`collector.metrics.registry` puts both together. To add a metric, add a row here and a reading where
+it is counted. Families without the prefix `offrails_` (`process_*`, `python_*`) are prometheus_client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from monitor.exposition.families import TABLE as LIBRARY
+from monitor.exposition.families import Described
+
+__all__ = ["OWN", "TABLE"]
+
+OWN: Final[Mapping[str, Described]] = {
+    # This process, and the specs that it loads.
+    "build_info": Described("gauge", ("version", "python"), "This program; always 1."),
+    "spec_reloads": Described(
+        "counter",
+        ("result",),
+        "Times the specs were read anew: success, or failure (all kept).",
+    ),
+    "spec_load_errors": Described(
+        "counter", (), "Errors found in spec files that were read anew."
+    ),
+    "spec_last_reload_successful": Described(
+        "gauge", (), "1 unless the last reload was refused and older specs are in use."
+    ),
+    "spec_last_reload_success_timestamp_seconds": Described(
+        "gauge", (), "When the specs in use were read, Unix time."
+    ),
+    "telemetry_pushes": Described(
+        "counter",
+        ("result",),
+        "Pushes of the service's own metrics over OTLP, ok or failed; only where they are pushed.",
+    ),
+    "internal_errors": Described(
+        "counter", ("error",), "Faults of this program while it took spans, by type."
+    ),
+    "clock_jumps": Described(
+        "counter",
+        (),
+        "Times that the wall clock was set by five seconds or more; it ends no session.",
+    ),
+    "log_lines_dropped": Described(
+        "counter",
+        ("reason",),
+        "Lines of the log that were lost: too many were waiting for the writer, or standard error refused them.",
+    ),
+    # The receiver.
+    "ingest_requests": Described(
+        "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."
+    ),
+    "ingest_spans": Described(
+        "counter", ("transport", "result"), "Spans received: accepted or rejected."
+    ),
+    "ingest_bytes": Described("counter", ("transport",), "Bytes of request bodies received."),
+    "ingest_queue_length": Described(
+        "gauge",
+        ("queue",),
+        "What is being read and judged now: requests, and bytes of their bodies.",
+    ),
+    "ingest_queue_capacity": Described(
+        "gauge", ("queue",), "Beyond it senders are told to try again later."
+    ),
+    "requests_refused": Described(
+        "counter",
+        ("reason",),
+        "Requests told to try again later, since all places or bytes are taken, or those of their"
+        " connection or sender.",
+    ),
+    "requests_throttled": Described(
+        "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
+    ),
+    "unread_messages": Described(
+        "counter", ("transport",), "Requests that the transport refused before they were read."
+    ),
+    "client_disconnects": Described(
+        "counter", ("transport",), "Senders that left before their request was complete."
+    ),
+    "connections": Described(
+        "gauge", ("listener",), "Open connections, those in their TLS handshake included."
+    ),
+    "connections_capacity": Described(
+        "gauge",
+        ("listener",),
+        "How many may be open: the setting, or what the process' file descriptors leave.",
+    ),
+    "connections_closed": Described(
+        "counter",
+        ("cause",),
+        "Connections that we closed: crowded, refused, slow, stalled, or no_descriptor.",
+    ),
+    "reads_deferred": Described(
+        "counter",
+        (),
+        "Turns in which a connection had sent more than its time allowed: the rest waited.",
+    ),
+    "tls_handshakes_failed": Described(
+        "counter", ("reason",), "Connections that ended in their TLS handshake, by reason."
+    ),
+    "foreign_protocol": Described(
+        "counter", ("protocol",), "Connections that spoke another protocol than their listener."
+    ),
+    "http2_errors": Described(
+        "counter",
+        ("scope", "code"),
+        "Streams and connections of HTTP/2 that we ended for a fault of the client's.",
+    ),
+    "spans_rejected": Described(
+        "counter",
+        ("reason",),
+        "Spans left out of their request, as its sender was told: faulty ids or names, or a bound.",
+    ),
+    "attributes_over_bound": Described(
+        "counter", (), "Attribute values that were to be read, and were too large for it."
+    ),
+    "record_requests": Described(
+        "counter",
+        ("result",),
+        "Requests to be recorded: written, or dropped (the queue was full, or the disk refused).",
+    ),
+    # From spans to verdicts.
+    "tool_calls": Described(
+        "counter", ("evidence",), "Tool calls read from spans, by how they are known."
+    ),
+    "coverage": Described(
+        "counter",
+        ("reason",),
+        "Spans and tool calls that were not judged, or not for certain, by reason.",
+    ),
+    "spans_dropped": Described(
+        "counter",
+        ("reason",),
+        "Spans not judged because they were late, too many, or seen before.",
+    ),
+    "spans_merged": Described(
+        "counter",
+        (),
+        "Spans that turned out to be another one's call, and were merged with it.",
+    ),
+    "sessions_split": Described(
+        "counter", (), "Traces whose session was learnt too late to join their calls to it."
+    ),
+    "arguments_unreadable": Described(
+        "counter",
+        ("dialect",),
+        "Calls judged without their arguments, which could not be read.",
+    ),
+    "verdict_latency_seconds": Described(
+        "histogram", ("transport",), "From the receipt of a request to its last verdict."
+    ),
+    "span_lag_seconds": Described(
+        "histogram", (), "From the end of a tool call's span to its receipt."
+    ),
+    # Alerts that leave this process.
+    "alerts_sent": Described(
+        "counter",
+        ("sink", "result"),
+        "Deliveries to a sink: ok, failed (given up), or dropped.",
+    ),
+    "alert_retries": Described("counter", ("sink",), "Deliveries that were tried again."),
+    "alerts_withheld": Described(
+        "counter",
+        ("reason",),
+        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
+    ),
+    "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
+    "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),
+    "alert_queue_capacity": Described(
+        "gauge", ("sink",), "Messages that may wait; beyond it the oldest are dropped, counted."
+    ),
+    "alert_delivery_seconds": Described(
+        "histogram", ("sink",), "From the verdict to the sink's answer."
+    ),
+}
+"""Families of the process; the name is without `offrails_` and `_total`."""
+
+TABLE: Final[Mapping[str, Described]] = {**LIBRARY, **OWN}
+"""Every family whose name begins with `offrails_`."""

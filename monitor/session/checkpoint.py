@@ -1,0 +1,115 @@
+"""What remains of the folded steps of a session: the run behind them, and what its scores need."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from monitor.scores.running import PathRows
+from monitor.session.compensation import Compensations
+from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
+from monitor.session.judge import Judge, count_code, is_substantive
+from monitor.session.marks import Step
+from monitor.session.run import Run
+from monitor.session.scoring import episode
+from monitor.session.timing import Timing
+
+__all__ = ["CONDENSED_MAX", "Checkpoint", "Scored"]
+
+CONDENSED_MAX: Final = 512
+"""PC+HLR needs the condensed path; beyond this many steps it is given up, all else stays exact."""
+
+
+class Scored:
+    """What scores need of the folded steps, as one way took them."""
+
+    __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
+
+    def __init__(self, judge: Judge, *, exact: bool) -> None:
+        self.exact = exact
+        """False once a call could not be read for certain, or from the beginning."""
+        self.rows = PathRows(judge.goldens) if judge.goldens else None
+        undo = judge.spec.undo
+        self.compensations = Compensations(undo) if undo else None
+        self.condensed: array[int] | None = array("H")
+        """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
+        self.tally = judge.tally() if judge.once is not None else None
+        """Of the folded steps, where they may be of several episodes."""
+        self.episodes: tuple[Episode, ...] = ()
+        """The folded episodes that are over, the latest of them."""
+
+    def start_from(self, other: Scored) -> None:
+        """Becomes a copy of another."""
+        self.exact = other.exact
+        self.rows = other.rows.copy() if other.rows is not None else None
+        compensations = other.compensations
+        self.compensations = compensations.copy() if compensations is not None else None
+        self.condensed = other.condensed[:] if other.condensed is not None else None
+        self.tally = other.tally.copy() if other.tally is not None else None
+        self.episodes = other.episodes
+
+    def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
+        """Takes over a step, by its number from 1."""
+        code = step.code
+        if isinstance(self.tally, EpisodesTally):
+            if judge.opens(step.before, token):
+                self._start_episode(judge, self.tally)
+            count_code(self.tally, code)
+        self.exact = self.exact and judge.is_certain(token)
+        if self.compensations is not None:
+            self.compensations.take(number, token, code)
+        if not is_substantive(code):
+            return
+        if self.rows is not None:
+            self.rows.add(judge.score_tokens[token])
+        if self.condensed is not None:
+            self.condensed.append(token)
+            if len(self.condensed) > CONDENSED_MAX:
+                self.condensed = None
+
+    def _start_episode(self, judge: Judge, tally: EpisodesTally) -> None:
+        rows = self.rows
+        done = episode(judge, tally.current, lambda: rows, self.condensed, exact=self.exact)
+        self.episodes = (*self.episodes, done)[-EPISODES_MAX:]
+        tally.start_episode()
+        self.rows = PathRows(judge.goldens) if judge.goldens else None
+        self.condensed = array("H")
+        if self.compensations is not None:
+            self.compensations.start_episode()
+
+    def give_up(self) -> None:
+        """The first calls turn out to be missing, so no score is exact."""
+        self.exact = False
+        self.episodes = tuple(without_scores(each) for each in self.episodes)
+
+
+class Checkpoint(Scored):
+    """All that remains of the folded steps; its own scores are those of the first way."""
+
+    __slots__ = ("at", "count", "last", "others", "run", "started", "timing")
+
+    def __init__(self, run: Run, judge: Judge) -> None:
+        super().__init__(judge, exact=run.exact)
+        self.run = run
+        self.others: list[Scored] = []
+        """Of the other ways."""
+        self.timing = Timing(judge) if judge.bounds is not None else None
+        self.count = 0
+        self.at = 0
+        self.started = 0
+        self.last = 0
+        """When the first folded call started, and when the last one ended."""
+
+    def of(self, number: int) -> Scored:
+        """What is folded of a way."""
+        return self.others[number - 1] if number else self
+
+    def root(self, number: int) -> Run:
+        """A copy of the run of one way, by itself."""
+        run = self.run.copy()
+        return run.ways[number] if run.ways is not None else run
+
+    def part(self, ways: list[Scored]) -> None:
+        """There are other ways than before, at least one."""
+        self.start_from(ways[0])
+        self.others = ways[1:]

@@ -1,0 +1,107 @@
+"""Folding: the first steps of a log go into the checkpoint, so that a session's memory stays bounded.
+
+A group of overlapping calls is folded whole, since its order may still change, unless the log is full. Where overlapping
+calls left several ways, each way has its own scores, because later calls show which of them it was.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.session.checkpoint import Checkpoint, Scored
+from monitor.session.log.log import Log
+from monitor.session.marks import Step
+from monitor.session.replay import Replay, taken_of, traced
+
+__all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
+
+FOLD_AFTER: Final = 64
+"""Steps that stay unfolded, whatever their age: the API shows them."""
+
+FOLD_LUMP: Final = 16
+"""Steps that are folded at once, at least: one deletion from the front of the log for all of them."""
+
+LOG_MAX: Final = 1_024
+"""Limit of unfolded steps, whatever their age, so that a burst stays bounded."""
+
+
+def foldable(log: Log, before: int) -> int:
+    """How many of the first steps are far enough back, and were received up to `before`; 0 if too few."""
+    if len(log) < FOLD_AFTER + FOLD_LUMP or log.receipt(FOLD_LUMP - 1) > before:
+        return 0
+    count = 0
+    while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
+        count += 1
+    if log.grouped:
+        for first, end in log.groups(end=count):
+            if first < count < end:
+                count = first
+    return count if count >= FOLD_LUMP else 0
+
+
+def lump(log: Log) -> int:
+    """How many steps are folded in a burst: a few, and no group is cut that leaves the log room."""
+    count = FOLD_LUMP
+    for _, end in log.groups(end=FOLD_LUMP):
+        count = max(count, end)
+    return count if count <= len(log) // 2 else FOLD_LUMP
+
+
+def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
+    """Moves the first `count` steps of the log into the checkpoint.
+
+    Args:
+        replay: steps the log.
+        base: the checkpoint before them.
+        count: of the steps.
+        scored: the session has scores, so each way through overlapping calls needs its own.
+    """
+    log = replay.log
+    started, last = log.span(count)
+    base.started = min(base.started or started, started)
+    base.last = max(base.last, last)
+    ways = _fold_ways(replay, base, count) if scored else []
+    folded = _step_base(replay, base, count)
+    if ways:
+        base.part(ways)
+    else:
+        for step in folded:
+            _take(replay, base, base, step)
+    base.count += count
+    base.at = max(base.at, log.at(count - 1))
+    log.forget(count)
+
+
+def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
+    scored.take(replay.judge, replay.log.token(step.place), step, base.count + step.place + 1)
+
+
+def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
+    """What becomes of each way when the first steps are folded; empty where there is one alone."""
+    log = replay.log
+    if base.run.ways is None and not (log.grouped and log.groups(end=count)):
+        return []
+    run = base.run.copy()
+    roots = replay.trace(run, count)
+    found: list[Scored] = []
+    for way in run.ways or ():
+        number, places = traced(way, roots)
+        scored = Scored(replay.judge, exact=True)
+        scored.start_from(base.of(number))
+        for step in replay.retrace(base.root(number), places, count):
+            _take(replay, base, scored, step)
+        found.append(scored)
+    return found
+
+
+def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[Step]:
+    """Steps the checkpoint's run, and its clocks where there are any, over what is folded."""
+    timing = base.timing
+    if timing is None:
+        return replay.walk(base.run, count)
+    folded: list[Step] = []
+    for steps, position in replay.grouped(base.run, count):
+        timing.take(taken_of(replay.log, steps, base.count), position)
+        folded += steps
+    timing.forget()
+    return folded

@@ -1,0 +1,212 @@
+"""Stepping a log: in stretches of single calls, and in groups of overlapping calls.
+
+A stretch is a part of the log that is stepped in one go. Where calls may be missing between those that were seen
+(`blind_ns`), a step may be followed by anything, so the run is scattered behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from monitor.automaton.position import Position
+from monitor.records import built
+from monitor.session.judge import CONTROL_TOKEN, Judge
+from monitor.session.log.log import Log
+from monitor.session.log.rows import Brief, mark_of
+from monitor.session.marks import CODE, Step
+from monitor.session.run import Run
+from monitor.session.stops import STOP_EVERY
+from monitor.session.timing import Taken
+
+__all__ = ["Replay", "Stretch", "taken_of", "traced"]
+
+
+class Stretch(NamedTuple):
+    """A part of the log that is stepped in one go."""
+
+    first: int
+    end: int
+    together: bool
+    """True for a group of overlapping siblings."""
+    steps: list[Brief]
+    """Those of the log, from the first one on that is stepped."""
+    start: int
+    """Where `steps` begin."""
+
+
+def _singles(
+    found: list[Stretch], first: int, end: int, steps: list[Brief], start: int
+) -> None:
+    """Adds steps that overlap no sibling, in stretches no longer than from stop to stop."""
+    while first < end:
+        behind = min(first + STOP_EVERY, end)
+        found.append(built(Stretch, (first, behind, False, steps, start)))
+        first = behind
+
+
+def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
+    before = run.position if run.ways is None else run.judged_at(judge, token)
+    code = run.step(judge, token)
+    steps.append(built(Step, (place, code, before, run.position)))
+
+
+class Replay:
+    """Steps the log of one judgement.
+
+    Args:
+        judge: of the spec.
+        log: of the session.
+        blind_ns: calls that began before this moment may be followed by others that are missing; 0 for none.
+    """
+
+    __slots__ = ("blind_ns", "judge", "log")
+
+    def __init__(self, judge: Judge, log: Log, blind_ns: int) -> None:
+        self.judge = judge
+        self.log = log
+        self.blind_ns = blind_ns
+
+    def walk(self, run: Run, end: int | None = None) -> list[Step]:
+        """Steps the log in the order taken, all of it or up to a place."""
+        steps: list[Step] = []
+        for stretch in self.stretches(0, end):
+            self.step(run, stretch, steps)
+        return steps
+
+    def grouped(
+        self, run: Run, end: int | None = None
+    ) -> Iterator[tuple[list[Step], Position]]:
+        """The steps that are judged together, and the position behind them."""
+        for stretch in self.stretches(0, end):
+            first, behind, together = stretch.first, stretch.end, stretch.together
+            places = [first] if together else range(first, behind)
+            for place in places:
+                steps: list[Step] = []
+                until = behind if together else place + 1
+                self.step(run, stretch._replace(first=place, end=until), steps)
+                yield steps, run.position
+
+    def retrace(
+        self, run: Run, places: Mapping[int, tuple[int, ...]], end: int | None = None
+    ) -> list[Step]:
+        """Steps the log along one way: by group, its places in the order that the way took."""
+        judge, token_of = self.judge, self.log.token
+        steps: list[Step] = []
+        for stretch in self.stretches(0, end):
+            if not stretch.together:
+                self.step(run, stretch, steps)
+                continue
+            group = range(stretch.first, stretch.end)
+            for place in group:
+                if token_of(place) == CONTROL_TOKEN:
+                    _step(run, judge, place, CONTROL_TOKEN, steps)
+            judged = [place for place in group if token_of(place) != CONTROL_TOKEN]
+            for number in places[stretch.first]:
+                _step(run, judge, judged[number], token_of(judged[number]), steps)
+        return steps
+
+    def trace(self, run: Run, end: int | None = None) -> list[Run]:
+        """Steps the log and keeps how each way came out of its groups: the ways before the log."""
+        roots = list(run.trace())
+        for stretch in self.stretches(0, end):
+            self.step(run, stretch, [])
+        return roots
+
+    def stretches(
+        self,
+        start: int,
+        end: int | None = None,
+        *,
+        running: Mapping[bytes, int] | None = None,
+    ) -> list[Stretch]:
+        """The log from one place to another, or to its end; `running` as in `Log.groups`."""
+        log = self.log
+        steps = log.unpacked(start, len(log) if end is None else end)
+        groups: list[tuple[int, int]] = []
+        if end is None:
+            groups = log.groups(start, steps, running=running)
+        elif log.grouped:
+            groups = log.groups(start, end=end)
+        end, place = start + len(steps), start
+        found: list[Stretch] = []
+        for first, behind in groups:
+            _singles(found, place, first, steps, start)
+            place = min(behind, end)
+            found.append(Stretch(first, place, True, steps, start))
+        _singles(found, place, end, steps, start)
+        return found
+
+    def step(
+        self, run: Run, stretch: Stretch, steps: list[Step], *, news: bool = False
+    ) -> None:
+        """Steps one stretch; with `news` gives only what is judged otherwise than its mark says.
+
+        Where calls may be missing after a step, or after a group, it may have led anywhere.
+        """
+        judge, log = self.judge, self.log
+        blind = self.blind_ns
+        first, end, together, rows, start = stretch
+        if together:
+            found = self._step_group(run, first, end, news=news)
+            steps += (s for s in found if not news or s.code != log.mark(s.place) & CODE)
+            if log.at(first) < blind:
+                run.scatter(judge.anywhere)
+            return
+        for place in range(first, end):
+            at, _, meta, token = rows[place - start]
+            before = run.position if run.ways is None else run.judged_at(judge, token)
+            code = run.step(judge, token)
+            if not news or code != mark_of(meta) & CODE:
+                steps.append(built(Step, (place, code, before, run.position)))
+            if at < blind:
+                run.scatter(judge.anywhere)
+
+    def _step_group(self, run: Run, first: int, end: int, *, news: bool) -> list[Step]:
+        """Steps overlapping siblings in the order taken (`Run.plan`)."""
+        judge, token_of = self.judge, self.log.token
+        steps: list[Step] = []
+        if judge.watch is not None:
+            for place in range(first, end):
+                _step(run, judge, place, token_of(place), steps)
+            return steps
+        judged = [place for place in range(first, end) if token_of(place) != CONTROL_TOKEN]
+        times = self.log.group_times(first, end)
+        plan = run.plan(
+            judge,
+            first,
+            tuple(token_of(place) for place in judged),
+            tuple(times[place - first] for place in judged),
+        )
+        judge.left_out += news and not plan.whole
+        for place in range(first, end):
+            if token_of(place) == CONTROL_TOKEN:
+                _step(run, judge, place, CONTROL_TOKEN, steps)
+        for number in plan.places:
+            place = judged[number]
+            _step(run, judge, place, token_of(place), steps)
+        run.resume(judge, plan)
+        return steps
+
+
+def taken_of(log: Log, steps: list[Step], folded: int) -> list[Taken]:
+    """The steps with all that clocks need; `folded` is how many steps are folded before the log."""
+    return [
+        Taken(
+            each.code,
+            log.token(each.place),
+            folded + each.place + 1,
+            log.row(each.place),
+            each.before,
+        )
+        for each in steps
+    ]
+
+
+def traced(way: Run, roots: Sequence[Run]) -> tuple[int, dict[int, tuple[int, ...]]]:
+    """Which of the roots a way has come from, and its order of each group since, by first place."""
+    places: dict[int, tuple[int, ...]] = {}
+    while way.lineage is not None:
+        places[way.lineage.first] = way.lineage.places
+        way = way.lineage.before
+    return next(number for number, root in enumerate(roots) if root is way), places

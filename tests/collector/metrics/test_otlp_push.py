@@ -1,0 +1,250 @@
+"""The service's own metrics at an OTLP/HTTP receiver: a small one of the tests, and our own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+
+from collector import __version__
+from collector.app.service import App
+from collector.config.settings import Receiver as ReceiverSettings
+from collector.config.settings import Settings, Telemetry
+from collector.metrics.families import TABLE
+from collector.metrics.otlp_push import OtlpPush
+from collector.metrics.service import Families
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import captured
+from collector.telemetry.redaction import Redaction, rules
+from monitor.engine import Monitor
+from tests.bench.scrape import Crowd
+from tests.collector.sinks.test_delivery import OK, Receiver
+from tests.golden.test_exposition import rovers
+
+BEGAN, NOW = 1_700_000_000_000_000_000, 1_700_000_060_000_000_000
+REFUSED = b"HTTP/1.1 400 No\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(cast("Any", main()))
+
+
+async def until(probe: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not probe():  # noqa: ASYNC110 - what is probed has no event
+            await asyncio.sleep(0.01)
+
+
+def stats() -> Stats:
+    found = Stats()
+    found.request("grpc", "traces", "OK")
+    found.request("grpc", "traces", "OK")
+    found.drop("duplicate", 3)
+    for seconds in (0.0003, 0.0003, 9):
+        found.verdict_latency["grpc"].observe(seconds)
+    return found
+
+
+def push_of(
+    url: str,
+    monitor: Monitor,
+    *,
+    pairs: bool = False,
+    redaction: Redaction | None = None,
+    interval: float = 60.0,
+) -> OtlpPush:
+    settings = Telemetry(otlp_endpoint=url, interval_seconds=interval, pairs=pairs)
+    families = Families(monitor, stats())
+    times = iter([BEGAN])
+    push = OtlpPush(settings, families, redaction or Redaction(), lambda: next(times, NOW))
+    families.add(push)
+    return push
+
+
+async def pushed(receiver: Receiver, push: OtlpPush) -> dict[str, Metric]:
+    """The metrics of one push, by name; the points of several requests together."""
+    push.start()
+    await push.stop(20)
+    found: dict[str, Metric] = {}
+    for _, _, body in receiver.requests:
+        for group in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for metric in (each for scope in group.scope_metrics for each in scope.metrics):
+                found.setdefault(metric.name, Metric()).MergeFrom(metric)
+    return found
+
+
+def attributes(point: Any) -> dict[str, str]:
+    return {each.key: each.value.string_value for each in point.attributes}
+
+
+def results(push: OtlpPush) -> dict[str, Any]:
+    (reading,) = push.readings()
+    return {labels[0]: count for labels, count in reading.values}
+
+
+def of_pairs(name: str) -> bool:
+    row = TABLE.get(name.removeprefix("offrails_"))
+    return row is not None and row.labels[:2] == ("agent", "spec")
+
+
+def test_own_metrics_arrive() -> None:
+    """Counters as sums since the start, gauges, histograms by bucket; whose they are; no pairs."""
+
+    async def main() -> None:
+        async with Receiver() as receiver:
+            push = push_of(receiver.url, rovers())
+            found = await pushed(receiver, push)
+            assert results(push) == {"ok": 1, "failed": 0}
+        ((line, headers, body),) = receiver.requests
+        assert line == "POST /v1/metrics HTTP/1.1"
+        assert headers["content-type"] == "application/x-protobuf"
+        (group,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
+        whose = {each.key: each.value.string_value for each in group.resource.attributes}
+        assert (whose["service.name"], whose["service.version"]) == ("offrails", __version__)
+        assert len(whose["service.instance.id"]) == 36
+        assert not [name for name in found if of_pairs(name)]
+
+        requests = found["offrails_ingest_requests"]
+        assert requests.description == TABLE["ingest_requests"].help
+        cumulative = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+        assert (requests.sum.is_monotonic, requests.sum.aggregation_temporality) == (
+            True,
+            cumulative,
+        )
+        (point,) = requests.sum.data_points
+        assert attributes(point) == {"transport": "grpc", "signal": "traces", "code": "OK"}
+        assert (point.as_int or point.as_double) == 2
+        assert (point.start_time_unix_nano, point.time_unix_nano) == (BEGAN, NOW)
+        assert len(found["offrails_build_info"].gauge.data_points) == 1
+        assert found["process_resident_memory_bytes"].gauge.data_points[0].as_double > 1e6
+        assert len(found["offrails_spec_info"].gauge.data_points) > 1
+
+        latency = found["offrails_verdict_latency_seconds"].histogram
+        assert latency.aggregation_temporality == cumulative
+        grpc = next(p for p in latency.data_points if attributes(p) == {"transport": "grpc"})
+        assert grpc.count == 3
+        assert grpc.sum == pytest.approx(9.0006)
+        assert list(grpc.explicit_bounds)[:3] == [0.0001, 0.00025, 0.0005]
+        assert list(grpc.bucket_counts) == [0, 0, 2, *[0] * 9, 1]
+        assert not grpc.HasField("min")
+
+    run(main)
+
+
+def test_pairs_are_pushed_on_request() -> None:
+    """Every sample of /metrics arrives then, in requests of a bounded size."""
+
+    async def main() -> None:
+        crowd = Crowd(400, 100, 4)
+        crowd.finish(200)
+        async with Receiver() as receiver:
+            push = push_of(receiver.url, crowd.monitor, pairs=True)
+            found = await pushed(receiver, push)
+            assert results(push) == {"ok": 1, "failed": 0}
+        assert len(receiver.requests) > 1
+        calls = found["offrails_calls"].sum.data_points
+        pairs = crowd.monitor.totals.pairs.values()
+        assert sum(point.as_double for point in calls) == sum(
+            sum(p.calls.values()) for p in pairs
+        )
+        shares = found["offrails_session_harm_rate_ratio"].histogram.data_points
+        assert sum(point.count for point in shares) == 200
+
+    run(main)
+
+
+def test_hidden_names_stay_hidden() -> None:
+    """What is taken out of /metrics is taken out here."""
+
+    async def main() -> None:
+        async with Receiver() as receiver:
+            hide = Redaction(rules(["rover|water"], []))
+            found = await pushed(
+                receiver, push_of(receiver.url, rovers(), pairs=True, redaction=hide)
+            )
+        calls = [attributes(point) for point in found["offrails_calls"].sum.data_points]
+        assert {"rover"} & {each["agent"] for each in calls} == set()
+        tools = found["offrails_harmful_calls_by_tool"].sum.data_points
+        assert "water" not in {attributes(point)["tool"] for point in tools}
+
+    run(main)
+
+
+def test_a_receiver_that_is_away_costs_its_pushes() -> None:
+    """Failures are counted, the first is logged; when it is back the values arrive, and the loop goes on."""
+
+    async def main() -> None:
+        with captured() as told:
+            async with Receiver(REFUSED) as receiver:
+                push = push_of(receiver.url, Monitor([]), interval=0.05)
+                push.start()
+                await until(lambda: results(push)["failed"] >= 2)
+                receiver.answer = OK
+                await until(lambda: results(push)["ok"] >= 1)
+                receiver.answer = None  # hangs
+                count = len(receiver.requests)
+                await until(lambda: len(receiver.requests) > count)
+                began = asyncio.get_running_loop().time()
+                await push.stop(0.2)
+                assert asyncio.get_running_loop().time() - began < 2
+        events = [each["event"] for each in told]
+        assert events == ["telemetry_push_failed", "telemetry_push_recovered"]
+
+    run(main)
+
+
+def test_our_own_receiver_takes_them() -> None:
+    """One offrails pushes to another: the request is counted as metrics, and answered."""
+
+    async def main() -> None:
+        other = App(_settings(Telemetry()), [])
+        addresses = await other.start()
+        telemetry = Telemetry(
+            otlp_endpoint=f"http://{addresses['http']}", interval_seconds=0.05
+        )
+        app = App(_settings(telemetry), [])
+        await app.start()
+        await until(lambda: ("http_proto", "metrics", "200") in other._stats.requests)
+        await app.stop()
+        await other.stop()
+
+    run(main)
+
+
+def _settings(telemetry: Telemetry) -> Settings:
+    free = "127.0.0.1:0"
+    receiver = ReceiverSettings(grpc="off", http=free)
+    return Settings(receiver=receiver, metrics=free, admin="off", telemetry=telemetry)
+
+
+def test_nothing_is_loaded_until_it_is_on() -> None:
+    """Neither the module nor the exporter, nor the SDK."""
+    program = (
+        "import sys, collector.app.service, collector.cli.main; "
+        "print(sorted(n for n in sys.modules if n.startswith(('opentelemetry.sdk', "
+        "'opentelemetry.exporter', 'requests', 'collector.metrics.otlp'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sets an endpoint and has not installed the extra is told its name."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
+    with pytest.raises(OSError, match=r"offrails\[otlp\]"):
+        push_of("http://127.0.0.1:1", Monitor([]))
