@@ -6,10 +6,11 @@ import contextlib
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from collector.config.settings import OFF, Receiver, Settings, Tls
 from collector.net.host_guard import Guard
+from collector.net.watched_files import UnusableError
 from collector.receive.address import parse_address
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
@@ -22,6 +23,10 @@ from collector.receive.tenant_stamp import SENDER_KEY
 from collector.receive.tls import Certificates
 from collector.telemetry.counters import Reading, Stats
 from collector.telemetry.logs import log
+
+if TYPE_CHECKING:
+    from collector.receive.grpc.grpcio_server import GrpcioReceiver
+    from collector.receive.grpc.service import GrpcReceiver
 
 __all__ = [
     "Capacity",
@@ -51,7 +56,7 @@ class Server(Protocol):
     """A listener."""
 
     @property
-    def connections(self) -> int: ...
+    def connections(self) -> int | None: ...
     @property
     def capacity(self) -> int: ...
     async def start(self) -> str: ...
@@ -111,10 +116,9 @@ def _rate_limits(settings: Receiver, stats: Stats) -> RateLimits | None:
 def _grpc(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
     # Loaded only where it is on.
     from collector.receive.grpc.lifetime import Keepalive
-    from collector.receive.grpc.service import GrpcReceiver
 
     keepalive = settings.keepalive
-    return GrpcReceiver(
+    return _grpc_server(settings.grpc_server)(
         export,
         settings.grpc,
         settings.max_request_bytes,
@@ -131,6 +135,24 @@ def _grpc(settings: Receiver, export: Export, admission: Admission, connections:
         ),
         reflection=settings.reflection,
     )
+
+
+def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
+    """The gRPC server of that name.
+
+    Raises:
+        UnusableError: it needs packages that are not installed.
+    """
+    if name == "builtin":
+        from collector.receive.grpc.service import GrpcReceiver
+
+        return GrpcReceiver
+    try:
+        from collector.receive.grpc.grpcio_server import GrpcioReceiver
+    except ModuleNotFoundError as error:
+        reason = f"{error.msg}; pip install 'offrails[grpcio]'"
+        raise UnusableError("receiver.grpc_server", name, reason) from error
+    return GrpcioReceiver
 
 
 def _http(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
@@ -305,7 +327,9 @@ class ConnectionMetrics:
 
     def readings(self) -> Iterator[Reading]:
         servers = self._servers.items()
-        yield Reading("connections", [((name,), each.connections) for name, each in servers])
+        open_ones = [(name, each.connections) for name, each in servers]
+        counted = [((name,), count) for name, count in open_ones if count is not None]
+        yield Reading("connections", counted)
         yield Reading(
             "connections_capacity", [((name,), each.capacity) for name, each in servers]
         )

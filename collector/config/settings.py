@@ -177,6 +177,12 @@ class Receiver(_Section):
     grpc: Annotated[
         Address, Field(description="OTLP over gRPC: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4317"
+    grpc_server: Annotated[
+        Literal["builtin", "grpcio"],
+        Field(
+            description="Which server speaks gRPC: our own, or grpcio's (`pip install 'offrails[grpcio]'`)."
+        ),
+    ] = "builtin"
     http: Annotated[
         Address, Field(description="OTLP over HTTP: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4318"

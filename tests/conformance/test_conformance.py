@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,18 +43,21 @@ def _unix(folder: Path) -> tuple[dict[str, str], Target]:
 
 
 VARIANTS = {"plain": _plain, "tls": _tls, "unix": _unix}
+SERVERS = ("builtin", "grpcio")
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module")
 def target(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
     """A service of one kind, and how to reach it; it must end with exit code 0."""
-    if request.param == "tls" and not have_openssl():
+    variant, server = request.param
+    if variant == "tls" and not have_openssl():
         pytest.skip("the openssl program makes the certificates")
-    given, described = VARIANTS[request.param](tmp_path_factory.mktemp("c"))
+    given, described = VARIANTS[variant](tmp_path_factory.mktemp("c"))
     variables = {f"OFFRAILS_RECEIVER_{name}": value for name, value in given.items()}
     variables["OFFRAILS_RECEIVER_MAX_REQUEST_BYTES"] = str(LIMIT)
+    variables["OFFRAILS_RECEIVER_GRPC_SERVER"] = server
     for short in ("GRPC", "HTTP"):
         if short in given:
             variables[f"OFFRAILS_{short}"] = given[short]
@@ -73,7 +78,17 @@ def target(
         service.kill()
 
 
-@pytest.mark.parametrize("each", list(cases()), ids=lambda each: each.name)
+def _runs() -> Iterator[Any]:
+    """Every case of every variant; those over HTTP once, since only the gRPC server differs."""
+    for server, variant, each in product(SERVERS, VARIANTS, cases()):
+        if server == "builtin" or each.name.startswith("grpc."):
+            names = (
+                (variant, each.name) if server == "builtin" else (server, variant, each.name)
+            )
+            yield pytest.param((variant, server), each, id="-".join(names))
+
+
+@pytest.mark.parametrize(("target", "each"), list(_runs()), indirect=["target"])
 def test_conformance(target: Target, each: Case) -> None:
     """The receiver meets the requirement, as seen from outside."""
     each.check(target)

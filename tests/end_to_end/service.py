@@ -21,15 +21,31 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["OFFRAILS", "SPECS", "Reply", "Service", "eventually", "request", "run"]
+__all__ = [
+    "BUILTIN_ONLY",
+    "OFFRAILS",
+    "SPECS",
+    "Reply",
+    "Service",
+    "eventually",
+    "request",
+    "run",
+]
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "dfa_specs"
 FREE = "127.0.0.1:0"
 OFFRAILS = (sys.executable, "-m", "collector")
 
+GRPC_SERVER = "OFFRAILS_RECEIVER_GRPC_SERVER"
+"""A run of these tests may set it to `grpcio`."""
+BUILTIN_ONLY = pytest.mark.skipif(
+    os.environ.get(GRPC_SERVER) == "grpcio",
+    reason="looks at the builtin server's connections, frames or words",
+)
 READY_SECONDS = 30
 STOP_SECONDS = 20
 POLL_SECONDS = 0.02
@@ -93,8 +109,10 @@ def request(
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Ours, without settings that a developer's shell may hold."""
+    """Ours, without settings that a developer's shell may hold, but for the gRPC server to be tested."""
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("OFFRAILS_", "OTEL_"))}
+    if GRPC_SERVER in os.environ:
+        ours[GRPC_SERVER] = os.environ[GRPC_SERVER]
     return {**ours, **given}
 
 

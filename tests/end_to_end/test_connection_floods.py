@@ -21,11 +21,13 @@ from tests.conformance.bodies import proto_body
 from tests.conformance.http2 import DATA, END_HEADERS, HEADERS, PREFACE, SETTINGS, frame
 from tests.conformance.target import Target
 from tests.end_to_end.certificates import authority, have_openssl, issue
-from tests.end_to_end.service import OFFRAILS, eventually
+from tests.end_to_end.service import BUILTIN_ONLY, OFFRAILS, eventually
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
+
+pytestmark = BUILTIN_ONLY
 
 FLOOD_SECONDS = 2.0
 LONGEST_SECONDS = 1.0

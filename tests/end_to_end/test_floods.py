@@ -31,9 +31,9 @@ from tests.conformance.http2 import (
     frame,
 )
 from tests.conformance.target import TRACES, Target
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import BUILTIN_ONLY, Service
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [BUILTIN_ONLY, pytest.mark.timeout(60)]
 
 CONTINUATION: Final = 9
 SERVED_SECONDS_MAX: Final = 1.0

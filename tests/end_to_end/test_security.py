@@ -19,7 +19,7 @@ import pytest
 from tests.conformance.bodies import BODIES, PROTO_BODY
 from tests.conformance.target import JSON, PROTO, Target, parse_status
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
-from tests.end_to_end.service import eventually, run
+from tests.end_to_end.service import BUILTIN_ONLY, eventually, run
 from tests.end_to_end.traffic import as_proto
 
 if TYPE_CHECKING:
@@ -569,6 +569,7 @@ def test_the_port_that_is_spoken_to_is_named(serve: Serve, listener: str) -> Non
     assert event["reason"] == f"TLS was spoken on the {name} port, which has no TLS"
 
 
+@BUILTIN_ONLY
 def test_http_on_the_grpc_port_is_named(serve: Serve) -> None:
     """A sender of HTTP sees why, the log has one sentence and the counter every connection."""
     service = serve()
@@ -615,6 +616,7 @@ def test_health_is_watched(serve: Serve) -> None:
         assert service.wait() == 0
 
 
+@BUILTIN_ONLY
 def test_reflection(serve: Serve) -> None:
     """Off by default; when it is on, it lists the services and gives their files."""
     method = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"

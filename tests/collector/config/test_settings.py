@@ -144,6 +144,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SPECS": f"a{os.pathsep}b",
         "OFFRAILS_RELOAD_WATCH": "false",
         "OFFRAILS_RECEIVER_GRPC": "off",
+        "OFFRAILS_RECEIVER_GRPC_SERVER": "grpcio",
         "OFFRAILS_RECEIVER_HTTP": "off",
         "OFFRAILS_RECEIVER_MAX_ATTRIBUTE_BYTES": "20000",
         "OFFRAILS_RECEIVER_MAX_REQUEST_BYTES": "2048",

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import asyncio
 import socket
-import threading
-import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,73 +9,36 @@ from typing import Any
 import grpc
 import pytest
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from collector.decode.span import Span
 from collector.receive.address import AddressInUse
-from collector.receive.export import Export
-from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.status import Outcome, Refusal
-from collector.telemetry.counters import Stats
-
-LIMIT = 100_000
-PREFIX = "/opentelemetry.proto.collector"
-TRACES = f"{PREFIX}.trace.v1.TraceService/Export"
-HEALTH = "/grpc.health.v1.Health/Check"
-
-
-class Server:
-    """A receiver on a loop of its own thread."""
-
-    def __init__(self, address: str = "127.0.0.1:0") -> None:
-        self.spans: list[Span] = []
-        self.refusal: Exception | None = None
-        self.stats = Stats()
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
-        self.thread.start()
-        export = Export(self.consume, self.stats, time.time_ns)
-        self.receiver = GrpcReceiver(export, address, LIMIT)
-        self.address: str = self.run(self.receiver.start())
-        self.channel: Any = grpc.insecure_channel(self.address)
-
-    def consume(self, spans: list[Span], now_ns: int, transport: str) -> None:
-        if self.refusal:
-            raise self.refusal
-        self.spans += spans
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
-
-    def call(self, body: bytes, method: str = TRACES, **options: Any) -> bytes:
-        """Call with raw bytes, as no generated client would."""
-        answer: bytes = self.channel.unary_unary(method)(body, timeout=20, **options)
-        return answer
-
-    def refused(self, body: bytes, method: str = TRACES, **options: Any) -> Any:
-        with pytest.raises(grpc.RpcError) as error:
-            self.call(body, method, **options)
-        return error.value
-
-    def close(self) -> None:
-        self.channel.close()
-        self.run(self.receiver.stop(2))
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
+from tests.collector.receive.grpc.servers import (
+    HEALTH,
+    KINDS,
+    LIMIT,
+    PREFIX,
+    TRACES,
+    Kind,
+    Server,
+    body,
+    connect,
+)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    server = Server()
+@pytest.fixture(scope="module", params=KINDS)
+def running(request: pytest.FixtureRequest) -> Iterator[Server]:
+    server = Server(KINDS[request.param])
     yield server
     server.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
 
 
 @pytest.fixture
@@ -87,19 +47,6 @@ def server(running: Server) -> Server:
     running.refusal = None
     running.stats.requests.clear()
     return running
-
-
-def connect(address: str) -> Any:
-    """A channel with a connection of its own."""
-    return grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
-
-
-def body(count: int = 1, **fields: Any) -> bytes:
-    request = ExportTraceServiceRequest()
-    scope = request.resource_spans.add().scope_spans.add()
-    for _ in range(count):
-        scope.spans.add(**{"trace_id": b"\1" * 16, "span_id": b"\2" * 8, **fields})
-    return request.SerializeToString()
 
 
 @pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
@@ -223,22 +170,22 @@ def test_parallel_calls_and_connections(server: Server) -> None:
 
 def test_a_used_port_is_said_so(server: Server) -> None:
     """A second instance fails, it does not share the port."""
-    second = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), server.address)
+    second = server.another(server.address)
     with pytest.raises(AddressInUse, match=f"address already in use: {server.address}"):
         server.run(second.start())
-    foreign = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), "192.0.2.1:1")
+    foreign = server.another("192.0.2.1:1")
     with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:1"):
         server.run(foreign.start())
 
 
-def test_unix_sockets(tmp_path: Path) -> None:
+def test_unix_sockets(kind: Kind, tmp_path: Path) -> None:
     """Both ends on a Unix socket; a second receiver is refused; the file goes at the end."""
     path = tmp_path / "grpc.sock"
-    server = Server(f"unix:{path}")
+    server = Server(kind, f"unix:{path}")
     try:
         assert server.address == f"unix:{path}"
         assert server.call(body()) == b""
-        second = GrpcReceiver(Export(server.consume, Stats(), time.time_ns), f"unix:{path}")
+        second = server.another(f"unix:{path}")
         with pytest.raises(AddressInUse):
             server.run(second.start())
         assert server.call(body()) == b""
@@ -247,9 +194,9 @@ def test_unix_sockets(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_every_interface() -> None:
+def test_every_interface(kind: Kind) -> None:
     """An empty host is reached over IPv4."""
-    server = Server(":0")
+    server = Server(kind, ":0")
     try:
         port = server.address.rsplit(":", 1)[1]
         with connect(f"127.0.0.1:{port}") as channel:
@@ -273,9 +220,9 @@ def test_the_real_sdk_exporter(server: Server, compression: grpc.Compression) ->
     assert got.resource.attributes["service.name"] == "farm-rover"
 
 
-def test_stop_is_harmless_twice_and_refuses_new_calls() -> None:
+def test_stop_is_harmless_twice_and_refuses_new_calls(kind: Kind) -> None:
     """After the end a call is UNAVAILABLE."""
-    server = Server()
+    server = Server(kind)
     assert server.call(body()) == b""
     server.run(server.receiver.stop(1))
     server.run(server.receiver.stop(1))

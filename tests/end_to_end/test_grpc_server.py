@@ -1,0 +1,81 @@
+"""`receiver.grpc_server`: what each server loads, and what is said where its packages are missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.end_to_end.service import run
+from tests.end_to_end.traffic import send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.end_to_end.conftest import Serve
+    from tests.end_to_end.service import Service
+    from tests.end_to_end.traffic import Rover
+
+IDLE_MB_MAX = {"builtin": 55, "grpcio": 70}
+
+
+def resident_mb(service: Service) -> float:
+    [line] = [
+        line
+        for line in Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    ]
+    return int(line.split()[1]) / 1024
+
+
+@pytest.mark.parametrize("server", IDLE_MB_MAX)
+def test_memory_and_modules(serve: Serve, server: str) -> None:
+    """Idle memory is bounded; the builtin server loads nothing of grpcio."""
+    service = serve(OFFRAILS_RECEIVER_GRPC_SERVER=server)
+    assert resident_mb(service) < IDLE_MB_MAX[server]
+    loaded = Path(f"/proc/{service.process.pid}/maps").read_text()
+    assert ("cygrpc" in loaded) == (server == "grpcio")
+
+
+def test_spans_are_judged(serve: Serve, rover: Callable[..., Rover]) -> None:
+    """By grpcio as by the builtin server, and counted by the same transport."""
+    service = serve(OFFRAILS_RECEIVER_GRPC_SERVER="grpcio")
+    one = rover().calls("undock")
+    send(service, one.spans, "grpc", compress=True)
+    assert service.judgement(one.session)["session"] == one.session
+    assert service.metric("offrails_ingest_spans_total", transport="grpc") == 1
+
+
+@pytest.mark.parametrize("package", ["grpc_health", "grpc_status"])
+def test_missing_packages(tmp_path: Path, package: str) -> None:
+    """Exit code 2, the setting, and what to install."""
+    (tmp_path / f"{package}.py").write_text(
+        f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
+    )
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    ended = run("serve", OFFRAILS_RECEIVER_GRPC_SERVER="grpcio", PYTHONPATH=paths)
+    assert ended.returncode == 2
+    assert "OFFRAILS_RECEIVER_GRPC_SERVER" in ended.stderr
+    assert f"No module named '{package}'; pip install 'offrails[grpcio]'" in ended.stderr
+
+
+def test_an_unknown_server() -> None:
+    ended = run("serve", OFFRAILS_RECEIVER_GRPC_SERVER="other")
+    assert ended.returncode == 2
+    assert "builtin" in ended.stderr
+
+
+def test_an_address_in_use(serve: Serve) -> None:
+    """The same words as the builtin server's."""
+    service = serve()
+    place = service.addresses["grpc"]
+    for server in IDLE_MB_MAX:
+        free = "127.0.0.1:0"
+        ended = run(
+            *("serve", "--grpc", place, "--http", free, "--metrics", free, "--admin", free),
+            OFFRAILS_RECEIVER_GRPC_SERVER=server,
+        )
+        assert ended.returncode == 1
+        assert f"address already in use: {place}" in ended.stderr
