@@ -359,7 +359,9 @@ def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
     """200 reloads during 20,000 calls: old versions go when their last session is forgotten."""
     (tmp_path / "shop.yaml").write_text(text(GOOD, "1"))
     shop = Shop(tmp_path)
-    shop.monitor.limits = Limits(history_complete=True, window_ns=0, idle_ns=200)
+    shop.monitor.limits = Limits(
+        history_complete=True, window_ns=0, idle_ns=200, remember_ns=200
+    )
     verdicts, wrong, objects = asyncio.run(_storm(shop, 200, 20_000))
     assert (verdicts, wrong) == (20_000, 0)
     assert max(objects[10:]) < 1.2 * max(objects[2:10])
