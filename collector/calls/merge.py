@@ -55,7 +55,7 @@ class CallMerge:
         if call is not None:
             call.add(piece)
             if not call.is_one:
-                self._release(tree, call, call.against(Call(piece)))
+                self._release(tree, call, piece.span_id, call.against(Call(piece)))
             return
         call = node.call = Call(piece)
         if piece.evidence is Evidence.REQUESTED:
@@ -85,7 +85,7 @@ class CallMerge:
                 continue
             known = other.piece(each.span_id)
             if overlaps(piece, known) and not differ(piece, known):
-                self._merge(tree, other, call)
+                self._merge(tree, each, node)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
 
@@ -133,26 +133,28 @@ class CallMerge:
             return above.stops
         if above is not node and same_call(outer, piece):
             call.sink(piece.span_id)
-            self._merge(tree, other, call)
+            self._merge(tree, above, node)
         return True
 
-    def _merge(self, tree: Tree, one: Call, other: Call) -> None:
-        """Makes two calls one; if both were judged, one is retracted.
+    def _merge(self, tree: Tree, first: Node, second: Node) -> None:
+        """Makes the calls of two spans one; if both were judged, one is retracted.
 
-        If some of their pieces contradict each other, the later call releases its contradicting pieces first, and
-        nothing is merged if it has no others.
+        If some of their pieces contradict each other, the later call releases its contradicting pieces first, with
+        what they alone brought. If the span that joins the two calls is among these, nothing is merged.
         """
-        if one is other or len(one.pieces) + len(other.pieces) > PIECES_MAX:
+        one, other = first.call, second.call
+        if one is None or other is None or one is other:
+            return
+        if len(one.pieces) + len(other.pieces) > PIECES_MAX:
             return
         against = one.against(other)
         if against:
-            later, theirs = one, against
-            earlier, others = other, other.against(one)
+            later, joint, theirs, others = one, first, against, other.against(one)
             if min(map(outward, theirs)) < min(map(outward, others)):
-                later, theirs, earlier, others = earlier, others, later, theirs
-            if len(theirs) == len(later.pieces):
+                later, joint, theirs = other, second, others
+            if any(piece.span_id == joint.span_id for piece in theirs):
                 return
-            self._release(tree, later, theirs)
+            self._release(tree, later, joint.span_id, theirs)
         keep, gone = one, other
         if other.judged is not None and (
             one.judged is None
@@ -174,13 +176,89 @@ class CallMerge:
             parts.loose[id(keep)] = keep
         self._stats.count("spans_merged")
 
-    def _release(self, tree: Tree, call: Call, pieces: list[Piece]) -> None:
-        """Removes pieces from a call: each becomes a call of its own."""
-        if not pieces or len(pieces) == len(call.pieces):
+    def _release(self, tree: Tree, call: Call, joint: bytes, pieces: list[Piece]) -> None:
+        """Removes pieces from a call, and those that no other piece links to the span `joint`.
+
+        What is still linked stays together: each such group becomes a call of its own.
+        """
+        if not pieces:
             return
-        for piece in call.release([each.span_id for each in pieces]):
+        links = _links(tree, call)
+        kept = _linked(links, joint, {piece.span_id for piece in pieces})
+        gone = [span_id for span_id in call.pieces if span_id not in kept]
+        for piece in call.release(gone):
             piece.apart = True
             node = tree.node(piece.span_id)
             if node is not None:
                 node.call = Call(piece)
-                self.released.append(node)
+        settled = set(kept)
+        for span_id in gone:
+            if span_id not in settled:
+                group = _linked(links, span_id, settled)
+                settled |= group
+                self._group(tree, [key for key in gone if key in group])
+
+    def _group(self, tree: Tree, span_ids: list[bytes]) -> None:
+        """Makes the calls of released spans one."""
+        nodes = [node for key in span_ids if (node := tree.node(key)) is not None]
+        if not nodes:
+            return
+        call = nodes[0].call
+        for node in nodes[1:]:
+            if call is not None and node.call is not None:
+                call.absorb(node.call)
+                node.call = call
+        if call is not None and not call.is_one:
+            for key in span_ids:
+                if _above(tree, call, call.piece(key)):
+                    call.sink(key)
+        self.released.append(nodes[0])
+
+
+def _links(tree: Tree, call: Call) -> dict[bytes, set[bytes]]:
+    """Which pieces of a call belong together by themselves: by their call id, or one being above the other."""
+    links: dict[bytes, set[bytes]] = {key: set() for key in call.pieces}
+    pieces = list(call.pieces.values())
+    for number, piece in enumerate(pieces):
+        above = _above(tree, call, piece)
+        beside = [other.span_id for other in pieces[:number] if _is_alike(piece, other)]
+        for key in [above, *beside] if above else beside:
+            links[piece.span_id].add(key)
+            links[key].add(piece.span_id)
+    return links
+
+
+def _is_alike(piece: Piece, other: Piece) -> bool:
+    """True where `place` joins two pieces by their call id."""
+    call_id = _call_id(piece)
+    return (
+        call_id != ""
+        and call_id == _call_id(other)
+        and piece.tool == other.tool
+        and overlaps(piece, other)
+        and not differ(piece, other)
+    )
+
+
+def _call_id(piece: Piece) -> str:
+    return piece.call_id or (piece.around.call_id if piece.around is not None else "")
+
+
+def _above(tree: Tree, call: Call, piece: Piece) -> bytes:
+    """The span id of the nearest piece of a call above one of its pieces, if `rise` joins the two; else empty."""
+    node = tree.node(piece.span_id)
+    for above in tree.ancestors(node) if node is not None else ():
+        if above.call is call:
+            return above.span_id if same_call(call.piece(above.span_id), piece) else b""
+    return b""
+
+
+def _linked(links: dict[bytes, set[bytes]], start: bytes, without: set[bytes]) -> set[bytes]:
+    """What is linked to a span, directly or by others, but not by those that are left out."""
+    found, ahead = {start}, [start]
+    while ahead:
+        for key in links[ahead.pop()]:
+            if key not in found and key not in without:
+                found.add(key)
+                ahead.append(key)
+    return found

@@ -14,6 +14,7 @@ from typing import Any
 
 from collector import __version__
 from collector.cli import verbs
+from collector.cli.pydantic_plugins import skip_plugins
 from collector.cli.verbs import FAILED, OK
 
 __all__ = ["main"]
@@ -22,6 +23,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit code."""
     _open_streams()
+    skip_plugins()
     options = _parser().parse_args(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
         # What agents say may hold half a surrogate pair; showing it must not end the program.
