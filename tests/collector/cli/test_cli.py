@@ -216,7 +216,11 @@ def test_serving_loads_what_serves() -> None:
         ),
         *("rich", "prometheus_client"),
         *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
-        *("collector.api.session_view", "collector.api.page", "collector.receive.grpc.service"),
+        *(
+            "collector.api.session_view.routes",
+            "collector.api.session_view.files",
+            "collector.receive.grpc.service",
+        ),
         *(
             "collector.sinks.recorder",
             "collector.offline.replay",
@@ -228,13 +232,13 @@ def test_serving_loads_what_serves() -> None:
     code = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from collector.app import serve\nfrom collector.cli import main as cli, verbs\n"
+        "from collector.app import serve\nfrom collector.cli import inputs, main\n"
         "from collector.app.service import App\n"
         "async def run():\n"
         "    free = '127.0.0.1:0'\n"
         "    options = {('receiver', 'grpc'): 'off', ('receiver', 'http'): free,\n"
         "        ('metrics',): free, ('admin',): 'off'}\n"
-        f"    app = App(verbs._settings(None, options), verbs._specs([Path({ROVER!r})]))\n"
+        f"    app = App(inputs.load_settings(None, options), inputs.load_specs_or_quit([Path({ROVER!r})]))\n"
         "    await app.start()\n"
         "    await app.stop()\n"
         "asyncio.run(run())\n"

@@ -1,0 +1,106 @@
+"""`offrails accept`: writes into a spec that a call is no harm for a time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from collector.cli.arguments import add_specs, to_path
+from collector.cli.inputs import (
+    FAILED,
+    OK,
+    default_settings,
+    load_specs_or_quit,
+    only_task,
+    quit_with,
+    recordings,
+)
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    accept = group.add_parser(
+        "accept", help="write into a spec that a call is no harm for a time"
+    )
+    accept.add_argument(
+        "verdict",
+        metavar="VERDICT",
+        help="SESSION#STEP, a span id, or the verdict as JSON (- reads it)",
+    )
+    add_specs(accept)
+    accept.add_argument(
+        "--why", required=True, metavar="TEXT", help="for whoever reads it later"
+    )
+    accept.add_argument("--until", required=True, metavar="DAY", help="last day, as 2026-12-31")
+    accept.add_argument("--who", metavar="NAME", help="who says so (the user's name)")
+    accept.add_argument(
+        "--spec", default="", metavar="ID", help="under which spec it is harmful"
+    )
+    place = accept.add_mutually_exclusive_group()
+    place.add_argument(
+        "--from",
+        dest="url",
+        default="127.0.0.1:4319",
+        metavar="URL",
+        help="a running service's admin address (127.0.0.1:4319)",
+    )
+    place.add_argument(
+        "--runs", nargs="+", type=to_path, metavar="RUNS", help="recordings that have the call"
+    )
+    accept.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails accept`, and returns the exit code."""
+    from datetime import date
+    from getpass import getuser
+
+    from collector.offline.accept import NotAccepted, accept
+    from collector.offline.replay import BadInput
+    from collector.telemetry.clock import now_ns
+    from monitor.spec.acceptance import day_of
+
+    specs = load_specs_or_quit(options.specs or ())
+    try:
+        until = date.fromisoformat(options.until)
+    except ValueError:
+        quit_with(f"--until: {options.until!r} is no day; write it as 2026-12-31")
+    if until < day_of(now_ns()):
+        quit_with(f"--until: {until} is over; expected the last day on which it is accepted")
+    try:
+        found = _verdicts(options, specs)
+        who = options.who or getuser()
+        file, entry = accept(found, specs, who, options.why, until)
+    except (NotAccepted, BadInput) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    where = f" of {entry.constraint}" if entry.constraint else ""
+    print(f"{file}: {entry.symbol} in {entry.state}{where} is accepted until {entry.until}")
+    return OK
+
+
+def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any]:
+    """The harmful calls that go by the given name, one for each spec."""
+    from collector.offline.accept import Named, NotAccepted, by_service, harmful_calls
+    from collector.offline.progress_bar import Progress
+    from collector.offline.replay import replay
+
+    text = sys.stdin.read() if options.verdict == "-" else options.verdict
+    if text.lstrip().startswith("{"):
+        try:
+            return [Named.of(json.loads(text))]
+        except ValueError as problem:
+            raise NotAccepted(f"the verdict is no JSON: {problem}") from None
+    if options.runs is None:
+        return harmful_calls(by_service(options.url, text), text, options.spec)
+    runs = recordings(options.runs)
+    judged = replay(
+        runs, specs, default_settings(), together=False, progress=Progress(runs),
+        unnamed=only_task(specs),
+    )  # fmt: skip
+    return harmful_calls(judged, text, options.spec)

@@ -1,0 +1,89 @@
+"""`offrails check`: says what is wrong with specs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from collector.cli.arguments import to_path
+from collector.cli.inputs import FAILED, OK, default_settings, only_task, quit_with, recordings
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    check = group.add_parser("check", help="say what is wrong with specs")
+    check.add_argument("paths", nargs="+", type=to_path, metavar="FILE|DIR")
+    check.add_argument("--json", action="store_true", help="one finding a line")
+    check.add_argument(
+        "--runs",
+        nargs="+",
+        type=to_path,
+        default=(),
+        metavar="RUNS",
+        help="recorded good runs: say which of them a spec rejects",
+    )
+    check.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails check`, and returns the exit code."""
+    from collector.telemetry.clock import now_ns
+    from monitor.spec.acceptance import day_of
+    from monitor.spec.read import load_specs
+
+    for path in options.paths:
+        if not path.exists():
+            quit_with(f"{path}: no such file or folder")
+    loaded = load_specs(options.paths, day_of(now_ns()))
+    for finding in loaded.findings:
+        print(
+            json.dumps(finding.as_json())
+            if options.json
+            else f"{finding}\n    {finding.impact}"
+        )
+    if not options.json:
+        errors = sum(finding.severity == "error" for finding in loaded.findings)
+        warnings = len(loaded.findings) - errors
+        print(f"{len(loaded.specs)} specs fine, {errors} errors, {warnings} warnings")
+    if loaded.refused:
+        return FAILED
+    return _check_runs(options, loaded.specs) if options.runs else OK
+
+
+def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
+    """Which of the good runs are rejected; a run without a spec's name is for the only task."""
+    from collector.offline import check_runs
+    from collector.offline.progress_bar import Progress
+    from collector.offline.replay import BadInput, replay
+
+    options.runs = recordings(options.runs)
+    try:
+        found = check_runs.try_runs(
+            replay(
+                options.runs,
+                specs,
+                default_settings(),
+                together=False,
+                progress=Progress(options.runs),
+                unnamed=only_task(specs),
+            ),
+            specs,
+        )
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    if options.json:
+        for each in found.as_json():
+            print(json.dumps(each, ensure_ascii=False))
+    else:
+        for line in check_runs.lines(found):
+            print(line)
+    if not found.specs:
+        print(f"offrails: {check_runs.untested(found)}", file=sys.stderr)
+        return FAILED
+    return FAILED if found.rejected else OK

@@ -1,0 +1,32 @@
+"""`offrails doctor`: sends a test span and says what is missing."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from collector.cli.inputs import FAILED, OK, quit_with
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    doctor = group.add_parser("doctor", help="send a test span and say what is missing")
+    doctor.add_argument(
+        "endpoint",
+        nargs="?",
+        metavar="ENDPOINT",
+        help="[http[s]://]HOST[:PORT] or unix:PATH (OTEL_EXPORTER_OTLP_ENDPOINT, or 127.0.0.1)",
+    )
+    doctor.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails doctor`, and returns the exit code."""
+    from collector.client.doctor import run
+
+    try:
+        return OK if run(options.endpoint) else FAILED
+    except ValueError as problem:
+        quit_with(str(problem))

@@ -1,0 +1,48 @@
+"""`offrails import`: writes specs from published automata."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from collector.cli.arguments import to_path
+from collector.cli.inputs import FAILED, OK, quit_with, writing
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    bring = group.add_parser("import", help="write specs from published automata")
+    bring.add_argument("source", choices=("core",), help="whose: the CORE authors'")
+    bring.add_argument(
+        "files",
+        nargs="+",
+        type=to_path,
+        metavar="FILE.json",
+        help="a data set, or one automaton",
+    )
+    bring.add_argument(
+        "--out", type=to_path, required=True, metavar="DIR", help="for the specs"
+    )
+    bring.add_argument(
+        "--no-repair", action="store_true", help="refuse defective tasks, repair nothing"
+    )
+    bring.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails import`, and returns the exit code."""
+    from collector.offline.import_core import import_core, report
+
+    for file in options.files:
+        if not file.exists():
+            quit_with(f"{file}: no such file")
+    code = OK
+    with writing(options.out):
+        found = import_core(options.files, options.out, mend=not options.no_repair)
+        for refused, line in report(found, options.out):
+            print(line, file=sys.stderr if refused else sys.stdout)
+            code = FAILED if refused else code
+    return code

@@ -1,0 +1,68 @@
+"""`offrails init`: writes a starter spec from what was seen of an agent."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from collector.cli.arguments import to_path
+from collector.cli.inputs import FAILED, OK, quit_with, recordings, writing
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    init = group.add_parser("init", help="write a starter spec from what was seen of an agent")
+    init.add_argument(
+        "--from",
+        dest="sources",
+        nargs="+",
+        default=["127.0.0.1:4319"],
+        metavar="URL|FILE|DIR",
+        help="a running service's admin address (127.0.0.1:4319), or recorded spans or plain runs",
+    )
+    init.add_argument(
+        "--service", help="which agent, by its service.name, where there are several"
+    )
+    init.add_argument(
+        "--out", type=to_path, metavar="FILE", help="where to; else it is printed"
+    )
+    init.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails init`, and returns the exit code."""
+    from collector.offline.progress_bar import Progress
+    from collector.offline.replay import BadInput, observe
+    from collector.offline.starter_spec import NothingSeen, choose, fetch, starter
+
+    files = [Path(source) for source in options.sources]
+    try:
+        if any(file.exists() or _is_file(file) for file in files):
+            files = recordings(files)
+            agents = observe(files, Progress(files))
+        else:
+            agents = [agent for url in options.sources for agent in fetch(url)]
+        text = starter(choose(agents, options.service))
+    except (BadInput, NothingSeen) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    if options.out is None:
+        print(text, end="")
+    elif options.out.exists():
+        quit_with(f"{options.out}: exists already")
+    else:
+        with writing(options.out):
+            options.out.write_text(text, encoding="utf-8")
+        print(
+            f"{options.out}: now `offrails check {options.out}`, and read it from top to bottom"
+        )
+    return OK
+
+
+def _is_file(path: Path) -> bool:
+    """True for what is no address, by its looks."""
+    return path.suffix in (".json", ".jsonl", ".gz", ".zst") or path.is_absolute()

@@ -1,0 +1,194 @@
+"""`offrails replay`: judges recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from collector.cli.arguments import add_specs, to_path
+from collector.cli.inputs import (
+    FAILED,
+    OK,
+    default_settings,
+    load_specs_or_quit,
+    quit_with,
+    recordings,
+)
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    replay = group.add_parser("replay", help="judge stored OTLP/JSON lines or plain runs")
+    replay.add_argument("files", nargs="+", type=to_path, metavar="FILE|DIR")
+    add_specs(replay)
+    form = replay.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one judgement object a line")
+    form.add_argument("--table", action="store_true", help="a table for people (the default)")
+    replay.add_argument(
+        "--together", action="store_true", help="the spans of all files as one stream"
+    )
+    replay.add_argument(
+        "--against",
+        action="append",
+        type=to_path,
+        metavar="OLD",
+        help="older specs: say which sessions and calls --specs judges otherwise",
+    )
+    replay.add_argument(
+        "--by",
+        choices=("agent", "task"),
+        help="agent: compare agents (or models); task: how alike repeated runs of a task are",
+    )
+    replay.add_argument(
+        "--task",
+        metavar="ATTR",
+        help="with --by task: the attribute that names a run's task (else its task spec)",
+    )
+    replay.add_argument(
+        "--weights",
+        metavar="pc=1,harm_free=2",
+        help="with --by agent: a single number of your making",
+    )
+    replay.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails replay`, and returns the exit code."""
+    from collector.offline.compare_agents import parse_weights
+    from collector.offline.progress_bar import Progress
+    from collector.offline.replay import BadInput, replay
+
+    if options.weights is not None and options.by != "agent":
+        quit_with("--weights goes with --by agent")
+    if options.task is not None and options.by != "task":
+        quit_with("--task goes with --by task")
+    try:
+        weights = None if options.weights is None else parse_weights(options.weights)
+    except ValueError as problem:
+        quit_with(f"--weights: {problem}")
+    specs = load_specs_or_quit(options.specs or ())
+    options.files = recordings(options.files)
+    progress = Progress(options.files)
+    if options.against:
+        return _against(options, specs)
+    try:
+        if options.by == "task":
+            lines = _replayed_tasks(options, specs, progress)
+        else:
+            found = replay(
+                options.files,
+                specs,
+                default_settings(),
+                together=options.together,
+                progress=progress,
+                unnamed=_only_reference(specs),
+            )
+            lines = _replayed(found, weights, options)
+        for line in lines:
+            print(line)
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:
+    """What `--specs` would have judged otherwise than `--against`."""
+    from collector.offline import spec_diff
+    from collector.offline.progress_bar import Progress
+    from collector.offline.replay import BadInput, replay
+
+    old = load_specs_or_quit(options.against)
+    try:
+        judged = [
+            list(
+                replay(
+                    options.files,
+                    each,
+                    default_settings(),
+                    together=options.together,
+                    progress=Progress(options.files),
+                )
+            )
+            for each in (old, specs)
+        ]
+    except BadInput as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    found = spec_diff.compare(judged[0], judged[1], old, specs)
+    if not options.json:
+        print("\n".join(spec_diff.lines(found)))
+        return OK
+    for line in (*(each.as_json() for each in found.changed), found.as_json()):
+        print(json.dumps(line, ensure_ascii=False))
+    return OK
+
+
+def _replayed(
+    found: Iterable[dict[str, Any]],
+    weights: dict[str, float] | None,
+    options: argparse.Namespace,
+) -> Iterator[str]:
+    """What `replay` prints: JSON lines or tables, of judgements or of agents."""
+    from collector.offline import tables
+    from collector.offline.compare_agents import compare, means, scored, spreads
+
+    if options.json and options.by is None:
+        for judgement in found:
+            yield json.dumps(judgement, ensure_ascii=False)
+        return
+    judgements = list(found)
+    if options.json:
+        for agent in compare(judgements, weights):
+            yield json.dumps(agent.as_json(), ensure_ascii=False)
+        return
+    yield from tables.table(judgements)
+    if len(scored(judgements)) > 1:
+        yield from tables.means(means(judgements))
+    if repeated := spreads(judgements):
+        yield from tables.distributions(repeated)
+    if options.by == "agent":
+        yield from tables.agents(compare(judgements, weights))
+
+
+def _only_reference(specs: Sequence[Any]) -> str:
+    """The reference that plain runs without a spec's name are compared with; "" for none.
+
+    Plain runs often say nothing that a `match` could go by, not even their agent.
+    """
+    found = [spec for spec in specs if spec.kind != "policy"]
+    return found[0].id if len(found) == 1 and found[0].learnt is not None else ""
+
+
+def _replayed_tasks(
+    options: argparse.Namespace, specs: Sequence[Any], progress: Any
+) -> Iterator[str]:
+    """What `replay --by task` prints: how alike the runs of each task are, after the scores."""
+    from collector.offline import tables
+    from collector.offline.consistency import agent_means, repeats, task_runs
+    from collector.offline.replay import judge, recorded
+
+    found = [recorded(file, progress) for file in options.files]
+    groups = [found] if options.together else [[each] for each in found]
+    unnamed = _only_reference(specs)
+    judged = [list(judge(group, specs, default_settings(), unnamed)) for group in groups]
+    runs = [
+        run
+        for group, objects in zip(groups, judged, strict=True)
+        for run in task_runs(group, objects, options.task)
+    ]
+    tasks = repeats(runs)
+    overall = agent_means(tasks)
+    if options.json:
+        objects = [each.as_json() for each in tasks] + [each.as_json() for each in overall]
+        for line in objects:
+            yield json.dumps(line, ensure_ascii=False)
+        return
+    yield from _replayed(chain.from_iterable(judged), None, options)
+    yield from tables.tasks(tasks, overall)

@@ -1,0 +1,67 @@
+"""`offrails tail`: shows the verdicts of a running service."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from collector.cli.inputs import FAILED
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    tail = group.add_parser("tail", help="show the verdicts of a running service")
+    tail.add_argument("url", nargs="?", metavar="URL", help="its API (http://127.0.0.1:4319)")
+    tail.add_argument("--agent", default="", help="of this agent only")
+    tail.add_argument("--spec", default="", help="under this spec only")
+    tail.add_argument("--session", default="", help="of this session only")
+    tail.add_argument(
+        "--kind",
+        action="append",
+        choices=(
+            "progress",
+            "self_loop",
+            "harmful",
+            "control",
+            "cannot_finish",
+            "stalled",
+            "divergence",
+        ),
+        help="of this kind only; repeatable",
+    )
+    tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")
+    tail.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto: on a terminal",
+    )
+    tail.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails tail`, and returns the exit code."""
+    from collector.client.tail import DEFAULT_URL, Filters, TailError, tail
+
+    kinds = frozenset(options.kind or ())
+    filters = Filters(options.agent, options.spec, options.session, kinds)
+    wanted = options.color == "always"
+    if options.color == "auto":
+        wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    try:
+        tail(
+            options.url or DEFAULT_URL,
+            filters,
+            lambda line: print(line, flush=True),
+            colour=wanted,
+            raw=options.json,
+        )
+    except TailError as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+    else:
+        print("offrails: the service has stopped", file=sys.stderr)
+    return FAILED
