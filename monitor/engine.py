@@ -15,7 +15,7 @@ from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
-from monitor.session.report import judgement_object
+from monitor.session.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table

@@ -237,7 +237,7 @@ class App:
         """The API and the session view."""
         # Loaded here: where it is off, it costs nothing.
         from collector.api.reload import ReloadEndpoint
-        from collector.api.session_view import SessionView
+        from collector.api.session_view.routes import SessionView
         from collector.api.sessions import Admin
         from collector.api.verdict_stream import VerdictStream
 

@@ -207,7 +207,11 @@ class Receiver(_Section):
         Field(ge=1, description="Of each listener; beyond it the slowest client's is closed."),
     ] = 16_384
     head_seconds: Annotated[
-        Number, Field(gt=0, description="A client has so long for the headers of a request.")
+        Number,
+        Field(
+            gt=0,
+            description="A client has so long for the TLS handshake, and for the headers of a request.",
+        ),
     ] = 10.0
     body_seconds: Annotated[Number, Field(gt=0, description="And so long for its body.")] = 60.0
     tls: Annotated[Tls, Field(description="Certificates.")] = Tls()

@@ -14,7 +14,7 @@ from monitor.drawing.reference_layout import Call
 from monitor.drawing.reference_svg import RUNS_MAX
 from monitor.drawing.reference_svg import svg as tree_svg
 from monitor.drawing.svg import Step, svg
-from monitor.reference.watch import Watch
+from monitor.reference.comparison import Comparison
 from monitor.spec.learnt import Learnt
 from monitor.spec.spec import Spec
 
@@ -109,14 +109,14 @@ def _ways(
     learnt: Learnt, files: Sequence[Path], named: Sequence[str]
 ) -> list[tuple[str, list[Call]]]:
     """Name and calls of the runs to draw in."""
-    watch, progress = Watch(learnt), Progress(list(files))
+    comparison, progress = Comparison(learnt), Progress(list(files))
     found: dict[str, list[Call]] = {}
     try:
         for file in files:
             for name, calls in _recorded(file, progress):
                 if not named or name in named:
                     found[name] = [
-                        Call(tool, watch.token(tool, arguments, failed))
+                        Call(tool, comparison.token(tool, arguments, failed))
                         for tool, arguments, failed in calls
                     ]
     except BadInput as problem:

@@ -85,7 +85,7 @@ class Admission:
     """Lets requests in.
 
     Args:
-        bytes_max: of all bodies that are being read.
+        max_inflight_bytes: of all bodies that are being read.
         requests_max: that are being read.
         tokens: who may send; None: anyone.
         body_seconds: for one body.
@@ -95,7 +95,7 @@ class Admission:
 
     def __init__(
         self,
-        bytes_max: int = 256 << 20,
+        max_inflight_bytes: int = 256 << 20,
         requests_max: int = 16_384,
         tokens: Tokens | None = None,
         body_seconds: float = BODY_SECONDS,
@@ -111,7 +111,7 @@ class Admission:
         """Senders have to show a token."""
         self.beside = 0
         """Bytes that requests take beside their bodies: see `rate_limits.Reservation`."""
-        self._bytes_max = bytes_max
+        self._max_inflight_bytes = max_inflight_bytes
         self.requests_max = requests_max
         self._tokens = tokens
         self._rate_limits = rate_limits
@@ -199,17 +199,17 @@ class Admission:
     def readings(self) -> Iterator[Reading]:
         """How full it is, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
-        most = (("requests", self.requests_max), ("bytes", self._bytes_max))
+        most = (("requests", self.requests_max), ("bytes", self._max_inflight_bytes))
         yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
         yield Reading("ingest_queue_capacity", [((name,), count) for name, count in most])
 
     def has_room(self, count: int) -> bool:
-        return self.bytes + self.beside + count <= self._bytes_max
+        return self.bytes + self.beside + count <= self._max_inflight_bytes
 
     @property
-    def bytes_max(self) -> int:
+    def max_inflight_bytes(self) -> int:
         """Of all bodies that are being read, and what they become."""
-        return self._bytes_max
+        return self._max_inflight_bytes
 
 
 class Place:

@@ -150,7 +150,7 @@ class _BodyBound(Protocol):
     """Bytes that requests take beside their bodies."""
 
     @property
-    def bytes_max(self) -> int: ...
+    def max_inflight_bytes(self) -> int: ...
 
     def has_room(self, count: int) -> bool: ...
 
@@ -174,7 +174,8 @@ class Reservation:
         """Holds so many bytes more, if there is room for them."""
         room = self._room
         if count > 0 and (
-            room.beside + count > room.bytes_max // BESIDE_SHARE or not room.has_room(count)
+            room.beside + count > room.max_inflight_bytes // BESIDE_SHARE
+            or not room.has_room(count)
         ):
             return False
         self.bytes += count

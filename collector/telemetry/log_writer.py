@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import IO, Final
 
 from collector.telemetry.clock import now_ns
-from collector.telemetry.log_lines import Event, stamp
+from collector.telemetry.log_format import Event, stamp
 
 __all__ = ["FLUSH_SECONDS", "LINES_MAX", "LogWriter", "Stream", "print_in_thread"]
 

@@ -16,9 +16,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Final, cast
 
-from collector.telemetry import log_lines
+from collector.telemetry import log_format
 from collector.telemetry.clock import now_ns
-from collector.telemetry.log_lines import Event
+from collector.telemetry.log_format import Event
 from collector.telemetry.log_writer import LogWriter
 from collector.telemetry.redaction import Redaction
 from collector.telemetry.structured import BoundLoggerBase
@@ -31,7 +31,7 @@ CAUSES_MAX: Final = 20
 
 
 def _stamp(_logger: Any, level: str, event: Event) -> Event:
-    log_lines.stamp(event, event.pop("event"), level, now_ns())
+    log_format.stamp(event, event.pop("event"), level, now_ns())
     return event
 
 
@@ -87,14 +87,14 @@ class Log(BoundLoggerBase):
             self.write(cast("Event", self._process_event(name, event, fields)[1]))
 
 
-log: Final = Log(log_lines.write)
+log: Final = Log(log_format.write)
 """The log of the process."""
 
 
 def set_up(
     level: str,
     redaction: Redaction | None = None,
-    write: Callable[[Event], None] = log_lines.write,
+    write: Callable[[Event], None] = log_format.write,
 ) -> None:
     """Configures the log of the process, and sends there what libraries log.
 
@@ -123,7 +123,7 @@ def writing(level: str, redaction: Redaction | None, file: IO[str]) -> Iterator[
     logged, too: a print would wait for whoever reads it. The end waits for lines that are not written
     yet, but not for long.
     """
-    render = log_lines.for_terminal() if file.isatty() else log_lines.as_line
+    render = log_format.for_terminal() if file.isatty() else log_format.as_line
     writer = LogWriter(file, render, log.dropped)
     hooks = sys.unraisablehook, threading.excepthook
     writer.start()

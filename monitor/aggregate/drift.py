@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from monitor.aggregate.histogram import Exemplar, Histogram
 from monitor.aggregate.top_k import TopK
-from monitor.reference.watch import PHASES, Departure
+from monitor.reference.comparison import PHASES, Departure
 
 __all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way"]
 

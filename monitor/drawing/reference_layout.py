@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from monitor.drawing.labels import short, width_of
-from monitor.reference.watch import Departure, Watch
+from monitor.reference.comparison import Comparison, Departure
 from monitor.spec.learnt import Learnt
 
 __all__ = [
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
     tool: str
     token: int
-    """As `Watch.token` gives it."""
+    """As `Comparison.token` gives it."""
 
 
 class Note(NamedTuple):
@@ -116,15 +116,17 @@ def medoid_nodes(learnt: Learnt) -> tuple[int, ...]:
     return tuple(found)
 
 
-def plan(learnt: Learnt, watch: Watch, runs: Sequence[tuple[str, Sequence[Call]]] = ()) -> Plan:
+def plan(
+    learnt: Learnt, comparison: Comparison, runs: Sequence[tuple[str, Sequence[Call]]] = ()
+) -> Plan:
     """Places for the tree of a reference, with some runs drawn in.
 
     Args:
         learnt: the reference.
-        watch: made of it.
+        comparison: made of it.
         runs: name and calls of each.
     """
-    tracks = tuple(_track(watch, number, *run) for number, run in enumerate(runs))
+    tracks = tuple(_track(comparison, number, *run) for number, run in enumerate(runs))
     medoid = medoid_nodes(learnt)
     wanted = [*medoid, *(node for track in tracks for node, _ in track.nodes)]
     kept = _kept(learnt, [*wanted, *(track.last for track in tracks)])
@@ -153,23 +155,23 @@ def plan(learnt: Learnt, watch: Watch, runs: Sequence[tuple[str, Sequence[Call]]
 # --- the ways of runs -------------------------------------------------------------------------
 
 
-def _track(watch: Watch, number: int, name: str, calls: Sequence[Call]) -> Track:
-    track, at = Track(name), watch.start()
+def _track(comparison: Comparison, number: int, name: str, calls: Sequence[Call]) -> Track:
+    track, at = Track(name), comparison.start()
     for step, call in enumerate(calls, start=1):
         before = at.node
-        departure = watch.step(at, call.token)
+        departure = comparison.step(at, call.token)
         if departure in (Departure.EXTRA, Departure.WRONG_TOOL):
-            unexpected = watch.is_unexpected(call.token)
+            unexpected = comparison.is_unexpected(call.token)
             what = f"{short(call.tool)} (unexpected write)" if unexpected else short(call.tool)
             track.notes.append((before, Note(what, number, step)))
             continue
         track.nodes.append((at.node, step))
-        if watch.is_unexpected(call.token):
+        if comparison.is_unexpected(call.token):
             track.notes.append((at.node, Note("unexpected write", number, step)))
     track.last = at.node
-    end = watch.at_end(at)
+    end = comparison.at_end(at)
     if end is not None:
-        expected = " or ".join(short(tool) for tool in watch.expected(at.node)[:2])
+        expected = " or ".join(short(tool) for tool in comparison.expected(at.node)[:2])
         track.notes.append((at.node, Note(f"ended; usual: {expected}", number, 0)))
     return track
 

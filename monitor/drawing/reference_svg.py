@@ -13,7 +13,7 @@ from typing import Final
 from monitor.drawing.diagram import visible
 from monitor.drawing.labels import short, width_of
 from monitor.drawing.reference_layout import BOX, GAP_X, LINE, Call, NodeBox, Note, Plan, plan
-from monitor.reference.watch import Watch
+from monitor.reference.comparison import Comparison
 from monitor.spec.learnt import Learnt
 
 __all__ = ["RUNS_MAX", "svg"]
@@ -68,8 +68,8 @@ def svg(
     """
     if len(runs) > RUNS_MAX:
         raise ValueError(f"{len(runs)} runs are too many for one picture: at most {RUNS_MAX}")
-    watch = Watch(learnt)
-    drawing = _Drawing(learnt, plan(learnt, watch, runs))
+    comparison = Comparison(learnt)
+    drawing = _Drawing(learnt, plan(learnt, comparison, runs))
     width = max(drawing.plan.width, width_of(about, 5.9), drawing.legend_width) + 2 * MARGIN
     height = HEAD + drawing.plan.height + FOOT + MARGIN
     return "\n".join(

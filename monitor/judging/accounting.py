@@ -20,10 +20,10 @@ from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Judgement
+from monitor.session.judgement_object import compensated, scores
 from monitor.session.log.rows import Row
 from monitor.session.marks import Change, Step
 from monitor.session.outlook import News
-from monitor.session.report import compensated, scores
 from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
@@ -71,7 +71,7 @@ class Accounting:
         )
         judgement.pair.active += 1
         judgement.pair.bounded = judgement.pair.bounded or judge.bounds is not None
-        if judge.watch is not None:
+        if judge.comparison is not None:
             self.alarms.enter(judgement)
         if judgement.sampled:
             self._sample_still(judgement, judgement.pair)
@@ -172,7 +172,7 @@ class Accounting:
                 tool = self._names.text(judgement.log.tool(change.place))
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 pair.provisional[reason, severity] += 1
-        if judgement.judge.watch is None:
+        if judgement.judge.comparison is None:
             self._weigh(judgement, pair)
 
     def count_plain(self, judgement: Judgement, code: int) -> None:
@@ -182,7 +182,7 @@ class Accounting:
             if _count_call(pair, code) % EXEMPLAR_EACH == 1:
                 place = len(judgement.log) - 1
                 pair.exemplars[CODES[code][0]] = judgement.exemplar(place)
-            if judge.watch is None:
+            if judge.comparison is None:
                 self._weigh(judgement, pair)
 
     def _weigh(self, judgement: Judgement, pair: Pair) -> None:
@@ -202,7 +202,7 @@ class Accounting:
         pair = judgement.pair
         if pair is None:
             return
-        if judgement.judge.watch is not None:
+        if judgement.judge.comparison is not None:
             self.alarms.rank(judgement)
             return
         new = judgement.weigh()
@@ -225,7 +225,7 @@ class Accounting:
             judgement.counted = True
             judgement.pair.started += 1
             judgement.pair.joined += judgement.joined
-        if judgement.judge.watch is not None:
+        if judgement.judge.comparison is not None:
             self.alarms.settle(judgement, final)
             return
         for step in final:
@@ -261,7 +261,7 @@ class Accounting:
             **scores(judgement)._asdict(),
         )
         agent = session.agent
-        if judgement.judge.watch is not None:
+        if judgement.judge.comparison is not None:
             self.alarms.finish(session, judgement, ended)
         if pair is not None:
             agent = pair.agent

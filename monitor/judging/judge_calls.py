@@ -339,7 +339,7 @@ class CallJudge:
             changes = (built(Change, fields),)
             origin = origin_of(call, now)
             self._accounting.count(judgement, changes, origin)
-        if judge.watch is not None:
+        if judge.comparison is not None:
             inserted = changes[0].place if code is None else None
             self._accounting.alarms.take(session, judgement, token, inserted)
         reported: Sequence[Verdict] = ()
@@ -374,7 +374,7 @@ class CallJudge:
 
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
         """The number of the call's tool; a token that is a symbol has it."""
-        if token >= judge.plain or judge.watch is not None:
+        if token >= judge.plain or judge.comparison is not None:
             return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
         if found < 0:
@@ -383,8 +383,8 @@ class CallJudge:
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
         """The call's token, or None where a policy does not name the call."""
-        if judge.watch is not None:
-            return judge.watch.token(call.tool, call.arguments, call.error)
+        if judge.comparison is not None:
+            return judge.comparison.token(call.tool, call.arguments, call.error)
         alphabet = judge.spec.alphabet
         token = alphabet.match(call.tool, call.arguments, call.error)
         if token < judge.plain:

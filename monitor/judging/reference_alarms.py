@@ -15,11 +15,17 @@ from monitor.aggregate.drift import Drift, Seen, Way
 from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import NO_SHARE, Share
 from monitor.records import Raised
+from monitor.reference.comparison import (
+    Comparison,
+    ComparisonState,
+    Divergence,
+    packed,
+    unpacked,
+)
 from monitor.reference.settings import RISK_ALARM
-from monitor.reference.watch import Divergence, Watch, Watched, packed, unpacked
-from monitor.session.comparison import PAGE, explained, level_of
 from monitor.session.judgement import Judgement
 from monitor.session.marks import Step
+from monitor.session.reference_report import PAGE, explained, level_of
 from monitor.session.session import Ended, Session
 from monitor.session.tool_names import Names
 
@@ -28,7 +34,7 @@ __all__ = ["Alarms"]
 _FIRST_TWO: Final = 2
 _RISK: Final = 4
 _MISSING: Final = 8
-"""Alarms of a session that are raised and hold; the first is the bit of `Watched.flags`."""
+"""Alarms of a session that are raised and hold; the first is the bit of `ComparisonState.flags`."""
 
 _COUNTED_DIVERGENCE: Final = 16
 _COUNTED_FIRST_TWO: Final = 32
@@ -82,46 +88,49 @@ class Alarms:
         self, session: Session, judgement: Judgement, token: int, place: int | None
     ) -> None:
         """A call has come, and stands at `place`; None: behind all others."""
-        watch, at = judgement.judge.watch, judgement.head.watched
-        if watch is None or at is None:
+        comparison, at = judgement.judge.comparison, judgement.head.watched
+        if comparison is None or at is None:
             return
-        if watch.is_unexpected(token):
+        if comparison.is_unexpected(token):
             place = len(judgement.log) - 1 if place is None else place
             self._write(session, judgement, self._call(judgement, place), withdrawn=False)
         if judgement.joined:
             self.compare(session, judgement)
             return
-        risk, declared = watch.risk_of(at), judgement.declared & ~_COUNTED
+        risk, declared = comparison.risk_of(at), judgement.declared & ~_COUNTED
         # Most calls change no alarm.
         if risk != judgement.share.risk or declared != _live(at, risk):
             self._hold(session, judgement, risk, _live(at, risk))
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
         """The call at `place` is about to be read anew as `token`."""
-        watch, log = judgement.judge.watch, judgement.log
-        if watch is None:
+        comparison, log = judgement.judge.comparison, judgement.log
+        if comparison is None:
             return
-        before, after = watch.is_unexpected(log.token(place)), watch.is_unexpected(token)
+        before, after = (
+            comparison.is_unexpected(log.token(place)),
+            comparison.is_unexpected(token),
+        )
         if before != after:
             self._write(session, judgement, self._call(judgement, place), withdrawn=before)
 
     def removed(self, session: Session, judgement: Judgement, place: int) -> None:
         """The call at `place` is about to be taken out."""
-        watch = judgement.judge.watch
-        if watch is not None and watch.is_unexpected(judgement.log.token(place)):
+        comparison = judgement.judge.comparison
+        if comparison is not None and comparison.is_unexpected(judgement.log.token(place)):
             self._write(session, judgement, self._call(judgement, place), withdrawn=True)
 
     def compare(self, session: Session, judgement: Judgement, *, ended: bool = False) -> None:
         """Tells what is new of the session as a whole, and what does not hold any more."""
-        watch, at = judgement.judge.watch, judgement.head.watched
-        if watch is None or at is None:
+        comparison, at = judgement.judge.comparison, judgement.head.watched
+        if comparison is None or at is None:
             return
         if judgement.joined:
             # Where the session stands is not known, and so neither are its first calls.
             self._hold(session, judgement, 0.0, 0)
             return
-        risk = watch.risk_of(at)
-        wanted = _at_end(watch, at, risk) if ended else _live(at, risk)
+        risk = comparison.risk_of(at)
+        wanted = _at_end(comparison, at, risk) if ended else _live(at, risk)
         self._hold(session, judgement, risk, wanted)
 
     def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
@@ -135,9 +144,9 @@ class Alarms:
 
     def rank(self, judgement: Judgement) -> None:
         """A live judgement has another agent: its risk is among that one's."""
-        watch, at = judgement.judge.watch, judgement.head.watched
-        if watch is not None and at is not None and not judgement.joined:
-            self._rank(judgement, watch.risk_of(at))
+        comparison, at = judgement.judge.comparison, judgement.head.watched
+        if comparison is not None and at is not None and not judgement.joined:
+            self._rank(judgement, comparison.risk_of(at))
 
     def _rank(self, judgement: Judgement, risk: float) -> None:
         pair = judgement.pair
@@ -174,11 +183,11 @@ class Alarms:
             self._count_first_two(judgement, drift)
 
     def _count_divergence(self, judgement: Judgement, drift: Drift, found: Divergence) -> None:
-        watch = judgement.judge.watch
-        if watch is None or judgement.declared & _COUNTED_DIVERGENCE:
+        comparison = judgement.judge.comparison
+        if comparison is None or judgement.declared & _COUNTED_DIVERGENCE:
             return
         judgement.declared |= _COUNTED_DIVERGENCE
-        way = _way(watch, found)
+        way = _way(comparison, found)
         drift.divergences[way] += 1
         exemplar = _near(judgement, found.step)
         drift.steps.observe(found.step, exemplar)
@@ -195,24 +204,28 @@ class Alarms:
 
         An evicted session may go on unseen, so that nothing is missing from it.
         """
-        watch, at, pair = judgement.judge.watch, judgement.head.watched, judgement.pair
+        comparison, at, pair = (
+            judgement.judge.comparison,
+            judgement.head.watched,
+            judgement.pair,
+        )
         drift = pair.drift if pair is not None else None
-        if watch is None or at is None or drift is None or judgement.joined:
+        if comparison is None or at is None or drift is None or judgement.joined:
             return
         over = ended != "evicted"
         self.compare(session, judgement, ended=over)
         if judgement.ending:
             return
-        first = _first(watch, at, ended=over)
+        first = _first(comparison, at, ended=over)
         if first is not None:
             self._count_divergence(judgement, drift, first)
-        if watch.first_two_at_end(at) if over else at.first_two_diverged:
+        if comparison.first_two_at_end(at) if over else at.first_two_diverged:
             self._count_first_two(judgement, drift)
-        if over and watch.missing_writes(at):
+        if over and comparison.missing_writes(at):
             drift.missing_writes += 1
-        drift.risks.observe(watch.risk_of(at), _near(judgement, at.calls))
+        drift.risks.observe(comparison.risk_of(at), _near(judgement, at.calls))
         if over:
-            drift.add(_seen(judgement, watch, at, first))
+            drift.add(_seen(judgement, comparison, at, first))
 
     # --- words ---------------------------------------------------------------------------------
 
@@ -241,9 +254,9 @@ class Alarms:
     def _of_divergence(
         self, session: Session, judgement: Judgement, found: Divergence, *, withdrawn: bool
     ) -> Raised:
-        watch = judgement.judge.watch
-        assert watch is not None
-        explanation = explained(watch, judgement.judge.spec.id, found)
+        comparison = judgement.judge.comparison
+        assert comparison is not None
+        explanation = explained(comparison, judgement.judge.spec.id, found)
         place = found.step - 1 - judgement.folded
         call = None
         if not withdrawn and 0 <= place < len(judgement.log):
@@ -265,11 +278,11 @@ class Alarms:
     def _of_session(
         self, session: Session, judgement: Judgement, alarm: str, *, withdrawn: bool
     ) -> Raised:
-        watch, at = judgement.judge.watch, judgement.head.watched
-        assert watch is not None
+        comparison, at = judgement.judge.comparison, judgement.head.watched
+        assert comparison is not None
         assert at is not None
         calls, two = judgement.head.tally.calls, alarm == "first_two"
-        missing = watch.missing_writes(at) if alarm == "missing_write" else ()
+        missing = comparison.missing_writes(at) if alarm == "missing_write" else ()
         call = None
         if not withdrawn and not judgement.folded and len(judgement.log):
             call = self._call(judgement, (min(2, calls) if two else len(judgement.log)) - 1)
@@ -283,17 +296,17 @@ class Alarms:
             kind="missing" if missing else None,
             phase="first_two" if two else None,
             write=alarm == "missing_write",
-            expected=watch.learnt.medoid[:2] if two else missing,
+            expected=comparison.learnt.medoid[:2] if two else missing,
         )
 
     def _write(
         self, session: Session, judgement: Judgement, call: _Call, *, withdrawn: bool
     ) -> None:
         """One call that wrote, or did not write, what no seen run has written."""
-        watch = judgement.judge.watch
-        if self.on_alarm is None or watch is None:
+        comparison = judgement.judge.comparison
+        if self.on_alarm is None or comparison is None:
             return
-        known = call.tool in watch.learnt.write_calls
+        known = call.tool in comparison.learnt.write_calls
         raised = self._raised(
             session,
             judgement,
@@ -302,7 +315,7 @@ class Alarms:
             call=call,
             step=call.step,
             kind="wrong_arguments" if known else "wrong_tool",
-            phase=watch.phase(call.step),
+            phase=comparison.phase(call.step),
             write=True,
         )
         self.on_alarm(raised)
@@ -322,10 +335,14 @@ class Alarms:
         expected: tuple[str, ...] = (),
         explanation: Mapping[str, Any] | None = None,
     ) -> Raised:
-        spec, watch, at = judgement.judge.spec, judgement.judge.watch, judgement.head.watched
-        assert watch is not None
+        spec, comparison, at = (
+            judgement.judge.spec,
+            judgement.judge.comparison,
+            judgement.head.watched,
+        )
+        assert comparison is not None
         assert at is not None
-        worth, runs = watch.alarm(alarm), watch.learnt.runs
+        worth, runs = comparison.alarm(alarm), comparison.learnt.runs
         level = level_of(judgement, alarm, runs)
         return Raised(
             session=session.key,
@@ -350,7 +367,7 @@ class Alarms:
             if worth
             else None,
             false_per_1000=worth.false_per_1000 if worth is not None else None,
-            risk=None if judgement.joined else watch.risk_of(at),
+            risk=None if judgement.joined else comparison.risk_of(at),
             trace_id=call.trace_id if call is not None else b"",
             span_id=call.span_id if call is not None else b"",
         )
@@ -361,12 +378,12 @@ class Alarms:
         return _Call(step, self._names.text(row.tool), row.trace_id, row.span_id)
 
 
-def _first(watch: Watch, at: Watched, *, ended: bool) -> Divergence | None:
+def _first(comparison: Comparison, at: ComparisonState, *, ended: bool) -> Divergence | None:
     """The first divergence; of a session that is over also the call that did not come."""
-    return at.divergence or (watch.at_end(at) if ended else None)
+    return at.divergence or (comparison.at_end(at) if ended else None)
 
 
-def _live(at: Watched, risk: float) -> int:
+def _live(at: ComparisonState, risk: float) -> int:
     """What holds of a session that goes on, as `Judgement.declared` has it."""
     return (
         at.first + 1 << _FIRST_SHIFT
@@ -375,18 +392,18 @@ def _live(at: Watched, risk: float) -> int:
     )
 
 
-def _at_end(watch: Watch, at: Watched, risk: float) -> int:
+def _at_end(comparison: Comparison, at: ComparisonState, risk: float) -> int:
     """The same of one that is over: what did not come is missing."""
     return (
-        packed(_first(watch, at, ended=True)) + 1 << _FIRST_SHIFT
-        | (_FIRST_TWO if watch.first_two_at_end(at) else 0)
+        packed(_first(comparison, at, ended=True)) + 1 << _FIRST_SHIFT
+        | (_FIRST_TWO if comparison.first_two_at_end(at) else 0)
         | (_RISK if risk >= RISK_ALARM else 0)
-        | (_MISSING if watch.missing_writes(at) else 0)
+        | (_MISSING if comparison.missing_writes(at) else 0)
     )
 
 
-def _way(watch: Watch, found: Divergence) -> Way:
-    return watch.phase(found.step), found.kind.name.lower()
+def _way(comparison: Comparison, found: Divergence) -> Way:
+    return comparison.phase(found.step), found.kind.name.lower()
 
 
 def _is_final(judgement: Judgement, step: int) -> bool:
@@ -401,13 +418,15 @@ def _near(judgement: Judgement, step: int) -> Exemplar | None:
     return judgement.exemplar(place) if place >= 0 else None
 
 
-def _seen(judgement: Judgement, watch: Watch, at: Watched, first: Divergence | None) -> Seen:
+def _seen(
+    judgement: Judgement, comparison: Comparison, at: ComparisonState, first: Divergence | None
+) -> Seen:
     log = judgement.log
     whole = not judgement.folded and len(log) <= _COMPARED_MAX
     tokens = (log.token(place) for place in range(len(log)))
     return Seen(
-        way=_way(watch, first) if first is not None else None,
-        similarity=watch.similarity(tokens) if whole else None,
+        way=_way(comparison, first) if first is not None else None,
+        similarity=comparison.similarity(tokens) if whole else None,
         new_tools=at.new_tools,
         new_arguments=at.new_arguments,
     )

@@ -11,13 +11,13 @@ from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import LISTED_MAX, Position, Stepper
 from monitor.records import Kind, Reason
-from monitor.reference.watch import Watch
-from monitor.scores.paper import OTHER
+from monitor.reference.comparison import Comparison
 from monitor.scores.running import Goldens, HarmTally
+from monitor.scores.whole_path import OTHER
 from monitor.session.bounds import bounds_of
 from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.overlap.chains import spans_of
-from monitor.session.overlap.siblings import Order, order
+from monitor.session.overlap.order import Order, order
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 
@@ -112,6 +112,7 @@ class Judge:
         "_unsatisfied",
         "anywhere",
         "bounds",
+        "comparison",
         "goldens",
         "left_out",
         "machine",
@@ -126,12 +127,11 @@ class Judge:
         "spec",
         "stepper",
         "strict",
-        "watch",
     )
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.watch = Watch(spec.learnt) if spec.learnt is not None else None
+        self.comparison = Comparison(spec.learnt) if spec.learnt is not None else None
         """What compares sessions with the reference, where the spec is a learnt one."""
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
@@ -189,7 +189,7 @@ class Judge:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
     ) -> Order:
-        """The order overlapping siblings are judged in (`monitor.session.overlap.siblings`).
+        """The order overlapping siblings are judged in (`monitor.session.overlap.order`).
 
         Args:
             before: the position before them.
@@ -231,7 +231,7 @@ class Judge:
 
     def is_certain(self, token: int) -> bool:
         """True for a call of which it is known what it is."""
-        if token < self.plain or token == CONTROL_TOKEN or self.watch is not None:
+        if token < self.plain or token == CONTROL_TOKEN or self.comparison is not None:
             return True
         return self.spec.alphabet.tokens[token].exact
 
@@ -354,7 +354,7 @@ class Judge:
 
     def symbol(self, token: int) -> str | None:
         """What tool and arguments match, also where the call failed; None where nothing does."""
-        if token == CONTROL_TOKEN or self.watch is not None:
+        if token == CONTROL_TOKEN or self.comparison is not None:
             return None
         symbol = self.spec.alphabet.tokens[token].symbol
         return None if symbol is None else self.spec.machine.symbols[symbol]

@@ -2,7 +2,7 @@
 
 Idea: the head (a `Run`) holds what is needed for each call in O(1). A call that arrives in order
 steps the head. A call that belongs earlier goes to its place in the log, and the log is stepped
-again from the last place at which the runs were kept (a stop, or the checkpoint). Old calls are
+again from the last place at which the runs were kept (a resume point, or the checkpoint). Old calls are
 folded into the checkpoint, so the memory of a session does not grow with its length.
 
 Invariants:
@@ -59,8 +59,8 @@ from monitor.session.marks import (
 )
 from monitor.session.outlook import Outlook
 from monitor.session.replay import Replay, Stretch, taken_of, traced
+from monitor.session.resume_points import RESUME_EVERY, ResumePoints
 from monitor.session.run import Run
-from monitor.session.stops import STOP_EVERY, Stops
 from monitor.session.timing import Taken
 
 __all__ = ["Judgement", "Path"]
@@ -83,8 +83,8 @@ class Judgement:
 
     __slots__ = (
         "_joined",
+        "_resume_points",
         "_rival",
-        "_stops",
         "_swapped",
         "_young",
         "base",
@@ -120,7 +120,7 @@ class Judgement:
                 between those that were seen, so nothing follows from one to the next.
         """
         # What is true or false stands side by side: compiled, that takes a byte each.
-        self.doubtful = doubtful and judge.watch is not None
+        self.doubtful = doubtful and judge.comparison is not None
         """Of a comparison with a reference: calls before the first one seen may be missing."""
         self._joined = joined
         self._young = doubtful
@@ -140,11 +140,11 @@ class Judgement:
         self.head = self._fresh(joined=joined)
         self._rival = (
             self._fresh(joined=True)
-            if doubtful and not joined and judge.watch is None
+            if doubtful and not joined and judge.comparison is None
             else None
         )
         """The other reading of a doubtful session; `head` is the one with fewer harms."""
-        self._stops: Stops | None = None
+        self._resume_points: ResumePoints | None = None
         self.late = 0
         self.ending = 0
         """By which number the metrics hold its scores since it last ended; 0 if it never has.
@@ -165,8 +165,8 @@ class Judgement:
         stepper = self.judge.stepper
         position: Position = self.judge.anywhere if joined else stepper.start()
         tally = self.judge.tally()
-        watch = self.judge.watch
-        watched = watch.start() if watch is not None else None
+        comparison = self.judge.comparison
+        watched = comparison.start() if comparison is not None else None
         return Run(position, tally, exact=not joined, watched=watched)
 
     @property
@@ -227,7 +227,7 @@ class Judgement:
 
     def _contested(self, token: int) -> bool:
         """True where the call would be harmful, so that the session may have been joined."""
-        if token == CONTROL_TOKEN or self.judge.watch is not None:
+        if token == CONTROL_TOKEN or self.judge.comparison is not None:
             return False
         return self.head.is_harmed(self.judge, token)
 
@@ -284,19 +284,19 @@ class Judgement:
 
         What was doubtful when it began stays so, and what is folded stays as it was read.
         """
-        if self.judge.watch is not None:
+        if self.judge.comparison is not None:
             self.doubtful = doubtful or self._young
             return []
         known = self._young or self._joined or self.base is not None
         if known or doubtful == (self._rival is not None):
             return []
-        self._stops, self._swapped = None, False
+        self._resume_points, self._swapped = None, False
         self._rival = self._fresh(joined=True) if doubtful else None
         return self._replay(0)
 
     def _decide(self, *, joined: bool) -> None:
         """No more doubt about where the session began."""
-        self._stops = None
+        self._resume_points = None
         self._joined, self._swapped, self._rival = joined, False, None
         if joined and self.base is not None:
             self.base.run.exact = False
@@ -334,41 +334,44 @@ class Judgement:
     def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[Stretch]]:
         """The runs as they were at a place up to `changed`, one a reading; what is behind it."""
         replay = self._replay_log()
-        while self._stops is not None and (stop := self._stops.before(changed)) is not None:
-            stretches = replay.stretches(stop.place, running=stop.running)
-            if not stretches or stretches[0].first >= stop.place:
-                return tuple(run.copy() for run in stop.runs), stretches
+        while (
+            self._resume_points is not None
+            and (point := self._resume_points.before(changed)) is not None
+        ):
+            stretches = replay.stretches(point.place, running=point.running)
+            if not stretches or stretches[0].first >= point.place:
+                return tuple(run.copy() for run in point.runs), stretches
             # A group is under way there by now.
-            changed = stop.place
+            changed = point.place
         stretches = replay.stretches(0)
         if self._rival is None:
             return (self._origin(),), stretches
         return (self._fresh(joined=False), self._fresh(joined=True)), stretches
 
     def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
-        """Steps a part of the log under each reading, and adds stops: the steps whose verdicts differ."""
+        """Steps a part of the log under each reading, and adds resume points: the steps whose verdicts differ."""
         replay = self._replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
-            if stretch.first >= STOP_EVERY:
-                self._stop(stretch.first, runs)
+            if stretch.first >= RESUME_EVERY:
+                self._add_resume_point(stretch.first, runs)
             if number == last and stretch.together and stretch.first:
                 self._stop_at_last_group(stretch.first, runs)
             for reading, run in enumerate(runs):
                 replay.step(run, stretch, news[reading], news=True)
         return news
 
-    def _stop(self, place: int, runs: Sequence[Run]) -> None:
-        if self._stops is None:
-            self._stops = Stops()
-        if self._stops.due(place):
-            self._stops.add(self.log, place, runs)
+    def _add_resume_point(self, place: int, runs: Sequence[Run]) -> None:
+        if self._resume_points is None:
+            self._resume_points = ResumePoints()
+        if self._resume_points.due(place):
+            self._resume_points.add(self.log, place, runs)
 
     def _stop_at_last_group(self, place: int, runs: Sequence[Run]) -> None:
-        if self._stops is None:
-            self._stops = Stops()
-        self._stops.add_last_group(self.log, place, runs)
+        if self._resume_points is None:
+            self._resume_points = ResumePoints()
+        self._resume_points.add_last_group(self.log, place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
         """The calls of the log as they are judged together, and where each group may have led.
@@ -409,7 +412,7 @@ class Judgement:
     def _has_paths(self) -> bool:
         """True where scores depend on the order of overlapping calls."""
         base = self.base
-        if not self.judge.scored or self.joined or self.judge.watch is not None:
+        if not self.judge.scored or self.joined or self.judge.comparison is not None:
             return False
         return (base is not None and base.run.ways is not None) or (
             self.log.grouped and bool(self.log.groups())
@@ -447,9 +450,9 @@ class Judgement:
             overdue: steps received up to this moment do not wait for the others of their group.
         """
         new, open_ = self.log.received(before, FINAL, count)
-        if open_ is None and count is None and self._stops is not None:
-            self._stops.release_last_group()
-        waits = self.log.grouped and count is None and self.judge.watch is None
+        if open_ is None and count is None and self._resume_points is not None:
+            self._resume_points.release_last_group()
+        waits = self.log.grouped and count is None and self.judge.comparison is None
         if new and open_ is not None and waits:
             new = waiting_for_none(self.log, new, before, overdue)
         return Finality(self._mark_final(new) if new else [], open_)
@@ -460,7 +463,7 @@ class Judgement:
             mark = log.mark(place)
             log.set_mark(place, mark | FINAL)
             harmful = harmful or mark & CODE >= HARMFUL
-        if self.judge.watch is not None:
+        if self.judge.comparison is not None:
             return self._unexpected(new)
         if not harmful:
             return []
@@ -473,11 +476,11 @@ class Judgement:
         return [step for step in found if step.code >= HARMFUL and step.place in final]
 
     def _unexpected(self, places: list[int]) -> list[Step]:
-        watch, position = self.judge.watch, self.head.position
+        comparison, position = self.judge.comparison, self.head.position
         return [
             Step(place, SELF_LOOP, position, position)
             for place in places
-            if watch is not None and watch.is_unexpected(self.log.token(place))
+            if comparison is not None and comparison.is_unexpected(self.log.token(place))
         ]
 
     def absorb(self, other: Judgement) -> list[Change]:
@@ -536,7 +539,7 @@ class Judgement:
         if self._rival is not None:
             # After sixty-four calls a doubt is not worth carrying.
             self._decide(joined=self.joined)
-        scored = self.judge.scored and not self.joined and self.judge.watch is None
+        scored = self.judge.scored and not self.joined and self.judge.comparison is None
         folding.fold(self._replay_log(), base, count, scored=scored)
-        if self._stops is not None:
-            self._stops.fold(count)
+        if self._resume_points is not None:
+            self._resume_points.fold(count)

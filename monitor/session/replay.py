@@ -15,8 +15,8 @@ from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.log.log import Log
 from monitor.session.log.rows import Brief, mark_of
 from monitor.session.marks import CODE, Step
+from monitor.session.resume_points import RESUME_EVERY
 from monitor.session.run import Run
-from monitor.session.stops import STOP_EVERY
 from monitor.session.timing import Taken
 
 __all__ = ["Replay", "Stretch", "taken_of", "traced"]
@@ -40,7 +40,7 @@ def _singles(
 ) -> None:
     """Adds steps that overlap no sibling, in stretches no longer than from stop to stop."""
     while first < end:
-        behind = min(first + STOP_EVERY, end)
+        behind = min(first + RESUME_EVERY, end)
         found.append(built(Stretch, (first, behind, False, steps, start)))
         first = behind
 
@@ -166,7 +166,7 @@ class Replay:
         """Steps overlapping siblings in the order taken (`Run.plan`)."""
         judge, token_of = self.judge, self.log.token
         steps: list[Step] = []
-        if judge.watch is not None:
+        if judge.comparison is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
             return steps

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from mypy_extensions import mypyc_attr
 
 from monitor.automaton.position import Outcome, Position, Stepper
-from monitor.reference.watch import Watched
+from monitor.reference.comparison import ComparisonState
 from monitor.scores.running import HarmTally
 from monitor.session.episodes import EpisodesTally
 from monitor.session.judge import (
@@ -45,8 +45,8 @@ from monitor.session.judge import (
     Judge,
     code_of,
 )
-from monitor.session.overlap.merges import ENDS_MAX
-from monitor.session.overlap.siblings import Order
+from monitor.session.overlap.chain_merges import ENDS_MAX
+from monitor.session.overlap.order import Order
 
 __all__ = ["Lineage", "Plan", "Run"]
 
@@ -77,7 +77,7 @@ class Run:
         progressed: int = 0,
         *,
         exact: bool = True,
-        watched: Watched | None = None,
+        watched: ComparisonState | None = None,
     ) -> None:
         self.position = position
         """Where the session may be, by its best ways."""
@@ -112,8 +112,8 @@ class Run:
         """Takes one call and returns its code (`monitor.session.judge.CODES`)."""
         if token == CONTROL_TOKEN:
             return CONTROL
-        if self.watched is not None and judge.watch is not None:
-            judge.watch.step(self.watched, token)
+        if self.watched is not None and judge.comparison is not None:
+            judge.comparison.step(self.watched, token)
             self.tally.self_loop()
             return SELF_LOOP
         if self.ways is not None:

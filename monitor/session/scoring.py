@@ -16,14 +16,14 @@ from monitor.session.episodes import Episode
 from monitor.session.judge import Compared, Judge
 from monitor.spec.spec import GOLDEN_MAX
 
-__all__ = ["NO_SCORES", "Rows", "Scores", "episode", "score"]
+__all__ = ["NO_SCORES", "Rows", "SessionScores", "episode", "score"]
 
 Rows = Callable[[], PathRows | None]
 """The running rows of an episode, made when they are asked for; None where there are more golden paths
 than rows are kept for."""
 
 
-class Scores(NamedTuple):
+class SessionScores(NamedTuple):
     """CORE's scores of one judgement; None where undefined, not exact, or not a task's."""
 
     harm_rate: float | None = None
@@ -34,10 +34,12 @@ class Scores(NamedTuple):
     efficiency: float | None = None
 
 
-NO_SCORES: Final = Scores()
+NO_SCORES: Final = SessionScores()
 
 
-def score(judge: Judge, tally: HarmTally, rows: Rows, path: Sequence[int] | None) -> Scores:
+def score(
+    judge: Judge, tally: HarmTally, rows: Rows, path: Sequence[int] | None
+) -> SessionScores:
     """The paper's formulas.
 
     Args:
@@ -48,7 +50,7 @@ def score(judge: Judge, tally: HarmTally, rows: Rows, path: Sequence[int] | None
     """
     rules = judge.spec.conventions
     pc, pc_ktc, pc_hlr = _remembered(judge, rows, path)
-    return Scores(
+    return SessionScores(
         harm_rate=tally.harm_rate,
         prefix_crit=tally.prefix_crit,
         pc=pc,

@@ -53,8 +53,10 @@ def _by_crit(session: Session, judgement: Judgement) -> Key:
 
 def _risk(judgement: Judgement) -> float | None:
     """The risk of failing, where a learnt reference has one."""
-    watch, at = judgement.judge.watch, judgement.head.watched
-    return None if watch is None or at is None or judgement.joined else watch.risk_of(at)
+    comparison, at = judgement.judge.comparison, judgement.head.watched
+    return (
+        None if comparison is None or at is None or judgement.joined else comparison.risk_of(at)
+    )
 
 
 def _by_risk(session: Session, judgement: Judgement) -> Key:

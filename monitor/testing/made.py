@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from monitor.records import Evidence, Kind, Reason, SessionKey, ToolCall
-from monitor.scores import paper
+from monitor.scores import whole_path
 
 __all__ = ["MOVES", "STAYS", "Expected", "Made", "MadeCall", "Mode"]
 
@@ -93,7 +93,7 @@ class Made:
     calls: tuple[MadeCall, ...]
     expected: tuple[Expected, ...]
     """By call."""
-    scores: paper.Scores | None
+    scores: whole_path.Scores | None
     """By the paper's formulas; None for a policy, which has none."""
     against: Made | None
     """The run it is held against; None for an accepted one."""

@@ -13,7 +13,7 @@ from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton
 from monitor.records import SessionKey
-from monitor.scores import paper
+from monitor.scores import whole_path
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.core_import.dataset import document
 from monitor.spec.core_import.forms import read_task
@@ -97,11 +97,13 @@ def test_every_stored_run_equals_the_formulas() -> None:
         machine = one.machine
         assert isinstance(machine, Automaton)
         path = [
-            paper.OTHER if step["symbol"] is None else machine.symbols.index(step["symbol"])
+            whole_path.OTHER
+            if step["symbol"] is None
+            else machine.symbols.index(step["symbol"])
             for step in found["steps"]
         ]
         failed = [step["error"] for step in found["steps"]]
-        scores = paper.evaluate(machine, path, failed, one.conventions)
+        scores = whole_path.evaluate(machine, path, failed, one.conventions)
         for name, value in asdict(scores).items():
             if name not in ("n", "state"):
                 assert same(found[name], value), (task, name)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from collector.calls.session_claim import Claim, SpanClaim
 from collector.dialects import span_name
 from collector.dialects.base import Dialect
-from collector.dialects.choose import DIALECTS
 from collector.dialects.names import AGENT_SPANS
+from collector.dialects.registry import DIALECTS
 from collector.dialects.span_name import SpanName
 from collector.dialects.values.arguments import Bare, Carried, callback_form
 from collector.dialects.wrappers import WRAPPERS

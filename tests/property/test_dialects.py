@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Resource, Span
-from collector.dialects.choose import DIALECTS, SESSION_KEYS, Plans
+from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.names import AGENT_KEYS, AGENT_SPANS, METADATA_SCOPES
 from collector.dialects.read import TOO_LONG, Reading, agent_of, read, unpended, wrapped_by
+from collector.dialects.registry import DIALECTS
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.dialects.choose import DIALECTS
+from collector.dialects.registry import DIALECTS
 from collector.dialects.unclear import GIVEN, NAMES, SAYS
 from monitor.spec.compiler.compile import compile_text
 from tests.collector.conftest import Bench, Wire

@@ -37,7 +37,7 @@ from monitor.spec.compiler.symbols import (
 from monitor.spec.compiler.timing import NO_TIMING, Timing, read_timing
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
-from monitor.spec.document.parts import RegexDocument
+from monitor.spec.document.match_document import RegexDocument
 from monitor.spec.document.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.document.schema import (
     AcceptDocument,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from monitor.spec.document.parts import MatchDocument, Name
+from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import Model
 from monitor.spec.learnt import Alarm, Learnt, Node
 

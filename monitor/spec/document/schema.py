@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
-from monitor.spec.document.parts import MatchDocument, Name
+from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.reference import ReferenceDocument
 from monitor.spec.document.validation import LIST, MAPPING, PLAIN, Model, by_form
 

@@ -12,7 +12,7 @@ import pytest
 
 from collector.api import session_list
 from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
-from collector.api.session_view import SessionView
+from collector.api.session_view.routes import SessionView
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from monitor.engine import Monitor

@@ -24,7 +24,7 @@ from tests.conformance.bodies import proto_body
 
 def test_room_is_given_back() -> None:
     """Bytes and requests count while they are held, whatever ends them."""
-    admission = Admission(bytes_max=10, requests_max=2)
+    admission = Admission(max_inflight_bytes=10, requests_max=2)
     with contextlib.suppress(KeyError), admission.enter() as place:
         place.grow(10)
         assert (admission.bytes, admission.requests) == (10, 1)

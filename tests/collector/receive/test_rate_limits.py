@@ -144,7 +144,7 @@ def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
 def test_without_room_nothing_more_is_inflated(coding: str) -> None:
     """A body that becomes larger than the room is refused as soon as that is known, to come again."""
     packed = PACK[coding](bytes(50_000_000))
-    admission = Admission(bytes_max=8 << 20)
+    admission = Admission(max_inflight_bytes=8 << 20)
     room = Reservation(admission)
     most = 0
 
@@ -167,7 +167,7 @@ def test_without_room_nothing_more_is_inflated(coding: str) -> None:
 
 def test_bodies_find_no_room_that_others_have_become() -> None:
     """What is held beside bodies counts with them, up to half of their bound."""
-    admission = Admission(bytes_max=100)
+    admission = Admission(max_inflight_bytes=100)
     room = Reservation(admission)
 
     assert not room.takes(51)

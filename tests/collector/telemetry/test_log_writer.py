@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import pytest
 
-from collector.telemetry import log_lines, log_writer, logs
-from collector.telemetry.log_lines import Event
+from collector.telemetry import log_format, log_writer, logs
+from collector.telemetry.log_format import Event
 from collector.telemetry.log_writer import LogWriter, Stream, print_in_thread
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
@@ -66,7 +66,7 @@ def fill(file: IO[str]) -> None:
 def test_who_logs_does_not_wait_for_a_reader(pipe: tuple[int, IO[str]]) -> None:
     """A pipe that nobody reads takes what it holds; beyond the queue's bound lines are counted."""
     dropped = counts()
-    writer = LogWriter(pipe[1], log_lines.as_line, dropped, lines_max=100)
+    writer = LogWriter(pipe[1], log_format.as_line, dropped, lines_max=100)
     fill(pipe[1])
     writer.start()
     for number in range(10_000):
@@ -80,7 +80,7 @@ def test_who_logs_does_not_wait_for_a_reader(pipe: tuple[int, IO[str]]) -> None:
 def test_lost_lines_are_told_once_there_is_a_reader_again(pipe: tuple[int, IO[str]]) -> None:
     """Everything that was queued is written in order, with the number of lines that are missing."""
     dropped = counts()
-    writer = LogWriter(pipe[1], log_lines.as_line, dropped, lines_max=100)
+    writer = LogWriter(pipe[1], log_format.as_line, dropped, lines_max=100)
     fill(pipe[1])
     writer.start()
     for number in range(1_000):
@@ -104,7 +104,7 @@ def test_a_full_disk_loses_lines_and_nothing_else() -> None:
     """Each line that is refused is counted."""
     dropped = counts()
     with Path("/dev/full").open("w") as file:
-        writer = LogWriter(file, log_lines.as_line, dropped)
+        writer = LogWriter(file, log_format.as_line, dropped)
         writer.start()
         for number in range(100):
             writer.put(event(number))
@@ -119,7 +119,7 @@ def test_a_reader_that_leaves_loses_lines_and_nothing_else() -> None:
     os.close(reader)
     dropped = counts()
     with os.fdopen(end, "w") as file:
-        writer = LogWriter(file, log_lines.as_line, dropped)
+        writer = LogWriter(file, log_format.as_line, dropped)
         writer.start()
         writer.put(event(1))
         writer.stop(SECONDS)
@@ -156,7 +156,7 @@ def test_a_stream_that_others_have_made_non_blocking_is_waited_for(
     dropped = counts()
     fill(pipe[1])
     os.set_blocking(pipe[1].fileno(), False)
-    writer = LogWriter(pipe[1], log_lines.as_line, dropped)
+    writer = LogWriter(pipe[1], log_format.as_line, dropped)
     writer.start()
     writer.put(event(7))
     found = b""

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from monitor.drawing.reference_diagram import dot, mermaid
 from monitor.drawing.reference_layout import COLUMNS_MAX, NODES_DRAWN, Call, medoid_nodes, plan
 from monitor.drawing.reference_svg import RUNS_MAX, svg
+from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.reference.watch import Watch
 from monitor.spec.learnt import Learnt
 from monitor.spec.read import load_spec
 
@@ -32,8 +32,8 @@ def learnt(*runs: str) -> Learnt:
 
 
 def way(found: Learnt, run: str) -> tuple[str, list[Call]]:
-    watch = Watch(found)
-    return run, [Call(tool, watch.token(tool, {}, failed=False)) for tool in run.split()]
+    comparison = Comparison(found)
+    return run, [Call(tool, comparison.token(tool, {}, failed=False)) for tool in run.split()]
 
 
 def texts(picture: str, kind: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_everything_has_a_place_of_its_own(runs: list[str], calls: list[str]) ->
     """No two boxes share a place, steps go to the right, and the same input is the same picture."""
     found = learnt(*runs)
     drawn_in = [way(found, " ".join(calls))]
-    placed = plan(found, Watch(found), drawn_in)
+    placed = plan(found, Comparison(found), drawn_in)
 
     spots = [(each.depth, each.row) for each in placed.boxes.values()]
     assert len(set(spots)) == len(spots)
@@ -144,7 +144,7 @@ def test_long_ways_are_cut() -> None:
     """A picture has a last column; a run that goes on beyond it is drawn as far."""
     run = " ".join(["a"] * (2 * COLUMNS_MAX))
     found = learnt(run, run)
-    placed = plan(found, Watch(found), [way(found, run)])
+    placed = plan(found, Comparison(found), [way(found, run)])
 
     assert len(placed.columns) == COLUMNS_MAX + 1
     assert any(

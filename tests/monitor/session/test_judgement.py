@@ -12,7 +12,7 @@ from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.folding import FOLD_AFTER, FOLD_LUMP, LOG_MAX
 from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
 from monitor.session.judgement import Judgement
-from monitor.session.stops import STOP_EVERY
+from monitor.session.resume_points import RESUME_EVERY
 from monitor.spec.compiler.compile import compile_text
 
 SPEC = """
@@ -153,11 +153,11 @@ def test_a_late_call_is_stepped_from_the_last_stop() -> None:
     """In a long log a late call near its end costs the steps behind the stop, not the whole log."""
     found = played("r" * 500)
     take(found, call(1_000, "r", 100))
-    assert found._stops is not None
-    assert len(found._stops) > 10
+    assert found._resume_points is not None
+    assert len(found._resume_points) > 10
     stepped = _counting(found, call(1_001, "a", 480))
 
-    assert stepped <= 20 + 2 * STOP_EVERY
+    assert stepped <= 20 + 2 * RESUME_EVERY
     assert found.head.tally.calls == 502
 
 
@@ -179,14 +179,14 @@ def test_the_runs_before_the_last_group_go_once_it_is_final() -> None:
     found = played("r" * 20)
     for number in range(20, 23):
         take(found, call(number, "abc"[number - 20], number, 10 * SECOND), now=number * SECOND)
-    assert found._stops is not None
-    assert found._stops.before(22) is not None
+    assert found._resume_points is not None
+    assert found._resume_points.before(22) is not None
     found.finalise(21 * SECOND)
-    assert found._stops.before(22) is not None
+    assert found._resume_points.before(22) is not None
 
     found.finalise(30 * SECOND)
 
-    assert found._stops.before(22) is None
+    assert found._resume_points.before(22) is None
     before = codes(found)
     take(found, call(23, "r", 40))
     assert codes(found)[:-1] == before
@@ -200,7 +200,7 @@ overlapping = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(overlapping, st.booleans(), st.integers(0, 2**32))
-def test_stops_change_nothing(
+def test_resume_points_change_nothing(
     made: list[tuple[str, int, int]], doubtful: bool, seed: int
 ) -> None:
     """Groups of overlapping calls, some of them late, are judged as when all is stepped again."""
@@ -211,7 +211,7 @@ def test_stops_change_nothing(
     calls.sort(key=lambda each: each.start_ns + chance.choice([0, 0, 0, 4]) * SECOND)
     found, again = judgement(doubtful=doubtful), judgement(doubtful=doubtful)
     for each in calls:
-        again._stops = None
+        again._resume_points = None
         take(found, each)
         take(again, each)
         assert codes(found) == codes(again)
@@ -307,7 +307,7 @@ def test_a_group_is_folded_whole() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.text("abcrx", min_size=120, max_size=200), st.integers(0, 2**32))
-def test_stops_survive_folding(tools: str, seed: int) -> None:
+def test_resume_points_survive_folding(tools: str, seed: int) -> None:
     """Late calls into a log that is folded again and again are judged as in one that is not."""
     chance = Random(seed)
     found, kept = judgement(), judgement()

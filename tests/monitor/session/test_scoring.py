@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from monitor.scores.running import PathRows
 from monitor.session.judge import Judge, count_code
-from monitor.session.scoring import Scores, score
+from monitor.session.scoring import SessionScores, score
 from monitor.spec.compiler.compile import compile_text
 
 SPEC = """
@@ -28,7 +28,9 @@ def _judge() -> Judge:
     return Judge(spec)
 
 
-def _score(judge: Judge, path: list[int], asked: list[list[int]] | None = None) -> Scores:
+def _score(
+    judge: Judge, path: list[int], asked: list[list[int]] | None = None
+) -> SessionScores:
     """The scores of a path; notes for which paths the rows are asked for."""
 
     def rows() -> PathRows | None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from collector.decode.protobuf import otlp_proto, scan
 from collector.decode.span import Span
 from collector.dialects import outputs, read
-from collector.dialects.choose import DIALECTS
 from collector.dialects.plan import Fields
+from collector.dialects.registry import DIALECTS
 from collector.dialects.values import arguments
 from collector.dialects.values.arguments import Bare, Carried, callback_form
 from collector.dialects.values.results import of_langchain

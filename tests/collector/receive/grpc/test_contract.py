@@ -224,7 +224,7 @@ def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
 
 def test_unavailable_where_there_is_no_room(start: Started) -> None:
     """For bytes: nothing is held afterwards."""
-    admission = Admission(bytes_max=1_000)
+    admission = Admission(max_inflight_bytes=1_000)
     server = start(admission=admission)
     error = server.refused(body(100))
     assert error.code() is Code.UNAVAILABLE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 from pydantic import Field, Tag
 
-from monitor.spec.document.parts import Plain
+from monitor.spec.document.match_document import Plain
 from monitor.spec.document.validation import (
     LIST,
     MAPPING,

@@ -1,4 +1,4 @@
-"""The session view: the web page that shows sessions, and the part of the API that it alone uses."""
+"""The session view, and the part of the API that it alone uses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, unquote
 
 from collector import __version__
 from collector.api.change_stream import Events
-from collector.api.page import FILES, send_file
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
+from collector.api.session_view.files import FILES, send_file
 from collector.api.spec_view import drawn, head
 from collector.net.asgi import (
     Application,

@@ -14,7 +14,7 @@ Most orders need not be tried:
   started. The first call of one pair ended before the second call of the other pair started, or the
   reverse, so no cycle can arise (Fishburn 1970, interval orders).
 - Within a part, alike calls form chains (`chains.py`), and orders are merges of chains
-  (`merges.py`).
+  (`chain_merges.py`).
 
 Invariant: while `Order.whole` is true, the result equals that of trying every order. Otherwise the
 order taken is a possible one and no worse than the order of the starts. A strict policy then looks
@@ -32,8 +32,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.session.overlap.chain_merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.session.overlap.chains import Spans, chained
-from monitor.session.overlap.merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]

@@ -1,4 +1,4 @@
-"""The session view: static files, served under a policy that lets nothing else in.
+"""The files of the session view, served under a policy that lets nothing else in.
 
 index.html   the frame; the style goes into it, so that the first paint waits for nothing more
 page.css     light and dark, wide and narrow

@@ -3,7 +3,7 @@
 Idea: a node is how far each chain has come, and the position there. Whatever the merge that led to
 it, what follows is the same. So of the merges to one node only the best harms count, and layer k
 holds the nodes after k calls. Each node keeps the best merge that is nearest to the starts
-(`path`), and the links of all best merges (`behind`), which siblings.py follows where several parts
+(`path`), and the links of all best merges (`behind`), which order.py follows where several parts
 have to be put together.
 
 Bounds: a group has at most `STEPS_MAX` steps. Up to `FEW` calls every merge is tried, whatever the

@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 from monitor.records import Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
 from monitor.session.checkpoint import Scored
-from monitor.session.comparison import compared, risks
 from monitor.session.compensation import Compensations, compensations
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Row
-from monitor.session.scoring import NO_SCORES, Scores, episode, score
+from monitor.session.reference_report import compared, risks
+from monitor.session.scoring import NO_SCORES, SessionScores, episode, score
 from monitor.session.session import Session
 from monitor.session.survey import cannot_finish
 from monitor.session.survey import shown as missed
 from monitor.session.tool_names import Names
 
-__all__ = ["Scores", "compensated", "judgement_object", "scores"]
+__all__ = ["SessionScores", "compensated", "judgement_object", "scores"]
 
 
-def scores(judgement: Judgement) -> Scores:
+def scores(judgement: Judgement) -> SessionScores:
     """The paper's formulas on the calls seen so far, of the current episode."""
     judge, run = judgement.judge, judgement.head
     if judge.spec.kind != "task" or not run.exact:

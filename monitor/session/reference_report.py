@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from monitor.reference.watch import Departure, Divergence, Watch, Watched
+from monitor.reference.comparison import Comparison, ComparisonState, Departure, Divergence
 from monitor.session.judgement import Judgement
 
 __all__ = ["PAGE", "compared", "explained", "level_of", "places", "risks"]
@@ -40,8 +40,8 @@ def level_of(judgement: Judgement, alarm: str, support: int) -> str:
 
 def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
     """The fields of the judgement object; none where there is no learnt reference."""
-    watch, at = judgement.judge.watch, judgement.head.watched
-    if watch is None or at is None:
+    comparison, at = judgement.judge.comparison, judgement.head.watched
+    if comparison is None or at is None:
         return {}
     if judgement.joined:
         # Where the session stands is not known; what nobody has ever written is.
@@ -54,16 +54,16 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
             "risk": None,
             "alarms": list(_alarms(judgement, at, (), None, first_two=False)),
         }
-    found = list(_divergences(judgement, watch))
-    end = watch.at_end(at) if ended else None
+    found = list(_divergences(judgement, comparison))
+    end = comparison.at_end(at) if ended else None
     if end is not None:
         found.append(end)
     first = at.divergence or end
-    missing = watch.missing_writes(at) if ended else ()
-    first_two = watch.first_two_at_end(at) if ended else at.first_two_diverged
-    risk = watch.risk_of(at)
+    missing = comparison.missing_writes(at) if ended else ()
+    first_two = comparison.first_two_at_end(at) if ended else at.first_two_diverged
+    risk = comparison.risk_of(at)
     text_of = {
-        each: explained(watch, judgement.judge.spec.id, each)
+        each: explained(comparison, judgement.judge.spec.id, each)
         for each in [*found, *([first] if first else [])]
     }
     return {
@@ -79,79 +79,79 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
 
 def risks(judgement: Judgement) -> list[float | None] | None:
     """The risk after each step of the log; None where there is no learnt reference."""
-    watch = judgement.judge.watch
-    if watch is None:
+    comparison = judgement.judge.comparison
+    if comparison is None:
         return None
     if judgement.joined:
         return [None] * len(judgement.log)
-    return [watch.risk_of(at) for at, _, _ in _walk(judgement, watch)]
+    return [comparison.risk_of(at) for at, _, _ in _walk(judgement, comparison)]
 
 
 def places(judgement: Judgement) -> Iterator[tuple[int, int, Departure | None]]:
-    """(call's index, node it led to, how it departed) for each step that is kept; needs a watch."""
-    watch = judgement.judge.watch
-    if watch is not None:
-        for place, (at, kind, _) in enumerate(_walk(judgement, watch)):
+    """(call's index, node it led to, how it departed) for each step that is kept; needs a comparison."""
+    comparison = judgement.judge.comparison
+    if comparison is not None:
+        for place, (at, kind, _) in enumerate(_walk(judgement, comparison)):
             yield judgement.folded + place + 1, at.node, kind
 
 
 def _walk(
-    judgement: Judgement, watch: Watch
-) -> Iterator[tuple[Watched, Departure | None, int]]:
+    judgement: Judgement, comparison: Comparison
+) -> Iterator[tuple[ComparisonState, Departure | None, int]]:
     """Steps the log again; gives where the session stands, how it departed, and where it stood."""
     base = judgement.base
-    at = base.run.watched.copy() if base and base.run.watched else watch.start()
+    at = base.run.watched.copy() if base and base.run.watched else comparison.start()
     for place in range(len(judgement.log)):
         before = at.node
-        yield at, watch.step(at, judgement.log.token(place)), before
+        yield at, comparison.step(at, judgement.log.token(place)), before
 
 
-def _divergences(judgement: Judgement, watch: Watch) -> Iterator[Divergence]:
-    for place, (at, kind, before) in enumerate(_walk(judgement, watch)):
+def _divergences(judgement: Judgement, comparison: Comparison) -> Iterator[Divergence]:
+    for place, (at, kind, before) in enumerate(_walk(judgement, comparison)):
         if kind is not None:
-            write = watch.is_write(judgement.log.token(place))
+            write = comparison.is_write(judgement.log.token(place))
             yield Divergence(at.calls, kind, write, before)
 
 
-def explained(watch: Watch, reference: str, found: Divergence) -> dict[str, Any]:
+def explained(comparison: Comparison, reference: str, found: Divergence) -> dict[str, Any]:
     """A divergence as it is shown: where, how, what was expected, and what the alarm is worth."""
-    phase = watch.phase(found.step)
+    phase = comparison.phase(found.step)
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:
         name = "missing_write" if found.kind is Departure.MISSING else "unexpected_write"
-    alarm = watch.alarm(name)
+    alarm = comparison.alarm(name)
     return {
         "reference": reference,
         "step": found.step,
         "kind": found.kind.name.lower(),
         "phase": phase,
         "write": found.write,
-        "expected": list(watch.expected(found.node)),
-        "support": watch.support(found.node),
+        "expected": list(comparison.expected(found.node)),
+        "support": comparison.support(found.node),
         "precision": alarm.precision if alarm is not None else None,
     }
 
 
 def _alarms(
     judgement: Judgement,
-    at: Watched,
+    at: ComparisonState,
     missing: tuple[str, ...],
     risk: float | None,
     *,
     first_two: bool,
 ) -> Iterator[Mapping[str, Any]]:
     """The alarms that are raised, the worst first."""
-    watch = judgement.judge.watch
-    assert watch is not None
+    comparison = judgement.judge.comparison
+    assert comparison is not None
     raised = {
         "unexpected_write": at.unexpected_write,
         "missing_write": bool(missing),
         "first_two": first_two,
-        "risk": risk is not None and watch.is_risky(risk),
+        "risk": risk is not None and comparison.is_risky(risk),
     }
-    support = watch.learnt.runs
+    support = comparison.learnt.runs
     for name in (name for name, holds in raised.items() if holds):
-        alarm = watch.alarm(name)
+        alarm = comparison.alarm(name)
         yield {
             "alarm": name,
             "level": level_of(judgement, name, support),

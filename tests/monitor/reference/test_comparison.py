@@ -1,4 +1,4 @@
-"""The watch: what it says of each call, whatever order the calls arrive in."""
+"""The comparison: what it says of each call, whatever order the calls arrive in."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.reference.watch import Watch
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -237,10 +237,10 @@ def test_a_session_is_small() -> None:
     """What is kept for a session and reference is at most 200 bytes."""
     learnt = SPEC.learnt
     assert learnt is not None
-    watch = Watch(learnt)
-    at = watch.start()
+    comparison = Comparison(learnt)
+    at = comparison.start()
     for tool, arguments in [("other", {}), *USUAL, *USUAL]:
-        watch.step(at, watch.token(tool, arguments, False))
+        comparison.step(at, comparison.token(tool, arguments, False))
 
     size = sys.getsizeof(at) + sum(
         sys.getsizeof(value)
@@ -302,9 +302,9 @@ def test_what_is_no_write_of_failed_runs_alone_is_not_unexpected() -> None:
 def test_the_alarm_is_measured_as_it_is_raised() -> None:
     """A failed run's own write, named or not, is among the raised ones of the learning runs."""
     for writes in ((), ("book_c",)):
-        watch = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes).learnt
-        assert watch is not None
-        worth = watch.alarms["unexpected_write"]
+        comparison = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes).learnt
+        assert comparison is not None
+        worth = comparison.alarms["unexpected_write"]
         assert (worth.raised, worth.precision) == (1, 1.0)
 
 
@@ -332,12 +332,12 @@ def test_the_risk_is_the_documented_one() -> None:
 
 
 def test_unknown_tools_are_bounded() -> None:
-    """However many names an agent makes up: the watch remembers some, and the risk goes on."""
+    """However many names an agent makes up: the comparison remembers some, and the risk goes on."""
     spec = learnt_from([[A, C]] * 3, [[A, D]])
     assert spec.learnt is not None
-    watch = Watch(spec.learnt)
-    at = watch.start()
+    comparison = Comparison(spec.learnt)
+    at = comparison.start()
     for number in range(1_000):
-        watch.step(at, watch.token(f"peek_{number}\ud800", {}, failed=False))
+        comparison.step(at, comparison.token(f"peek_{number}\ud800", {}, failed=False))
     assert at.called.bit_length() < 64
-    assert 0 < watch.risk_of(at) < 1
+    assert 0 < comparison.risk_of(at) < 1

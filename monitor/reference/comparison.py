@@ -1,6 +1,6 @@
-"""The watch: a session compared with a reference, call by call, in constant time.
+"""The comparison: a session compared with a reference, call by call, in constant time.
 
-Where a call leaves the prefix tree, the watch classifies the departure and continues from the
+Where a call leaves the prefix tree, the comparison classifies the departure and continues from the
 nearest place: behind a skipped call, or at the same place after an inserted call. Only the next call
 shows whether a call replaced another one or was inserted, so both are considered until then.
 """
@@ -21,7 +21,15 @@ from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.scores.consistency import similarity
 from monitor.spec.learnt import Alarm, Learnt
 
-__all__ = ["PHASES", "Departure", "Divergence", "Watch", "Watched", "packed", "unpacked"]
+__all__ = [
+    "PHASES",
+    "Comparison",
+    "ComparisonState",
+    "Departure",
+    "Divergence",
+    "packed",
+    "unpacked",
+]
 
 PHASES: Final = ("first_two", "early", "late")
 """Where in a session a call is: among the first two, in the first half of the medoid, later."""
@@ -69,7 +77,7 @@ class Divergence(NamedTuple):
 
 
 @mypyc_attr(acyclic=True)
-class Watched:
+class ComparisonState:
     """Where one session stands: a few small integers."""
 
     __slots__ = ("called", "calls", "departures", "first", "flags", "node", "wrote")
@@ -86,8 +94,8 @@ class Watched:
         self.wrote = 0
         """The same of those that wrote, and did not fail."""
 
-    def copy(self) -> Watched:
-        twin = Watched()
+    def copy(self) -> ComparisonState:
+        twin = ComparisonState()
         twin.node, twin.calls, twin.flags = self.node, self.calls, self.flags
         twin.first, twin.departures = self.first, self.departures
         twin.called, twin.wrote = self.called, self.wrote
@@ -135,7 +143,7 @@ def unpacked(found: int) -> Divergence:
 def _foreign(learnt: Learnt) -> frozenset[str]:
     """Tools that write by their names and that only failed learning runs called.
 
-    For the watch they are as unknown as tools that no learning run called.
+    For the comparison they are as unknown as tools that no learning run called.
     """
     seen = {learnt.tools[node.tool] for node in learnt.nodes if node.tool >= 0}
     seen |= learnt.write_calls.keys()
@@ -143,7 +151,7 @@ def _foreign(learnt: Learnt) -> frozenset[str]:
     return frozenset(tool for tool in learnt.tools if tool not in seen and seems_to_write(tool))
 
 
-class Watch:
+class Comparison:
     """One reference, ready to compare sessions with; it holds no session."""
 
     __slots__ = (
@@ -246,12 +254,12 @@ class Watch:
 
     # --- one call -----------------------------------------------------------------------------
 
-    def start(self) -> Watched:
+    def start(self) -> ComparisonState:
         """A session before its first call."""
-        return Watched()
+        return ComparisonState()
 
     def token(self, tool: str, arguments: Mapping[str, Any] | None, failed: bool) -> int:
-        """A call as one integer below `TOKENS_MAX`: what of it the watch needs."""
+        """A call as one integer below `TOKENS_MAX`: what of it the comparison needs."""
         number = self._numbers.get(tool)
         if number is None:
             base = self._number_of_unknown(tool) * _PER_UNKNOWN
@@ -272,7 +280,7 @@ class Watch:
             self._unknown[tool] = found
         return found
 
-    def step(self, at: Watched, token: int) -> Departure | None:
+    def step(self, at: ComparisonState, token: int) -> Departure | None:
         """Takes one call; says how it departs from the reference, if it does."""
         base, tool = token >> 1, self._tool_of[token >> 1]
         at.calls += 1
@@ -298,7 +306,7 @@ class Watch:
             at.first = packed(Divergence(at.calls, kind, self._writes(base, tool), before))
         return kind
 
-    def _move(self, at: Watched, base: int, tool: int) -> Departure | None:
+    def _move(self, at: ComparisonState, base: int, tool: int) -> Departure | None:
         pending = at.flags & _PENDING
         at.flags &= ~_PENDING
         child = self._children[at.node].get(tool)
@@ -350,7 +358,7 @@ class Watch:
         """Whether the call writes what no seen run has written."""
         return self._unexpected[token >> 1]
 
-    def risk_of(self, at: Watched) -> float:
+    def risk_of(self, at: ComparisonState) -> float:
         """The risk that the session fails, 0 to 1."""
         key = at.called << 3 | at.flags & _UNEXPECTED
         found = self._risks.get(key)
@@ -379,7 +387,7 @@ class Watch:
             return PHASES[0]
         return PHASES[1] if 2 * step <= len(self.learnt.medoid) + 1 else PHASES[2]
 
-    def at_end(self, at: Watched) -> Divergence | None:
+    def at_end(self, at: ComparisonState) -> Divergence | None:
         """The call that did not come, where the session has ended before any seen run did."""
         node = self.learnt.nodes[at.node]
         if node.ends or not self._children[at.node] or not self.learnt.runs:
@@ -387,7 +395,7 @@ class Watch:
         writes = any(tool in self.learnt.writes for tool in self.expected(at.node))
         return Divergence(at.calls + 1, Departure.MISSING, writes, at.node)
 
-    def first_two_at_end(self, at: Watched) -> bool:
+    def first_two_at_end(self, at: ComparisonState) -> bool:
         """The same as `first_two_diverged` of a session that is over: a call may be missing."""
         return at.first_two_diverged or at.calls < len(self._medoid)
 
@@ -396,7 +404,7 @@ class Watch:
         numbers = tuple(self._numbers.get(tool, _NOWHERE) for tool in self.learnt.medoid)
         return similarity([self._tool_of[token >> 1] for token in tokens], numbers)
 
-    def missing_writes(self, at: Watched) -> tuple[str, ...]:
+    def missing_writes(self, at: ComparisonState) -> tuple[str, ...]:
         """Tools every seen run wrote by, and this session has not."""
         return tuple(
             tool
