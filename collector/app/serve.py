@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
+from collector import __version__
 from collector.app import gc_tuning
 from collector.app.service import App, redaction_of
 from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
 from collector.telemetry import logs
+from collector.telemetry.build import BUILD
 from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 from monitor.spec.read import Loaded
 from monitor.spec.spec import Spec
@@ -70,9 +72,11 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
     gc_tuning.settle()
+    logs.log.info("started", version=__version__, build=BUILD, specs=len(specs), **addresses)
     print_in_thread(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
     await stop.wait()
     await app.stop()
+    logs.log.info("stopped")
     return 0
 
 

@@ -26,6 +26,7 @@ from collector.cli.verbs import (
     serve,
     tail,
 )
+from collector.telemetry.build import BUILD
 
 __all__ = ["main"]
 
@@ -73,7 +74,9 @@ def _open_streams() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     found = Arguments(prog="offrails", description="Online monitor for AI agents' tool calls.")
-    found.add_argument("--version", action="version", version=f"offrails {__version__}")
+    found.add_argument(
+        "--version", action="version", version=f"offrails {__version__} ({BUILD})"
+    )
     group = found.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
         verb.add(group)

@@ -19,7 +19,11 @@ __all__ = ["OWN", "TABLE"]
 
 OWN: Final[Mapping[str, Described]] = {
     # This process, and the specs that it loads.
-    "build_info": Described("gauge", ("version", "python"), "This program; always 1."),
+    "build_info": Described(
+        "gauge",
+        ("version", "python", "build"),
+        "This program; always 1. `build` is `plain` or `compiled`.",
+    ),
     "spec_reloads": Described(
         "counter",
         ("result",),

@@ -24,6 +24,7 @@ from collector.net.host_guard import Guard
 from collector.net.long_responses import LongResponses
 from collector.receive.admission import REFUSED
 from collector.receive.connections import FAILURES
+from collector.telemetry.build import BUILD
 from collector.telemetry.counters import TRANSPORTS, Reading, Stats
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -126,7 +127,7 @@ class Families:
         self._stats.count("internal_errors", type(error).__name__)
 
     def _readings(self) -> Iterator[Reading]:
-        built = (__version__, platform.python_version())
+        built = (__version__, platform.python_version(), BUILD)
         yield Reading("build_info", [(built, 1)])
         yield from _of_reloads(self._reloads)
         yield from _of_stats(self._monitor, self._stats)

@@ -38,7 +38,12 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "dfa_specs"
 FREE = "127.0.0.1:0"
-OFFRAILS = (sys.executable, "-m", "collector")
+OFFRAILS = (
+    (os.environ["OFFRAILS_PROGRAM"],)
+    if "OFFRAILS_PROGRAM" in os.environ
+    else (sys.executable, "-m", "collector")
+)
+"""The source's, or an installed one, as `tests/packaging` wants it."""
 
 GRPC_SERVER = "OFFRAILS_RECEIVER_GRPC_SERVER"
 """A run of these tests may set it to `grpcio`."""

@@ -311,7 +311,7 @@ def test_an_interrupt_is_an_end_like_any_other(serve: Serve) -> None:
     service.process.send_signal(signal.SIGINT)
 
     assert service.wait() == 0
-    assert service.err == []
+    assert [json.loads(line)["event"] for line in service.err] == ["started", "stopped"]
 
 
 class _Sender(threading.Thread):

@@ -111,6 +111,7 @@ def _stats() -> Stats:
 def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     """What is exposed, with the versions of this machine left out."""
     monkeypatch.setattr(metrics, "__version__", "1.2.3")
+    monkeypatch.setattr(metrics, "BUILD", "plain")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
     return Families(rovers(), _stats(), None, [Admission(), Alerts(settings, "", 0, lambda: 0)])

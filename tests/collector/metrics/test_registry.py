@@ -12,6 +12,7 @@ from collector import __version__
 from collector.metrics.families import OWN
 from collector.metrics.registry import family_of, registry_of, runtime
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
+from collector.telemetry.build import BUILD
 from collector.telemetry.counters import Histogram, Reading
 from monitor.exposition.families import TABLE as LIBRARY
 
@@ -165,4 +166,4 @@ def test_the_version_is_told_by_the_command(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"offrails {__version__}\n"
+    assert capsys.readouterr().out == f"offrails {__version__} ({BUILD})\n"

@@ -1,0 +1,190 @@
+"""The wheels that users install: what is in them, and that they work in an empty environment without a compiler."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from email import message_from_bytes
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(900)
+COMPILED = pytest.param("compiled", marks=pytest.mark.long)
+
+
+class Built(NamedTuple):
+    """A wheel, and which build it must be."""
+
+    file: Path
+    build: str
+
+
+@pytest.fixture(scope="module", params=["plain", COMPILED])
+def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Plain, or the one that `make wheel` has left in dist/; else one is compiled untrained."""
+    if request.param == "compiled":
+        ours = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        made = sorted((ROOT / "dist").glob(f"offrails-*-{ours}-*.whl"), key=os.path.getmtime)
+        if made:
+            return Built(made[-1], "compiled")
+        if shutil.which(os.environ.get("CC", "cc")) is None:
+            pytest.skip("no compiler, and no compiled wheel in dist/")
+    place = tmp_path_factory.mktemp("wheel")
+    environment = {
+        name: value for name, value in os.environ.items() if name != "OFFRAILS_NATIVE"
+    }
+    if request.param == "compiled":
+        environment["OFFRAILS_NATIVE"] = "untrained"
+    _pip(
+        Path(sys.executable),
+        "wheel",
+        "--no-deps",
+        "--wheel-dir",
+        str(place),
+        str(ROOT),
+        environment=environment,
+    )
+    [file] = place.glob("*.whl")
+    return Built(file, request.param)
+
+
+@pytest.fixture(scope="module")
+def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The programs of an environment that holds the wheel and what it needs, and nothing else."""
+    place = tmp_path_factory.mktemp("environment")
+    venv.create(place, with_pip=True)
+    programs = place / "bin"
+    without = {"PATH": str(programs), "CC": "/nonexistent", "CXX": "/nonexistent"}
+    constraints = str(ROOT / "constraints.txt")
+    _pip(
+        programs / "python", "install", "--only-binary", ":all:", "--constraint", constraints,
+        f"{wheel.file}[demo]", environment={**os.environ, **without},
+    )  # fmt: skip
+    yield programs
+    shutil.rmtree(place)
+
+
+def test_it_holds_the_program_and_nothing_else(wheel: Built) -> None:
+    """Each module and data file of both packages, as machine code where it is compiled; no tests, no caches."""
+    with ZipFile(wheel.file) as archive:
+        names = set(archive.namelist())
+    sources = {
+        str(file.relative_to(ROOT))
+        for folder in ("collector", "monitor")
+        for file in _tracked(folder)
+    }
+    compiled = {name for name in names if name.endswith(".so")}
+
+    assert sources <= names
+    assert {name for name in names - sources - compiled if ".dist-info/" not in name} == set()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    wanted = (
+        {f"{module}{suffix}" for module in _hot_modules()}
+        if wheel.build == "compiled"
+        else set()
+    )
+    # mypyc adds one module in which the code of all others is.
+    assert {name for name in compiled if "/" in name} == wanted
+    assert len(compiled - wanted) == (wheel.build == "compiled")
+
+
+def test_its_metadata_is_complete(wheel: Built) -> None:
+    """Its tag is this machine's where it is compiled; its licence is in it; it needs what pyproject.toml says."""
+    with ZipFile(wheel.file) as archive:
+        [info] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = message_from_bytes(archive.read(info))
+        names = archive.namelist()
+
+    assert ("-py3-none-any" in wheel.file.name) == (wheel.build == "plain")
+    assert metadata["Name"] == "offrails"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert any(need.startswith("pydantic") for need in metadata.get_all("Requires-Dist", []))
+
+
+def test_it_serves_in_an_empty_environment(wheel: Built, empty: Path) -> None:
+    """It says which build it is, serves and judges."""
+    _tests("tests/packaging/test_installed.py", empty, wheel)
+
+
+@pytest.mark.long
+def test_it_passes_the_conformance_suite(wheel: Built, empty: Path) -> None:
+    """Every case of the receiver, against the installed program."""
+    _tests("tests/conformance/test_conformance.py", empty, wheel)
+
+
+def test_it_shows_the_demo(wheel: Built, empty: Path, tmp_path: Path) -> None:
+    """`make demo`, with the installed packages in place of the source."""
+    for folder in ("tests", "dfa_specs"):
+        shutil.copytree(
+            ROOT / folder,
+            tmp_path / folder,
+            ignore=shutil.ignore_patterns("__pycache__"),
+            symlinks=True,
+        )
+    shown = subprocess.run(
+        [empty / "python", "-m", "tests.demo"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert shown.returncode == 0, shown.stderr
+    assert "harmful" in shown.stdout
+
+
+def _tests(path: str, programs: Path, wheel: Built) -> None:
+    """Runs tests of ours against the installed program."""
+    environment = {
+        **os.environ,
+        "OFFRAILS_PROGRAM": str(programs / "offrails"),
+        "OFFRAILS_BUILD": wheel.build,
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:randomly", "-m", "not long", path],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def _pip(python: Path, *arguments: str, environment: dict[str, str]) -> None:
+    command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode and "No matching distribution" in done.stderr:
+        pytest.skip("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def _tracked(folder: str) -> list[Path]:
+    """Files of a package, without what Python and editors leave."""
+    return [
+        file
+        for file in (ROOT / folder).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".so"
+    ]
+
+
+def _hot_modules() -> set[str]:
+    """Paths, without suffix, of the modules that hatch_build.py compiles."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse((ROOT / "hatch_build.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("COMPILED", "IN_C"):
+                found[name] = ast.literal_eval(node.value)
+    ours = {
+        f"{folder}/{name}"
+        for folder, names in found["COMPILED"].items()
+        for name in names.split()
+    }
+    return ours | {module.replace(".", "/") for module in found["IN_C"]}
