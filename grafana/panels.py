@@ -1,17 +1,37 @@
-"""Words for panels: what a board is made of, and the JSON that Grafana reads."""
+"""What a board is made of, and the JSON that Grafana reads, by the typed builders of its Foundation SDK."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-__all__ = ["SOURCE", "Board", "Panel", "Row", "Target", "Variable", "board_json"]
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    common,
+    dashboard,
+    heatmap,
+    prometheus,
+    stat,
+    table,
+    timeseries,
+)
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common as enums
+from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+__all__ = ["Board", "Panel", "Row", "Target", "Variable", "board_json"]
 
 Json = dict[str, Any]
+Drawn = bargauge.Panel | heatmap.Panel | stat.Panel | table.Panel | timeseries.Panel
 
-SOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
-GRAFANA: Final[Json] = {"type": "grafana", "uid": "-- Grafana --"}
+SOURCE: Final = models.DataSourceRef("prometheus", "${datasource}")
+
+SCHEMA_VERSION: Final = 39
+"""The shapes written here are those of this version; Grafana migrates boards of older ones."""
 
 GREEN, AMBER, RED, GREY, BLUE = "green", "#EAB839", "red", "#8e8e8e", "blue"
 
@@ -35,7 +55,7 @@ class Panel:
     """One panel: a title, the question it answers, its queries and how they are drawn."""
 
     title: str
-    kind: str
+    kind: Literal["bargauge", "heatmap", "stat", "table", "timeseries"]
     description: str
     unit: str
     targets: tuple[Target, ...]
@@ -86,238 +106,251 @@ class Board:
 
 def board_json(board: Board) -> Json:
     """The dashboard as Grafana 10 and later read it."""
-    return {
-        "uid": board.uid,
-        "title": board.title,
-        "description": board.description,
-        "tags": ["offrails"],
-        "editable": False,
-        "graphTooltip": 1,
-        "refresh": "10s",
-        "timezone": "browser",
-        "schemaVersion": 39,
-        "time": {"from": board.since, "to": "now"},
-        "links": [_link_to_others()],
-        "templating": {"list": [_source_variable(), *map(_variable, board.variables)]},
-        "annotations": {"list": _annotations()},
-        "panels": _laid_out(board.rows),
-    }
+    made = (
+        dashboard.Dashboard(board.title)
+        .uid(board.uid)
+        .description(board.description)
+        .tags(["offrails"])
+        .readonly()
+        .tooltip(models.DashboardCursorSync.CROSSHAIR)
+        .refresh("10s")
+        .time(board.since, "now")
+        .link(_link_to_others())
+        .variables([_source_variable(), *map(_variable, board.variables)])
+    )
+    _lay_out(made, board.rows)
+    built = made.build()
+    built.annotations = models.AnnotationContainer(_annotations())
+    built.schema_version = SCHEMA_VERSION
+    found: Json = json.loads(JSONEncoder().encode(built))
+    return found
 
 
-def _link_to_others() -> Json:
-    return {
-        "type": "dashboards",
-        "title": "offrails",
-        "tags": ["offrails"],
-        "asDropdown": True,
-        "includeVars": True,
-        "keepTime": True,
-        "targetBlank": False,
-        "icon": "external link",
-        "tooltip": "Other boards of offrails",
-        "url": "",
-    }
+def _link_to_others() -> dashboard.DashboardLink:
+    return (
+        dashboard.DashboardLink("offrails")
+        .type(models.DashboardLinkType.DASHBOARDS)
+        .tags(["offrails"])
+        .as_dropdown(True)
+        .include_vars(True)
+        .keep_time(True)
+        .icon("external link")
+        .tooltip("Other boards of offrails")
+    )
 
 
-def _source_variable() -> Json:
-    return {
-        "name": "datasource",
-        "label": "Data source",
-        "type": "datasource",
-        "query": "prometheus",
-        "refresh": 1,
-        "hide": 0,
-        "options": [],
-        "regex": "",
-        "includeAll": False,
-        "multi": False,
-        "skipUrlSync": False,
-    }
+def _source_variable() -> dashboard.DatasourceVariable:
+    return dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
 
 
-def _variable(variable: Variable) -> Json:
-    return {
-        "name": variable.name,
-        "label": variable.label,
-        "type": "query",
-        "datasource": SOURCE,
-        "definition": variable.query,
-        "query": {"query": variable.query, "refId": f"variable-{variable.name}"},
-        "refresh": 2,
-        "sort": 1,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".+",
-        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-        "options": [],
-        "regex": "",
-        "hide": 0,
-        "skipUrlSync": False,
-    }
+def _variable(variable: Variable) -> dashboard.QueryVariable:
+    return (
+        dashboard.QueryVariable(variable.name)
+        .label(variable.label)
+        .datasource(SOURCE)
+        .query({"query": variable.query, "refId": f"variable-{variable.name}"})
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(models.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".+")
+        .current(models.VariableOption(True, ["All"], ["$__all"]))
+    )
 
 
-def _annotations() -> list[Json]:
+class _Annotation(models.AnnotationQuery):
+    """By a Prometheus query, whose title and step the SDK's model does not have."""
+
+    def __init__(self, name: str, expr: str, colour: str, title: str) -> None:
+        super().__init__(name, SOURCE, icon_color=colour, expr=expr)
+        self._title = title
+
+    def to_json(self) -> dict[str, object]:
+        return {**super().to_json(), "titleFormat": self._title, "step": "30s"}
+
+
+def _annotations() -> list[models.AnnotationQuery]:
     where = '{job=~"$job",instance=~"$instance"}'
     reload = f"changes(offrails_spec_last_reload_success_timestamp_seconds{where}[$__rate_interval]) > 0"
     firing = (
         'ALERTS{alertname=~"Agent.*",alertname!="AgentMonitorWatchdog",alertstate="firing"}'
     )
     return [
-        _annotation("Specs read anew", reload, "blue", "{{instance}}"),
-        _annotation("Alerts", firing, "red", "{{alertname}} {{agent}} {{spec}}"),
+        _Annotation("Specs read anew", reload, "blue", "{{instance}}"),
+        _Annotation("Alerts", firing, "red", "{{alertname}} {{agent}} {{spec}}"),
     ]
 
 
-def _annotation(name: str, expr: str, colour: str, title: str) -> Json:
-    return {
-        "name": name,
-        "datasource": SOURCE,
-        "enable": True,
-        "hide": False,
-        "iconColor": colour,
-        "expr": expr,
-        "titleFormat": title,
-        "step": "30s",
-    }
-
-
-def _laid_out(rows: Sequence[Row]) -> list[Json]:
-    panels: list[Json] = []
-    top = 0
+def _lay_out(made: dashboard.Dashboard, rows: Sequence[Row]) -> None:
+    """Numbers the panels and adds them; each row of them is as wide as the board."""
+    number = 0
     for row in rows:
         if row.title:
-            place = {"h": 1, "w": 24, "x": 0, "y": top}
-            panels.append(
-                {
-                    "id": len(panels) + 1,
-                    "type": "row",
-                    "title": row.title,
-                    "collapsed": False,
-                    "gridPos": place,
-                    "panels": [],
-                }
-            )
-            top += 1
-        left = 0
+            number += 1
+            made.with_row(dashboard.Row(row.title).id(number))
         for panel in row.panels:
-            place = {"h": row.height, "w": panel.width, "x": left, "y": top}
-            panels.append({"id": len(panels) + 1, "gridPos": place, **_panel(panel)})
-            left += panel.width
-        top += row.height
-    return panels
+            number += 1
+            made.with_panel(_panel(panel).id(number).height(row.height).span(panel.width))
 
 
-def _panel(panel: Panel) -> Json:
-    return {
-        "title": panel.title,
-        "type": panel.kind,
-        "description": panel.description,
-        "datasource": SOURCE,
-        "targets": [_target(each, place, panel) for place, each in enumerate(panel.targets)],
-        "fieldConfig": {"defaults": _defaults(panel), "overrides": _overrides(panel)},
-        "options": _options(panel),
-        **({"transformations": _joined()} if panel.columns else {}),
-    }
+def _panel(panel: Panel) -> Drawn:
+    made = (
+        _drawn(panel)
+        .title(panel.title)
+        .description(panel.description)
+        .datasource(SOURCE)
+        .targets([_target(each, place, panel) for place, each in enumerate(panel.targets)])
+        .unit(panel.unit)
+        .thresholds(_thresholds(panel.steps))
+    )
+    if panel.low is not None:
+        made.min(panel.low)
+    if panel.high is not None:
+        made.max(panel.high)
+    if panel.decimals is not None:
+        made.decimals(panel.decimals)
+    _override(made, panel)
+    return made
 
 
-def _target(target: Target, place: int, panel: Panel) -> Json:
-    asks = "table" if panel.columns else "heatmap" if target.heat else "time_series"
-    return {
-        "refId": chr(ord("A") + place),
-        "datasource": SOURCE,
-        "expr": target.expr,
-        "legendFormat": target.legend,
-        "instant": target.instant,
-        "range": not target.instant,
-        "exemplar": target.exemplar,
-        "format": asks,
-    }
+def _target(target: Target, place: int, panel: Panel) -> prometheus.Dataquery:
+    asked = (
+        prometheus.Dataquery()
+        .ref_id(chr(ord("A") + place))
+        .datasource(SOURCE)
+        .expr(target.expr)
+        .legend_format(target.legend)
+        .exemplar(target.exemplar)
+    )
+    if panel.columns:
+        asked.format(PromQueryFormat.TABLE)
+    elif target.heat:
+        asked.format(PromQueryFormat.HEATMAP)
+    else:
+        asked.format(PromQueryFormat.TIME_SERIES)
+    return asked.instant() if target.instant else asked.range()
 
 
-def _thresholds(steps: Steps) -> Json:
-    return {
-        "mode": "absolute",
-        "steps": [{"value": value, "color": colour} for value, colour in steps],
-    }
+def _thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
+    made = [models.Threshold(value, colour) for value, colour in steps]
+    return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(made)
 
 
-def _defaults(panel: Panel) -> Json:
-    found: Json = {
-        "unit": panel.unit,
-        "thresholds": _thresholds(panel.steps),
-        "color": {"mode": "palette-classic" if panel.kind == "timeseries" else "thresholds"},
-    }
-    for name, value in (("min", panel.low), ("max", panel.high), ("decimals", panel.decimals)):
-        if value is not None:
-            found[name] = value
-    if panel.kind == "stat" and panel.may_be_empty:
-        found["noValue"] = "none"  # the query stays as it is: no series is not the same as zero
-    if panel.kind == "timeseries":
-        found["custom"] = _drawn(panel)
-    return found
-
-
-def _drawn(panel: Panel) -> Json:
-    """How lines are drawn; thresholds show as dashed lines where there are some."""
-    return {
-        "drawStyle": "line",
-        "lineWidth": 1 if panel.stack else 2,
-        "fillOpacity": 40 if panel.stack else 0,
-        "showPoints": "never",
-        "spanNulls": False,
-        "stacking": {"mode": "normal" if panel.stack else "none", "group": "A"},
-        "thresholdsStyle": {"mode": "dashed" if len(panel.steps) > 1 else "off"},
-    }
-
-
-def _overrides(panel: Panel) -> list[Json]:
-    found = [
-        _override(name, color={"mode": "fixed", "fixedColor": colour})
-        for name, colour in panel.colours.items()
-    ]
+def _override(made: Drawn, panel: Panel) -> None:
+    """Colours of series, and the columns of a table."""
+    for name, colour in panel.colours.items():
+        fixed = dashboard.FieldColor().mode(models.FieldColorModeId.FIXED).fixed_color(colour)
+        made.override_by_name(name, _properties(color=fixed.build()))
     for name, (title, unit, steps) in panel.columns.items():
-        cell = {"custom.cellOptions": {"type": "color-text"}} if len(steps) > 1 else {}
-        found.append(
-            _override(name, displayName=title, unit=unit, thresholds=_thresholds(steps), **cell)
-        )
-    if panel.link:
-        there = [{"title": "Sessions of this agent", "url": panel.link}]
-        found.append(_override("agent", links=there))
-    return found
-
-
-def _override(name: str, /, **properties: Any) -> Json:
-    return {
-        "matcher": {"id": "byName", "options": name},
-        "properties": [{"id": id_, "value": value} for id_, value in properties.items()],
-    }
-
-
-def _options(panel: Panel) -> Json:
-    last = {"calcs": ["lastNotNull"], "fields": "", "values": False}
-    if panel.kind == "stat":
-        shown = {"colorMode": "value", "graphMode": "area", "textMode": "auto"}
-        return {**shown, "reduceOptions": last, "justifyMode": "auto", "orientation": "auto"}
-    if panel.kind == "bargauge":
-        return {"displayMode": "gradient", "orientation": "horizontal", "reduceOptions": last}
-    if panel.kind == "heatmap":
-        return {
-            "calculate": False,
-            "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64},
-            "yAxis": {"unit": panel.unit},
-            "cellGap": 1,
-            "tooltip": {"mode": "single"},
+        shown: Json = {
+            "displayName": title,
+            "unit": unit,
+            "thresholds": _thresholds(steps).build(),
         }
-    if panel.kind == "table":
-        return {"showHeader": True, "cellHeight": "sm"}
-    legend = {"displayMode": "list", "placement": "bottom", "showLegend": True}
-    return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
+        if len(steps) > 1:
+            shown["custom.cellOptions"] = enums.TableColorTextCellOptions()
+        made.override_by_name(name, _properties(**shown))
+    if panel.link:
+        there = {"title": "Sessions of this agent", "url": panel.link}
+        made.override_by_name("agent", _properties(links=[there]))
 
 
-def _joined() -> list[Json]:
+def _properties(**values: object) -> list[models.DynamicConfigValue]:
+    return [models.DynamicConfigValue(name, value) for name, value in values.items()]
+
+
+# --- what each kind has of its own ----------------------------------------------------------------
+
+
+def _drawn(panel: Panel) -> Drawn:
+    if panel.kind == "timeseries":
+        return _timeseries(panel)
+    colour = dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS)
+    if panel.kind == "stat":
+        return _stat(panel).color_scheme(colour)
+    if panel.kind == "bargauge":
+        return _bargauge().color_scheme(colour)
+    if panel.kind == "heatmap":
+        return _heatmap(panel).color_scheme(colour)
+    return _table(panel).color_scheme(colour)
+
+
+def _timeseries(panel: Panel) -> timeseries.Panel:
+    """Thresholds show as dashed lines where there are some."""
+    stacked = enums.StackingMode.NORMAL if panel.stack else enums.StackingMode.NONE
+    dashed = enums.GraphThresholdsStyleMode.DASHED
+    lines = dashed if len(panel.steps) > 1 else enums.GraphThresholdsStyleMode.OFF
+    return (
+        timeseries.Panel()
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC))
+        .draw_style(enums.GraphDrawStyle.LINE)
+        .line_width(1 if panel.stack else 2)
+        .fill_opacity(40 if panel.stack else 0)
+        .show_points(enums.VisibilityMode.NEVER)
+        .span_nulls(False)
+        .stacking(common.StackingConfig().mode(stacked).group("A"))
+        .thresholds_style(common.GraphThresholdsStyleConfig().mode(lines))
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(enums.LegendDisplayMode.LIST)
+            .placement(enums.LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+        .tooltip(
+            common.VizTooltipOptions()
+            .mode(enums.TooltipDisplayMode.MULTI)
+            .sort(enums.SortOrder.DESCENDING)
+        )
+    )
+
+
+def _stat(panel: Panel) -> stat.Panel:
+    made = (
+        stat.Panel()
+        .color_mode(enums.BigValueColorMode.VALUE)
+        .graph_mode(enums.BigValueGraphMode.AREA)
+        .text_mode(enums.BigValueTextMode.AUTO)
+        .justify_mode(enums.BigValueJustifyMode.AUTO)
+        .orientation(enums.VizOrientation.AUTO)
+        .reduce_options(_last())
+    )
+    # The query stays as it is: no series is not the same as zero.
+    return made.no_value("none") if panel.may_be_empty else made
+
+
+def _bargauge() -> bargauge.Panel:
+    return (
+        bargauge.Panel()
+        .display_mode(enums.BarGaugeDisplayMode.GRADIENT)
+        .orientation(enums.VizOrientation.HORIZONTAL)
+        .reduce_options(_last())
+    )
+
+
+def _last() -> common.ReduceDataOptions:
+    return common.ReduceDataOptions().calcs(["lastNotNull"]).fields("").values(False)
+
+
+def _heatmap(panel: Panel) -> heatmap.Panel:
+    oranges = (
+        heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme("Oranges").steps(64)
+    )
+    return (
+        heatmap.Panel()
+        .calculate(False)
+        .color(oranges)
+        .y_axis(heatmap.YAxisConfig().unit(panel.unit))
+        .cell_gap(1)
+        .mode(enums.TooltipDisplayMode.SINGLE)
+    )
+
+
+def _table(panel: Panel) -> table.Panel:
     """The queries of a table side by side, a row for each pair of agent and spec."""
-    hidden = dict.fromkeys(("Time", "job", "instance", "__name__", "beta"), True)
-    return [
-        {"id": "merge", "options": {}},
-        {"id": "organize", "options": {"excludeByName": hidden}},
-    ]
+    made = table.Panel().show_header(True).cell_height(enums.TableCellHeight.SM)
+    if panel.columns:
+        hidden = dict.fromkeys(("Time", "job", "instance", "__name__", "beta"), True)
+        columns = models.DataTransformerConfig("organize", options={"excludeByName": hidden})
+        made.with_transformation(models.DataTransformerConfig("merge", options={}))
+        made.with_transformation(columns)
+    return made

@@ -40,7 +40,8 @@ type Plain<T> = unknown extends T ? T : T extends string ? `${T}` : T extends nu
 // The schema's defaults fill what is left out, at any depth.
 type Some<T> = unknown extends T ? T : T extends (infer U)[] ? Some<U>[] : T extends object ? { [K in keyof T]?: Some<T[K]> } : T;
 
-type Variable = Plain<VariableModel> & { definition?: string };
+// The SDK writes the fields of interval variables with their defaults into every variable.
+type Variable = Plain<VariableModel> & { auto?: false; auto_count?: 30; auto_min?: '10s' };
 type Annotation = Plain<AnnotationQuery<DataQuery>> & { expr?: string; titleFormat?: string; step?: string };
 type Board = Omit<Plain<Dashboard>, 'templating' | 'annotations' | 'panels'> & {
   templating: { list: Variable[] };

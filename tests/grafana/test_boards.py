@@ -60,7 +60,7 @@ def queries(board: Board) -> Iterator[str]:
     for panel in made["panels"]:
         yield from (target["expr"] for target in panel.get("targets", ()))
     yield from (
-        each["definition"] for each in made["templating"]["list"] if "definition" in each
+        each["query"]["query"] for each in made["templating"]["list"] if each["type"] == "query"
     )
     yield from (each["expr"] for each in made["annotations"]["list"])
 
