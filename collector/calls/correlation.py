@@ -187,7 +187,8 @@ class Correlation:
         for node in released:
             call = node.call
             if call is not None:
-                self._update(context, call, node, "")
+                outer = node if call.is_one else context.tree.node(call.outer.span_id)
+                self._update(context, call, outer, "")
 
     def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
         """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""

@@ -139,8 +139,8 @@ class CallMerge:
     def _merge(self, tree: Tree, one: Call, other: Call) -> None:
         """Makes two calls one; if both were judged, one is retracted.
 
-        If some of their pieces contradict each other, the later call releases its contradicting pieces first, and
-        nothing is merged if it has no others.
+        If some of their pieces contradict each other, the later call releases its contradicting pieces first, with
+        those below them, and nothing is merged if it has no others.
         """
         if one is other or len(one.pieces) + len(other.pieces) > PIECES_MAX:
             return
@@ -150,9 +150,12 @@ class CallMerge:
             earlier, others = other, other.against(one)
             if min(map(outward, theirs)) < min(map(outward, others)):
                 later, theirs, earlier, others = earlier, others, later, theirs
-            if len(theirs) == len(later.pieces):
+            below = _pieces_below(tree, later, theirs)
+            if len(theirs) + len(below) == len(later.pieces):
                 return
-            self._release(tree, later, theirs)
+            self._release(tree, later, [*theirs, *below])
+            for piece in below:
+                self._hang(tree, piece)
         keep, gone = one, other
         if other.judged is not None and (
             one.judged is None
@@ -174,6 +177,19 @@ class CallMerge:
             parts.loose[id(keep)] = keep
         self._stats.count("spans_merged")
 
+    def _hang(self, tree: Tree, piece: Piece) -> None:
+        """A piece that was released with one above it stays a piece of that one's call."""
+        node = tree.node(piece.span_id)
+        above = tree.up(node) if node is not None else None
+        for _depth in range(DEPTH_MAX):
+            if above is None or above.call is not None:
+                break
+            above = tree.up(above)
+        if node is None or node.call is None or above is None or above.call is None:
+            return
+        node.call.sink(piece.span_id)
+        self._merge(tree, above.call, node.call)
+
     def _release(self, tree: Tree, call: Call, pieces: list[Piece]) -> None:
         """Removes pieces from a call: each becomes a call of its own."""
         if not pieces or len(pieces) == len(call.pieces):
@@ -184,3 +200,23 @@ class CallMerge:
             if node is not None:
                 node.call = Call(piece)
                 self.released.append(node)
+
+
+def _pieces_below(tree: Tree, call: Call, tops: list[Piece]) -> list[Piece]:
+    """The other pieces of a call that are below one of these: they are of one call, whichever that is."""
+    ids = {piece.span_id for piece in tops}
+    return [
+        piece
+        for span_id, piece in call.pieces.items()
+        if span_id not in ids and _is_below(tree, tree.node(span_id), ids)
+    ]
+
+
+def _is_below(tree: Tree, node: Node | None, tops: set[bytes]) -> bool:
+    for _depth in range(DEPTH_MAX):
+        node = tree.up(node) if node is not None else None
+        if node is None:
+            return False
+        if node.span_id in tops:
+            return True
+    return False
