@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,38 +45,59 @@ def _unix(folder: Path) -> tuple[dict[str, str], Target]:
 
 VARIANTS = {"plain": _plain, "tls": _tls, "unix": _unix}
 SERVERS = ("builtin", "grpcio")
+Kind = tuple[str, str]
+"""Server and variant."""
+
+
+class Started:
+    """The services of one run, one of each kind, however the cases are ordered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._services: list[Service] = []
+        self._targets: dict[Kind, Target] = {}
+
+    def target(self, kind: Kind) -> Target:
+        """How to reach the service of a kind, which is started with its first case."""
+        if kind not in self._targets:
+            self._targets[kind] = self._start(*kind)
+        return self._targets[kind]
+
+    def _start(self, server: str, variant: str) -> Target:
+        if variant == "tls" and not have_openssl():
+            pytest.skip("the openssl program makes the certificates")
+        folder = self._folder / f"{server}-{variant}"
+        folder.mkdir()
+        given, described = VARIANTS[variant](folder)
+        variables = {f"OFFRAILS_RECEIVER_{name}": value for name, value in given.items()}
+        variables["OFFRAILS_RECEIVER_MAX_REQUEST_BYTES"] = str(LIMIT)
+        variables["OFFRAILS_RECEIVER_GRPC_SERVER"] = server
+        for short in ("GRPC", "HTTP"):
+            if short in given:
+                variables[f"OFFRAILS_{short}"] = given[short]
+        self._services.append(Service(["--specs", "dfa_specs"], variables))
+        addresses = self._services[-1].wait_ready().addresses
+        return replace(described, grpc=addresses["grpc"], http=addresses["http"])
+
+    def stop(self) -> None:
+        """Each service has logged no error, and ends with exit code 0."""
+        for service in self._services:
+            assert [line for line in service.err if '"level": "error"' in line] == []
+        assert [service.stop() for service in self._services] == [0] * len(self._services)
+
+    def kill(self) -> None:
+        for service in self._services:
+            service.kill()
 
 
 @pytest.fixture(scope="module")
-def target(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Target]:
-    """A service of one kind, and how to reach it; it must end with exit code 0."""
-    variant, server = request.param
-    if variant == "tls" and not have_openssl():
-        pytest.skip("the openssl program makes the certificates")
-    given, described = VARIANTS[variant](tmp_path_factory.mktemp("c"))
-    variables = {f"OFFRAILS_RECEIVER_{name}": value for name, value in given.items()}
-    variables["OFFRAILS_RECEIVER_MAX_REQUEST_BYTES"] = str(LIMIT)
-    variables["OFFRAILS_RECEIVER_GRPC_SERVER"] = server
-    for short in ("GRPC", "HTTP"):
-        if short in given:
-            variables[f"OFFRAILS_{short}"] = given[short]
-    service = Service(["--specs", "dfa_specs"], variables)
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    services = Started(tmp_path_factory.mktemp("c"))
     try:
-        addresses = service.wait_ready().addresses
-        yield Target(
-            addresses["grpc"],
-            addresses["http"],
-            described.ca,
-            described.cert,
-            described.token,
-            LIMIT,
-        )
-        assert [line for line in service.err if '"level": "error"' in line] == []
-        assert service.stop() == 0
+        yield services
+        services.stop()
     finally:
-        service.kill()
+        services.kill()
 
 
 def _runs() -> Iterator[Any]:
@@ -85,10 +107,10 @@ def _runs() -> Iterator[Any]:
             names = (
                 (variant, each.name) if server == "builtin" else (server, variant, each.name)
             )
-            yield pytest.param((variant, server), each, id="-".join(names))
+            yield pytest.param((server, variant), each, id="-".join(names))
 
 
-@pytest.mark.parametrize(("target", "each"), list(_runs()), indirect=["target"])
-def test_conformance(target: Target, each: Case) -> None:
+@pytest.mark.parametrize(("kind", "each"), list(_runs()))
+def test_conformance(started: Started, kind: Kind, each: Case) -> None:
     """The receiver meets the requirement, as seen from outside."""
-    each.check(target)
+    each.check(started.target(kind))

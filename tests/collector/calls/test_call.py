@@ -942,3 +942,21 @@ def test_an_attempt_that_was_made_anew_does_not_tell_how_it_went(
     for order in permutations(spans):
         (step,) = bench().send(*order).steps()
         assert step["error"] is (last == "badly")
+
+
+def test_a_piece_stays_with_the_call_above_it_where_an_id_is_used_twice(
+    wire: Any, bench: Any
+) -> None:
+    """The client's span failed below the second call: that one has the error, in any order."""
+    client = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "move"}
+    spans = [
+        wire.tool("move", id="one", call_id="i", arguments={"n": 1}, start=1, end=5),
+        wire.tool("move", id="two", call_id="i", arguments={"n": 2}, start=2, end=5),
+        wire.tool("move", id="unread", call_id="i", start=3, end=5),
+        wire.span("client", client, id="client", parent="two", start=2, end=3),
+        wire.span("inner", client, id="inner", parent="client", start=3, end=4, status=2),
+    ]
+    for order in permutations(spans):
+        found = bench().send(*order).steps()
+        failed = {step["arguments"]["n"]: step["error"] for step in found}
+        assert failed == {1: False, 2: True}

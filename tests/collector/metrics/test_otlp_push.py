@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from collector import __version__
 from collector.app.service import App
 from collector.config.settings import Receiver as ReceiverSettings
 from collector.config.settings import Settings, Telemetry
+from collector.metrics import otlp_push
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.service import Families
@@ -36,6 +38,20 @@ REFUSED = b"HTTP/1.1 400 No\r\ncontent-length: 0\r\n\r\n"
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A push that is given up tries again in its thread: it ends before the next test begins.
+
+    It takes random numbers for its pauses, which hypothesis forbids while it makes examples.
+    """
+    monkeypatch.setattr(otlp_push, "TIMEOUT_SECONDS", 2.0)
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "otlp-metrics":
+            thread.join(20)
+            assert not thread.is_alive()
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
