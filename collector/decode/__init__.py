@@ -1,3 +1,3 @@
-"""OTLP bodies to spans: two encodings, one record (`span.Span`), the same decoded values."""
+"""Decodes OTLP request bodies: two encodings, one record (`span.Span`), equal decoded values."""
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A bounded cache of decoded values, by the bytes they were decoded from.
 
-Telemetry repeats itself: the same resource in every request, the same few attribute lists in every span. At the
-bound everything is forgotten at once. Honest senders refill the cache in a millisecond, and a hostile one cannot
-make it grow.
+Telemetry repeats: each request has the same resource, each span one of a few attribute lists. At its bound the cache
+is cleared. Honest senders refill it within 1 ms, and a hostile sender cannot make it grow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ENTRY_BYTES: Final = 256
 
 
 class Memo(Generic[Key, Value]):
-    """Values by the bytes they were decoded from, or by another key that has a size.
+    """Values by the bytes they were decoded from, or by another key with a size.
 
     Args:
         bytes_max: forget everything before the remembered keys pass this many bytes.
@@ -42,7 +41,7 @@ class Memo(Generic[Key, Value]):
     def put(self, key: Key, value: Value, size: int | None = None) -> Value:
         """Remember `value` if its key is not too long, and return it.
 
-        `size` is the bytes of a key whose length is not that.
+        `size` is the key's size in bytes, if its length is not.
         """
         if size is None:
             size = len(key)

@@ -1,7 +1,7 @@
-"""How a span's raw values are read in C (`native.c`), where that was built; else None each.
+"""The C functions (`native.c`) that read a span's raw values; None each if they were not built.
 
-Each does what a codec does with the raw value, but without making an object of it first, and gives
-None for what it leaves to the codec.
+Each does a codec's work without making an object of the raw value. It returns None for values that it
+leaves to the codec.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _built() -> tuple[_Text, _Text, _Same, _AllSame] | tuple[None, None, None, N
 _BUILT: Final = _built()
 
 text_at: Final[_Text | None] = _BUILT[0]
-"""(values, index) -> the text there."""
+"""(values, index) -> the text at that index."""
 recurring_at: Final[_Text | None] = _BUILT[1]
-"""The same of a short text, which is remembered: one object for all that come alike."""
+"""The same for a short text, which is interned."""
 came_as: Final[_Same | None] = _BUILT[2]
-"""(values, index, raw) -> whether the raw value is equal to one that was kept."""
+"""(values, index, raw) -> whether the raw value at that index equals `raw`."""
 all_came_as: Final[_AllSame | None] = _BUILT[3]
-"""The same of several values: (index, raw) each."""
+"""The same for several values: (index, raw) each."""

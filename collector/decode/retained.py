@@ -1,7 +1,7 @@
 """Counts the bytes of attributes that outlive their request: those of sessions, traces and spans.
 
-A set of attributes counts once, from when it is read until nothing refers to it. The more bytes are live, the lower
-the bounds on new sets are.
+A set of attributes counts once, from decoding until it is freed. The more bytes are live, the lower are the bounds on
+new sets.
 """
 
 from __future__ import annotations
@@ -62,6 +62,6 @@ def retained_bytes() -> int:
 
 
 def bounds() -> Bounds:
-    """The bounds on attributes that are read now: the more is live, the lower."""
+    """The bounds on attributes that are read now."""
     live = _LIVE.bytes
     return USUAL if live < MANY_BYTES else MANY if live < TOO_MANY_BYTES else TOO_MANY

@@ -10,7 +10,7 @@ from collector.decode.span import OverBound, key_fault
 __all__ = ["Shapes", "key_of"]
 
 KEY_BYTES: Final = 8
-"""Counted for each key beside its text: it is mostly an object that other shapes have, too."""
+"""Bytes of a key beside its text: a pointer, since shapes share their keys."""
 
 _KEYS: Final[Memo[bytes, str]] = Memo(bytes_max=1 << 20, key_bytes_max=256)
 
@@ -22,7 +22,7 @@ def key_of(raw: bytes) -> str:
 
 
 class Shapes:
-    """Shapes by their keys, while remembered; one for each encoding."""
+    """The cache of shapes of one encoding."""
 
     __slots__ = ("_known",)
 
@@ -30,10 +30,10 @@ class Shapes:
         self._known: Memo[tuple[str, ...], tuple[str, ...]] = Memo()
 
     def of(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the one object for equal keys, so that comparing shapes is comparing pointers.
+        """Return the shape of these keys: one object for equal keys.
 
         Raises:
-            OverBound: there are too many, or one is too long.
+            OverBound: there are too many keys, or one is too long.
         """
         known = self._known.entries.get(keys)
         if known is not None:

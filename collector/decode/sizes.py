@@ -1,7 +1,7 @@
-"""Bounds on the size of attribute values. Larger values are not read, and counted.
+"""Bounds on the size of attribute values. Larger values are counted and not read.
 
-A value over its bound counts as unknown, as if it had not been on the wire; it is never cut. Sizes are checked where
-values are read, so values that nobody reads cost nothing.
+A value over its bound is unknown, as if it were not on the wire; it is never cut. Sizes are checked when values are
+read, so values that nobody reads cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALUE_BYTES_MAX: Final = 1 << 20
 VALUE_BYTES_MIN: Final = 16 << 10
 """Shorter texts are read without a check of their size."""
 KEPT_MAX: Final = USUAL.value
-"""Bytes of a value that lives as long as its session: of a resource, or one that specs bind on."""
+"""Bytes of a value that lives as long as its session: one of a resource, or one that specs bind on."""
 KEPT_TOTAL_MAX: Final = USUAL.total
 """Bytes of all values of a resource. Both bounds are lower while much is retained: see `retained`."""
 _NAMING: Final = ("service.", "deployment.", "offrails.", "telemetry.", "gen_ai.")
@@ -26,11 +26,11 @@ ITEM_WEIGHT: Final = 8
 
 
 def _nobody() -> None:
-    """Counts nothing."""
+    """Does not count."""
 
 
 class Sizes:
-    """The bound on values that are read, and what counts larger ones.
+    """The bound on values that are read, and the counter of larger ones.
 
     Args:
         bytes_max: bytes of one value (of JSON: characters), at least `VALUE_BYTES_MIN`.
@@ -66,7 +66,7 @@ def weight(value: Any, most: int) -> int:
 
 
 def kept(found: Mapping[str, Any], note: Callable[[], None]) -> dict[str, Any]:
-    """The attributes within the bounds: of one value, and of all together."""
+    """The attributes within the bounds on one value and on all values together."""
     most = bounds()
     room = most.total
     small: dict[str, Any] = {}
@@ -84,5 +84,5 @@ def kept(found: Mapping[str, Any], note: Callable[[], None]) -> dict[str, Any]:
 
 
 def _by_use(item: tuple[str, Any]) -> bool:
-    """What names a service comes first, where not all can be kept."""
+    """Sort key: attributes that name a service first, as not all can be kept."""
     return not item[0].startswith(_NAMING)

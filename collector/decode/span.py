@@ -1,7 +1,7 @@
-"""The decoders' only output: spans whose attribute values are decoded when asked for.
+"""The output of both decoders: spans whose attribute values are decoded on demand.
 
-A span names its attribute list by `shape`, so that a reader of spans works out once per shape
-where the keys it wants are, and decodes those values alone.
+A span's list of attribute keys is its `shape`. A reader finds the places of its keys once per shape
+and decodes only the values at these places.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ ZERO_SPAN_ID: Final = bytes(8)
 PARENT_ID_SIZES: Final = frozenset({0, 8})
 
 NAME_MAX: Final = 8_192
-"""Characters of a span's name. Names say what kind of work it was; some hold a whole prompt."""
+"""Characters of a span's name. Some names contain a whole prompt."""
 KEY_MAX: Final = 2_048
-"""Characters of an attribute's key. The longest that are known are flattened messages: 150."""
+"""Characters of an attribute's key. The longest known ones have 150: flattened messages."""
 ATTRIBUTES_MAX: Final = 16_384
 """Attributes of one span. SDKs stop at 128 by default; flattened messages need more."""
 REJECTED: Final = ("bad_id", "bad_name", "over_bound")
@@ -52,21 +52,21 @@ SpanEvent = tuple[str, dict[str, Any], int]
 
 
 class Malformed(Exception):  # noqa: N818 - the outcome's name
-    """The body is not the message it claims to be; nothing of it was taken."""
+    """The body is not the message it claims to be; no span of it was used."""
 
 
 class OverBound(Exception):  # noqa: N818 - an outcome: that span alone is left out
-    """A span that is larger than we read."""
+    """The span is over a bound."""
 
 
 class Unjudged(Exception):  # noqa: N818 - what came of a request
-    """Errors of ours kept spans of a request from being judged; all its other spans are judged.
+    """Internal errors kept spans of a request from being judged; its other spans are judged.
 
-    Those that were not are not remembered: if they are sent again, they are judged then.
+    The duplicate filter does not hold these spans, so they are judged if they are sent again.
 
     Args:
-        spans: how many.
-        errors: the name of an error's type -> how often it came.
+        spans: number of spans that were not judged.
+        errors: type name of an error -> how often it was raised.
     """
 
     def __init__(self, spans: int, errors: dict[str, int]) -> None:
@@ -76,10 +76,10 @@ class Unjudged(Exception):  # noqa: N818 - what came of a request
 
 
 class Resource:
-    """Who sent the spans; one object for all spans of equal resources, while remembered.
+    """The sender of spans: one object for equal resources while these are cached.
 
-    Identity is stable enough to key a cache by, and may change for equal attributes (the memory
-    of resources is bounded).
+    Identity may key a cache. Equal attributes may still have two objects, as the cache of resources is
+    bounded.
     """
 
     __slots__ = ("__weakref__", "attributes")
@@ -92,7 +92,7 @@ class Resource:
 
 
 class Codec(Protocol):
-    """How the raw parts of a span are read; one per encoding."""
+    """Decodes the raw parts of a span; one per encoding."""
 
     def keys(self, shape: tuple[str, ...]) -> tuple[str, ...]:
         """Return the attribute keys, one per value, in order of the wire."""
@@ -100,18 +100,18 @@ class Codec(Protocol):
     def value(self, raw: Any) -> Any:
         """Decode one raw attribute value.
 
-        It gives str, bool, int, float, bytes, list, dict (kvlist), or None where the value is unset,
-        over the bound or cannot be read.
+        The result is a str, bool, int, float, bytes, list, dict (kvlist), or None if the value is unset,
+        over the bound or unreadable.
         """
 
     def name(self, raw: Any) -> Any:
-        """Decode a value that recurs, as a tool's name does: the same, remembered."""
+        """Decode a recurring value, such as a tool's name; the result is cached."""
 
     def is_large(self, raw: Any) -> bool:
         """True for a raw value, or a raw event, that is over the bound."""
 
     def events(self, raw: Any) -> list[SpanEvent]:
-        """Decode the raw events; those that cannot be read are left out."""
+        """Decode the raw events; unreadable ones are left out."""
 
 
 FIELDS: Final = (
@@ -132,14 +132,14 @@ FIELDS: Final = (
     "events",
     "sampled",
 )
-"""Of a span, in the order of its constructor."""
+"""Fields of a span, in the order of its constructor."""
 
 
 @mypyc_attr(acyclic=True)
 class Span:
     """One span. Times are Unix nanoseconds, ids raw bytes; `values` and `events` are undecoded.
 
-    The raw parts keep the whole request alive: keep what was decoded from a span, not the span.
+    The raw parts keep the whole request in memory: store decoded values, not the span.
     """
 
     __slots__ = FIELDS
@@ -178,16 +178,16 @@ class Span:
         self.dropped = dropped
         """dropped_attributes_count."""
         self.shape = shape
-        """Equal exactly for spans with the same attribute keys in the same order; shared objects."""
+        """The attribute keys in order. Shapes are shared, so equal ones are mostly one object."""
         self.values = values
         """Raw values, parallel to the keys of `shape`; read them by `attribute` or the codec."""
         self.codec = codec
         self.events = events
         self.sampled = sampled
-        """True where the trace's state says that only a share of such traces is kept."""
+        """True if the trace state shows that only a share of such traces is kept."""
 
     def but(self, **changes: Any) -> Span:
-        """The span with other values of some fields."""
+        """A copy of the span with some fields changed."""
         fields = {name: getattr(self, name) for name in FIELDS}
         return Span(**{**fields, **changes})
 
@@ -197,18 +197,18 @@ class Span:
         return found if found is not None else self.codec.value(self.values[index])
 
     def recurring(self, index: int) -> Any:
-        """Decode a value that recurs, as a tool's name does: the same, remembered."""
+        """Decode a recurring value, such as a tool's name; the result is cached."""
         found = recurring_at(self.values, index) if recurring_at is not None else None
         return found if found is not None else self.codec.name(self.values[index])
 
     def came_as(self, index: int, raw: Any) -> bool:
-        """True where the raw value at `index` is equal to this one, which was kept of another."""
+        """True if the raw value at `index` equals `raw`."""
         if came_as is not None:
             return came_as(self.values, index, raw)
         return bool(self.values[index] == raw)
 
     def all_came_as(self, known: tuple[tuple[int, Any], ...]) -> bool:
-        """The same of several values, each with its index."""
+        """True if `came_as` holds for each (index, raw)."""
         if all_came_as is not None:
             return all_came_as(self.values, known)
         values = self.values
@@ -229,7 +229,7 @@ class Span:
 
 
 class Rejects:
-    """Counts the rejected spans of one request, and keeps the first fault."""
+    """Counts the rejected spans of one request and keeps the first fault."""
 
     __slots__ = ("message", "reasons")
 
@@ -237,11 +237,11 @@ class Rejects:
         self.message = ""
         """The first fault, "" if none."""
         self.reasons: dict[str, int] = {}
-        """Of `REJECTED` -> spans."""
+        """Reason (of `REJECTED`) -> number of spans."""
 
     @property
     def count(self) -> int:
-        """Spans in all."""
+        """All rejected spans."""
         return sum(self.reasons.values())
 
     def add(self, place: str, fault: str, reason: str) -> None:
@@ -250,21 +250,21 @@ class Rejects:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def join(self, other: Rejects) -> None:
-        """Add those of another part of the request."""
+        """Add the rejected spans of another part of the request."""
         self.message = self.message or other.message
         for reason, count in other.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
 
 class Batch:
-    """What one request held."""
+    """The spans of one request."""
 
     __slots__ = ("rejects", "spans")
 
     def __init__(self, spans: list[Span], rejects: Rejects) -> None:
         self.spans = spans
         self.rejects = rejects
-        """Spans left out, each for a fault of its own."""
+        """The spans that were left out."""
 
     @property
     def rejected(self) -> int:
@@ -276,9 +276,9 @@ class Batch:
 
 
 def is_sampled(trace_state: str) -> bool:
-    """True where a W3C trace state marks head sampling: OpenTelemetry's `th`, or the older `p`.
+    """True if a W3C trace state marks head sampling: OpenTelemetry's `th`, or the older `p`.
 
-    `ot=th:c` keeps a quarter of all traces, `th:0` keeps each; `p:2` is the same as a logarithm.
+    `ot=th:c` and `ot=p:2` keep a quarter of all traces, `ot=th:0` keeps all of them.
     """
     if "ot=" not in trace_state:
         return False

@@ -1,7 +1,7 @@
-"""What an agent said in the end: read from spans, for the agreement of outputs (papers/002).
+"""Reads an agent's final answer from spans, for the agreement of outputs (papers/002).
 
-Models' spans tell it wherever contents are on the wire at all; where they do not, the root of a
-trace may. Of live spans only those of the few sessions that are compared with each other are read.
+Model spans have the answer if content capture is on. Otherwise the root span of a trace may have it.
+Of live sessions, only the few that are compared with each other are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACES: Final[dict[int, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]] =
 
 
 class Answer(NamedTuple):
-    """What a span says in the end; of several the greatest counts: a model's, then the last."""
+    """The answer in one span. Of several the greatest counts: a model's first, then the latest."""
 
     by_model: bool
     end_ns: int
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 def answers(spans: Iterable[Span]) -> dict[bytes, str]:
-    """The last answer of each trace that tells one, by trace id."""
+    """The last answer of each trace that has one, by trace id."""
     found: dict[bytes, Answer] = {}
     for span in spans:
         answer = answer_of(span)
@@ -53,7 +53,7 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
 
 
 def answer_of(span: Span) -> Answer | None:
-    """The answer in one span; None where it tells none."""
+    """The answer in one span; None where it has none."""
     attributes = {key: span.attribute(at) for key, at in _places(span)}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:
@@ -76,7 +76,7 @@ def _places(span: Span) -> tuple[tuple[str, int], ...]:
 
 
 def _of_model(attributes: Mapping[str, Any]) -> str:
-    """The text of a model's output; "" where it asked for tools, or tells nothing."""
+    """The text of a model's output; "" if the model asked for tools or gave no text."""
     for key in _TEXTS:
         if isinstance(text := attributes.get(key), str) and text.strip():
             return text.strip()
@@ -101,7 +101,7 @@ def _parts(messages: Any, within: str, type_: str, key: str) -> Iterator[str]:
 
 
 def _of_root(attributes: Mapping[str, Any]) -> str:
-    """The text a root span ends with; a document is a state of the framework, not an answer."""
+    """The output text of a root span. A JSON document is a state of the framework, not an answer."""
     for key in _OF_ROOT:
         text = attributes.get(key)
         if isinstance(text, str) and text.strip() and text.lstrip()[0] not in "{[":

@@ -1,7 +1,6 @@
-"""What a dialect is: a table that says where the parts of a tool call are in a span.
+"""A dialect: a table that says where the parts of a tool call are in a span.
 
-Dialects are data. Adding one is a file with one `Dialect` in it; the reading is done in `plan`
-and `read`, once for all.
+Dialects are data. A new dialect is one file with a `Dialect` in it. `plan` and `read` serve all dialects.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ class Plans:
         return known_shape
 
     def bind_on(self, extra_keys: Iterable[str]) -> None:
-        """Other specs are loaded: their match rules ask for these keys."""
+        """Sets the attribute keys that the match rules of newly loaded specs ask for."""
         self._extra_keys = frozenset(extra_keys)
         self._shapes.clear()
         self._slots = [None] * SLOTS
@@ -378,7 +378,7 @@ class Plans:
         )
 
     def _doubled(self, keys: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Keys that decide what is read and are there more than once, with the places of each."""
+        """Duplicated keys that decide on the reading, with the places of each."""
         others = {*self._session_keys, *self._agent_keys, *self._extra_keys}
         places: dict[str, list[int]] = {}
         for index, key in enumerate(keys):
@@ -422,7 +422,7 @@ _NOT_CALLS: Final = tuple(
 
 
 def _unclear(scope: str, place: dict[str, int]) -> Unclear | None:
-    """What is known of a shape that names a tool, or may say that one ran; None for all others."""
+    """The unclear parts of a shape that names a tool or may say that one ran; None for all others."""
     names = tuple([place[key] for key in NAMES if key in place])
     says = tuple([(key, Guard(place[key], SAYS[key])) for key in SAYS if key in place])
     if not names and not says:
@@ -437,12 +437,12 @@ def _unclear(scope: str, place: dict[str, int]) -> Unclear | None:
 
 
 def _speaks(keys: Iterable[str]) -> bool:
-    """True where any key is one of a convention that agents' spans follow."""
+    """True if any key belongs to a convention that agents' spans follow."""
     return any(key.startswith(CONVENTIONS) for key in keys)
 
 
 def _pass(span: Span, guards: Guards) -> bool:
-    """True where a call's guards hold: a value that is no text is none of the forbidden ones."""
+    """True if a call's guards hold. A value that is no text counts as absent."""
     for guard in guards:
         value = span.attribute(guard.at)
         if (isinstance(value, str) and value in guard.values) is guard.forbidden:
@@ -455,7 +455,7 @@ def _fit(span: Span, guards: Guards) -> bool:
 
 
 def fits(span: Span, guard: Guard) -> bool:
-    """True where the guarded value is a text (or true, or false), and one the guard lets pass."""
+    """True if the guarded value is a text or a bool that the guard accepts."""
     value = span.recurring(guard.at)
     if type(value) is bool:
         value = "true" if value else "false"
@@ -463,11 +463,11 @@ def fits(span: Span, guard: Guard) -> bool:
 
 
 def _unmarked(_values: Sequence[Any]) -> None:
-    """Spans of this shape are all alike."""
+    """The mark of a shape without guarded values: all its spans are alike."""
 
 
 def _hashable(value: Any) -> Any:
-    """Stands for a decoded value: texts for themselves, all others by their type."""
+    """The cache key of a decoded value: a text itself, else the value's type."""
     return value if isinstance(value, str) else type(value)
 
 
@@ -504,7 +504,7 @@ def _call_guards(dialect: Dialect, place: dict[str, int]) -> Guards:
 
 def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
     tool = _first(dialect.tool, place)
-    # A pattern that only names the tool is not needed where an attribute does.
+    # If an attribute names the tool, a pattern that only names the tool is not needed.
     name_matters = dialect.span_name and (tool is None or not dialect.when)
     marks, failed_marks = dialect.control_marks.items(), dialect.failed_marks.items()
     return Fields(
@@ -523,7 +523,7 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
 
 
 def unclear_fields(span: Span) -> Fields:
-    """Where the parts of a call are in a span that no dialect reads as one."""
+    """Where the parts of a call may be in a span that no dialect reads as a call."""
     keys = span.codec.keys(span.shape)[:KEYS_MAX]
     return _fields(UNCLEAR, {key: index for index, key in enumerate(keys)})
 
@@ -592,5 +592,5 @@ def _failed_parts(
 
 def _outputs(scope: str, place: dict[str, int]) -> tuple[Guards, Outputs] | None:
     found = outputs_of(place, scope)
-    # Of the keys that say what a span is, the first that is there decides.
+    # Of the keys that state a span's kind, the first present one decides.
     return (_guards(OUTPUTS_FROM, place)[:1], found) if found is not None else None

@@ -1,6 +1,6 @@
-"""Ambiguous spans: every way in which a span can be read as a call, and why that is in doubt.
+"""Ambiguous spans: all readings of a span as a call, and the reasons for the doubt.
 
-Spans that are written as instrumentations write them never come here: their plans say so.
+No known instrumentation writes such spans, so plans keep ordinary spans out of this module.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
 
 
 def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> None:
-    """What the span is by one plan."""
+    """Adds the readings of one plan."""
     if reading is None:
         _add_unclear(doubt, span, plan)
         return
@@ -91,7 +91,7 @@ def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> N
 
 
 def _add_unclear(doubt: Doubt, span: Span, plan: Plan) -> None:
-    """A span that no dialect reads as a call: what names a tool there, and how much that says."""
+    """Adds readings of a span that no dialect reads as a call, from whatever names a tool there."""
     unclear = plan.unclear
     spoken = _SPOKEN.find(span.name) or ""
     if unclear is None:
@@ -117,7 +117,7 @@ def _add_unclear(doubt: Doubt, span: Span, plan: Plan) -> None:
 
 
 def _named(span: Span, plan: Plan, tool: str) -> Reading:
-    """The span as a call of this tool, by the dialect that comes next to it."""
+    """The span as a call of this tool, by the nearest dialect."""
     for fields in plan.calls:
         if fields.tool is not None:
             return read_as(span, plan, fields, tool)
@@ -131,7 +131,7 @@ def _is_same(one: Reading, other: Reading) -> bool:
 
 
 def _is_doubled(span: Span, plan: Plan) -> bool:
-    """True if a key that decides what is read is there more than once, with different values."""
+    """True if a key that decides on the reading is duplicated, with different values."""
     values = span.values
     return any(
         values[places[0]] != values[other] for places in plan.doubled for other in places[1:]
@@ -139,7 +139,7 @@ def _is_doubled(span: Span, plan: Plan) -> bool:
 
 
 def _texts(span: Span, places: Iterable[int]) -> Iterable[str]:
-    """Names that are texts."""
+    """The names that are strings."""
     for at in places:
         value = span.attribute(at)
         if isinstance(value, str) and value:
@@ -147,7 +147,7 @@ def _texts(span: Span, places: Iterable[int]) -> Iterable[str]:
 
 
 def _odd_texts(span: Span, places: Iterable[int]) -> Iterable[str]:
-    """Names that are written as something else."""
+    """The names that are not strings, as strings."""
     for at in places:
         value = span.attribute(at)
         if not isinstance(value, str):
@@ -155,7 +155,7 @@ def _odd_texts(span: Span, places: Iterable[int]) -> Iterable[str]:
 
 
 def _spelt(value: Any) -> Iterable[str]:
-    """Names in a value that is no text: bytes, a number, or a list of such."""
+    """Names in a value that is no string: bytes, a number, or a list of these."""
     if isinstance(value, str):
         if value:
             yield value

@@ -97,7 +97,7 @@ METADATA_SCOPES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class AgentSpan:
-    """Spans that name an agent: by their own name, the group `agent`, or by an attribute, where one is said."""
+    """Spans that name an agent: in the attribute `key` if one is given, else in the group `agent` of their name."""
 
     span_name: str = ""
     key: str = ""
@@ -124,7 +124,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         "(?P<agent>.+)\\._execute_core", scopes=("openinference.instrumentation.crewai",)
     ),
     AgentSpan(
-        key="graph.node.id",  # without a crew, or by events, agents' spans have other names
+        key="graph.node.id",  # agents' spans have other names without a crew, or by events
         scopes=("openinference.instrumentation.crewai",),
         values=_AGENT,
     ),
@@ -137,7 +137,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values=_AGENT,
     ),
     AgentSpan(
-        key="graph.node.id",  # the workflow around all agents is of their kind, and has none
+        key="graph.node.id",  # the workflow has kind AGENT, too, but lacks this key
         scopes=("@arizeai/openinference-instrumentation-openai-agents",),
         values=_AGENT,
     ),
@@ -152,7 +152,7 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
         values={"runinfo.component": frozenset({"Agent", "AgenticAgent"})},
     ),
     AgentSpan(
-        key="traceloop.entity.name",  # its spans are named the other way around: agent.rover
+        key="traceloop.entity.name",  # span names are reversed: agent.rover
         scopes=("respan.",),
         values={"traceloop.span.kind": frozenset({"agent"})},
     ),
@@ -180,17 +180,17 @@ AGENT_SPANS: Final[tuple[AgentSpan, ...]] = (
 
 
 ROOT_AGENT: Final = {"gen_ai.operation.name": frozenset({"invoke_agent"})}
-"""Agents' spans: one that names nobody and has no span above it is its service's agent, whoever is below."""
+"""Agents' spans: a root span among these that names no agent stands for its service, whatever agents are below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Spans below a call's own, by what they say of it."""
+    """Which spans below a call's own show how the call went."""
 
     scopes: tuple[str, ...]
     values: dict[str, frozenset[str]]
     event: dict[str, str] = field(default_factory=dict)
-    """Attributes that an event of theirs must have, if any are given."""
+    """If given, one event of the span must have these attributes."""
 
 
 _CLAUDE_CODE: Final = ("com.anthropic.claude_code",)
@@ -210,7 +210,7 @@ FAILED_PARTS: Final[tuple[Part, ...]] = (
         {"event.name": "codex.tool_result", "success": "false"},
     ),
 )
-"""Spans that say that the call of the span above them failed, or that somebody refused it."""
+"""Spans that show that the call of their parent failed, or that a person refused it."""
 
 CONVENTIONS: Final[tuple[str, ...]] = (
     "agentops.",
@@ -233,7 +233,7 @@ CONVENTIONS: Final[tuple[str, ...]] = (
     "tanstack.ai.",
     "traceloop.",
 )
-"""How keys begin that only spans of agents have: one that has none speaks no dialect."""
+"""Prefixes of keys that only agents' spans have. A span without such a key follows no dialect."""
 
 STOPS: Final[dict[str, frozenset[str]]] = {
     "gen_ai.operation.name": frozenset(
@@ -246,13 +246,13 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "lmnr.span.type": frozenset({"LLM"}),
     "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
-"""Spans of models and agents: a tool below one is never the same call as a tool above it."""
+"""Spans of models and agents. A tool span below one and a tool span above it are never the same call."""
 
 PREFIX: Final = "mcp__"
 BETWEEN: Final = "__"
-"""What stands before a server's name, and between it and its tool's, where agents join the two."""
+"""Agents name an MCP tool PREFIX, server, BETWEEN, tool."""
 
 
 def is_served(asked: str, served: str) -> bool:
-    """True where one tool is the other, with the name of its MCP server before it."""
+    """True if `asked` is `served` with its MCP server's name in front."""
     return asked.startswith(PREFIX) and asked.endswith(BETWEEN + served)

@@ -1,6 +1,6 @@
-"""Tool calls that a model asked for: read from the outputs of LLM spans, never from the inputs.
+"""Requested calls, read from the outputs of LLM spans.
 
-The whole history is repeated in each input, so only outputs tell what is new.
+Each input repeats the whole history, so inputs are never a source of requests: only outputs are new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Requested:
-    """A tool call a model asked for; arguments None where they cannot be read."""
+    """A tool call that a model asked for; `arguments` is None if they cannot be read."""
 
     __slots__ = ("arguments", "call_id", "tool")
 
@@ -42,11 +42,11 @@ class Requested:
 
 
 OVERSIZED: Final = Requested("", None, "")
-"""One whose tool has a name of more than NAME_MAX characters, or one beyond the bound."""
+"""A request whose tool's name is longer than NAME_MAX, or a request beyond `_MANY`."""
 
 
 class Outputs:
-    """Where requests are in spans of one shape, and answers to those before. Numbers are places."""
+    """Where spans of one shape have requests, and answers to earlier ones. Numbers are attribute indexes."""
 
     __slots__ = (
         "answered",
@@ -179,16 +179,16 @@ _MARK: Final = "tool_call"
 _FUNCTION: Final = "function_call"
 """What it says in OpenAI's Responses."""
 _SHORT: Final = 4_096
-"""Longer texts are looked through for that before they are read."""
+"""Longer texts are searched for `_MARK` before they are parsed."""
 _MANY: Final = 256
-"""More requests in one output are not judged, but counted: no model makes so many."""
+"""Further requests in one output are counted, not judged: no model makes so many."""
 
 
 def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
-    """Where requests, or answers to them, may be in spans with these keys; None where none can."""
+    """Where spans with these keys may have requests or answers; None if nowhere."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
     said = place.get("langfuse.observation.output")
-    if _LAMINAR in place:  # it writes a completion's choices there
+    if _LAMINAR in place:  # Laminar writes a completion's choices there
         said = place.get("gen_ai.output.messages")
         listed = None
     flat = _flat(place)
@@ -231,8 +231,8 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     """The tool calls that the model asked for in this span.
 
     Args:
-        span: of a model.
-        outputs: where they are in it.
+        span: a model's span.
+        outputs: where its requests are.
         names_only: leaves out the arguments.
     """
     if outputs.flat:
@@ -252,7 +252,7 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
 
 
 def executed_within(span: Span, outputs: Outputs) -> bool:
-    """True where the model's client has executed the requests itself, before the span ended."""
+    """True if the model's client executed the requests itself, before the span ended."""
     if outputs.done:
         return True
     value = span.attribute(outputs.history) if outputs.history is not None else None
@@ -260,32 +260,34 @@ def executed_within(span: Span, outputs: Outputs) -> bool:
         return False
     found = parsed(value)
     if not isinstance(found, dict):
-        return found is UNREADABLE  # by what the model wrote, which must not hide the calls
+        return (
+            found is UNREADABLE
+        )  # the model's own text is at fault, and must not hide its calls
     return _is_answer(found.get(_HISTORY), _DEPTH)
 
 
 def goes_on(span: Span, outputs: Outputs) -> bool:
-    """True where the model was given answers of tools: calls were made before."""
+    """True if the model's input has results of tools, so earlier calls exist."""
     if outputs.answered or any(span.recurring(at) == _TOOL for at in outputs.roles):
         return True
     return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
 
 
 def _holds_answer(value: Any) -> bool:
-    """True for messages as JSON, where what people write stands behind escapes; not for their own text."""
+    """True for JSON messages with a tool's result. Plain text of people never counts; in JSON it is escaped."""
     if isinstance(value, list | dict):
         return _is_answer(value, _DEPTH)
     if not isinstance(value, str) or not value.startswith(("[", "{")):
         return False
     if not any(mark in value for mark in _ANSWERS):
         return False
-    # The marks may also be names of a tool's parameters, which a server of tools chooses.
+    # A tool's parameters may have the names of the marks: its MCP server chooses them.
     found = parsed(value)
     return found is UNREADABLE or _is_answer(found, _DEPTH)
 
 
 def _is_answer(value: Any, depth: int) -> bool:
-    """True for an answer, or what has one in it; how tools are to be called is not looked at."""
+    """True for a tool's result, or a value that contains one. Descriptions of tools are skipped."""
     if isinstance(value, list):
         return depth > 0 and any(_is_answer(each, depth - 1) for each in value)
     if not isinstance(value, dict):
@@ -301,7 +303,7 @@ def _is_answer(value: Any, depth: int) -> bool:
 
 
 def _usable(found: list[Requested | None]) -> list[Requested]:
-    """Those that name a tool, as mostly all do."""
+    """The requests that name a tool: nearly always all of them."""
     for each in found:
         if each is None:
             return [other for other in found if other is not None]
@@ -309,7 +311,7 @@ def _usable(found: list[Requested | None]) -> list[Requested]:
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
-    """Requests that have attributes of their own."""
+    """Requests that are flattened into attributes."""
     found: list[Requested | None] = []
     for call_id, name, arguments in outputs.flat:
         given = None if arguments is None or names_only else span.attribute(arguments)
@@ -319,7 +321,7 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
 
 
 def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
-    """Requests in messages; most turns of a model ask for nothing, which is seen without reading."""
+    """Requests in messages. Most turns have none, which a search for `_MARK` shows without parsing."""
     found = _named_at(span, at) if names_only else None
     if found is not None:
         return found
@@ -335,14 +337,14 @@ def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | Non
 
 
 def _named_at(span: Span, at: int) -> list[Requested | None] | None:
-    """Requests without their arguments, read where they lie; None where they are to be decoded."""
+    """Requests without their arguments, read in place; None if the value must be decoded."""
     if _listed_at is None:
         return None
     return _requests(_listed_at(span.values, at, "parts", _MARK, "type", "name", "id"))
 
 
 def _named(text: str) -> list[Requested | None] | None:
-    """Requests without their arguments, read in C; None where the text is to be read in full."""
+    """Requests without their arguments, read in C; None if the text must be parsed in full."""
     if _listed is None:
         return None
     return _requests(_listed(text, "parts", _MARK, "type", "name", "id"))
@@ -351,7 +353,7 @@ def _named(text: str) -> list[Requested | None] | None:
 def _requests(
     calls: list[tuple[str | bytes | None, ...]] | None,
 ) -> list[Requested | None] | None:
-    """Requests from their names and ids; None if that does not suffice."""
+    """Requests from their names and ids; None if one of them was not readable in place."""
     if calls is None:
         return None
     found: list[Requested | None] = []
@@ -367,7 +369,7 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
         try:
             return _decoded(_messages(value))
         except (msgspec.DecodeError, RecursionError):
-            pass  # it is written otherwise, and may be read all the same
+            pass  # another form, which the full parser may read
     messages = outlined(value)
     if not isinstance(messages, list):
         return []
@@ -405,7 +407,7 @@ def _items(value: Any) -> list[Requested | None]:
 def _answered(value: Any) -> list[Requested | None]:
     """Requests in a chat completion's message or choices, or in the items of OpenAI's Responses.
 
-    LangChain writes a request's name and arguments beside its id, OpenAI in its `function`.
+    Name and arguments are beside the id (LangChain) or in `function` (OpenAI).
     """
     if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
         return []
@@ -428,7 +430,7 @@ def _answered(value: Any) -> list[Requested | None]:
 
 
 def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:
-    """One request. Flattened attributes leave empty arguments out, so `absent` says what none is."""
+    """One request; `absent` stands for missing arguments: flattened attributes omit empty ones."""
     if not isinstance(name, str) or not name or name in NOT_A_TOOL:
         return None
     if len(name) > NAME_MAX:

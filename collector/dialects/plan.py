@@ -1,7 +1,7 @@
-"""The plan of a shape: where each part of a call is, looked up once, so that no span looks it up again.
+"""The plan of a shape: the place of each part of a call, looked up once per shape.
 
-All numbers are places of attributes. Each new shape makes several of these objects, and flattened conversations make a
-shape a turn. So they are plain classes: compiled, they are made in a twentieth of the time of frozen dataclasses.
+All numbers are attribute indexes. Each new shape makes several of these objects, and flattened conversations make one
+shape per turn. So they are plain classes: compiled, they take a twentieth of the time of frozen dataclasses to make.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Fields:
 
 
 class AgentAt:
-    """Where a span names an agent: an attribute, JSON metadata, or its name; without any, its service is the agent."""
+    """Where a span names an agent: an attribute, JSON metadata or the span's name. If none is set: its service's name."""
 
     __slots__ = ("agent", "as_written", "at", "metadata", "name", "quoted")
 
@@ -111,7 +111,7 @@ class AgentAt:
         self.quoted = quoted
         self.name = name
         self.as_written = b""
-        """The attribute's last value as it was on the wire: mostly the next one is the same."""
+        """The attribute's last value, undecoded: the next one is mostly the same."""
         self.agent = ""
         """The agent of that value."""
 
@@ -149,7 +149,7 @@ class Unclear:
         self.given = given
         """True if the shape has a key that only a call's span has."""
         self.known = known
-        """True for a scope that is known to have spans that look like calls, and are none."""
+        """True for a scope whose spans are known to look like calls without being any."""
         self.parts = parts
         """True for a scope that repeats a call's tool on spans below the call."""
 
@@ -216,9 +216,9 @@ class Plan:
         self.foreign = foreign
         """True if it follows no dialect, not even in part."""
         self.entry = entry
-        """True for a server's or consumer's span: what a service was asked from outside."""
+        """True for a server's or consumer's span: a request from outside the service."""
         self.plain = foreign and bool(session) and not any("." in key for _, key, _ in session)
-        """True if a session is named under a plain key (`session_id`), which may also be a tool's argument."""
+        """True if a plain key (`session_id`), which may also be a tool's argument, names the session."""
         self.fails = fails
         """For a span below a call: attributes of an event that mean that the call failed; {} if the span itself does."""
         self.silent = not (
@@ -232,7 +232,7 @@ class Plan:
             or pending
             or fails is not None
         )
-        """True if such spans say nothing but who their parent is."""
+        """True if such spans tell only their parent."""
         self.unclear: Unclear | None = None
         """Set if such spans name a tool, or say that one ran."""
         self.says: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ class Plan:
         self.twins: tuple[Plan, ...] = ()
         """Plans that read other attributes of equal keys."""
         self.doubled: tuple[tuple[int, ...], ...] = ()
-        """Places of equal keys, for each key that decides what is read and is there more than once."""
+        """Places of equal keys, for each duplicated key that decides on the reading."""
         self.doubtful = False
         """True if there are rivals or twins: see the module `doubt`."""
 

@@ -1,4 +1,4 @@
-"""A span and its plan -> what the span says. Nothing here raises, whatever the attributes hold."""
+"""Reads a span by its plan. Nothing here raises, whatever the attributes hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATUS_ERROR: Final = 2
 _SDK: Final = "telemetry.sdk.language"
 _SPECIAL: Final = '"<'
 _NO_ID: Final = "<not specified>"
-"""What Google's ADK writes where it knows of no id."""
+"""Google's ADK writes this if it has no id."""
 
 _members: Final = partial_json.members
 _members_at: Final = partial_json.members_at
@@ -92,7 +92,7 @@ class Reading:
 
 
 TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
-"""A call whose tool's name is over the bound. It is not cut: it could become the name of another tool."""
+"""A call whose tool's name is over the bound. The name is not cut, since a cut name may be another tool's."""
 
 
 def read(span: Span, plan: Plan) -> Reading | None:
@@ -118,7 +118,7 @@ def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
 
 
 def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
-    """The span as a call of this tool; TOO_LONG where that is no usable name."""
+    """The span as a call of this tool; TOO_LONG if the name is over the bound."""
     if len(tool) > NAME_MAX:
         return TOO_LONG
     call_id = ""
@@ -160,12 +160,12 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
 
 
 def _plain_id(call_id: str) -> str:
-    """The id itself: Langfuse writes metadata as JSON."""
+    """The id without quotes, which Langfuse adds because it writes metadata as JSON."""
     return "" if call_id == _NO_ID else call_id.strip('"')
 
 
 def _arguments(span: Span, fields: Fields) -> Any:
-    """The first place that gives arguments; UNREADABLE where places gave only that."""
+    """The arguments of the first place that has readable ones; UNREADABLE if all places with arguments are unreadable."""
     found: Any = None
     for place in fields.arguments:
         if not place.event:
@@ -181,7 +181,7 @@ def _arguments(span: Span, fields: Fields) -> Any:
 
 
 def _why_unread(span: Span, fields: Fields, arguments: Any) -> str:
-    """Why arguments that may be on the wire are not known."""
+    """The reason for which arguments are unknown; "" if they are not on the wire."""
     is_large = span.codec.is_large
     for place in fields.arguments:
         if any(map(is_large, span.events)) if place.event else is_large(span.values[place.at]):
@@ -201,7 +201,7 @@ def _has_text(span: Span, at: int | None) -> bool:
 
 
 def _is_marked(span: Span, fields: Fields) -> bool:
-    """True for a framework's own call, by a value that says so."""
+    """True if a value marks the call as a control call."""
     for at, mark in fields.marks:  # noqa: SIM110 - `any` makes a generator
         if _name(span, at).startswith(mark):
             return True
@@ -209,7 +209,7 @@ def _is_marked(span: Span, fields: Fields) -> bool:
 
 
 def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
-    """Signs of failure beside the status."""
+    """True if anything but the status shows that the call failed."""
     if fields.undone and span.end_ns and not plan.pending and _says_all(span, fields.dialect):
         return True
     for guard in fields.failed:
@@ -229,7 +229,7 @@ def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
 
 
 def _is_told(span: Span, fields: Fields, at: int, call_id: str) -> bool:
-    """True where a result says that the call failed; most are long, and lack what all of these have."""
+    """True if the result shows that the call failed. Results are often long, so the sign of failure is searched for first."""
     if fields.sign and _lacks_at is not None and _lacks_at(span.values, at, fields.sign):
         return False
     says = fields.dialect.says_failed
@@ -237,7 +237,7 @@ def _is_told(span: Span, fields: Fields, at: int, call_id: str) -> bool:
 
 
 def _says_all(span: Span, dialect: Dialect) -> bool:
-    """True where a span that ended has all that its dialect's have then, unless the call failed."""
+    """True if a missing key of `failed_without` means that the call failed: not in all languages."""
     languages = dialect.failed_without_but_in
     if not languages:
         return True
@@ -246,7 +246,7 @@ def _says_all(span: Span, dialect: Dialect) -> bool:
 
 
 def has_event(span: Span, wanted: dict[str, str]) -> bool:
-    """True where one of the span's events has these attributes; where there are none, of any span."""
+    """True if one of the span's events has these attributes, or none are wanted."""
     if not wanted:
         return True
     if not span.events:
@@ -260,7 +260,7 @@ def _begins(span: Span, at: int, mark: tuple[str, ...]) -> bool:
 
 
 def text(span: Span, index: int | None) -> str:
-    """A text attribute, cut to NAME_MAX; "" where it is absent or of another type."""
+    """A text attribute, cut to NAME_MAX; "" if it is absent or of another type."""
     if index is None:
         return ""
     value = span.attribute(index)
@@ -275,7 +275,7 @@ def _id(span: Span, index: int | None) -> str:
 
 
 def agent_of(span: Span, plan: Plan) -> str:
-    """The agent a span names; "" where it names none."""
+    """The agent that a span names; "" if it names none."""
     for place in plan.agents:
         name = _agent_at(span, place)
         if name:
@@ -294,7 +294,7 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         if not name and not span.parent_span_id and _is_nameless(span, place.at):
             return _service(span)
         if name != place.agent:
-            # Of equal names one object is kept, which is hashed once.
+            # Equal names stay one object, which is hashed once.
             place.agent = _agent(name)
         return place.agent
     if span.came_as(place.at, place.as_written):
@@ -308,7 +308,7 @@ def _agent_at(span: Span, place: AgentAt) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A name that is written as JSON; "" where that is another value."""
+    """A name that is written as JSON; "" if the JSON value is no text."""
     found = parsed(text)
     if isinstance(found, str):
         return found
@@ -316,20 +316,20 @@ def _unquoted(text: str) -> str:
 
 
 def _service(span: Span) -> str:
-    """The service that sent a span; "" where it has no name."""
+    """The name of the service that sent a span; "" if it has none."""
     name = span.resource.attributes.get("service.name")
     return _agent(name) if isinstance(name, str) else ""
 
 
 def _agent(name: str) -> str:
-    """A name, cut; "" where it names no agent."""
+    """A name, cut to NAME_MAX; "" if it stands for no agent."""
     if name in NO_AGENT:
         return ""
     return name[:NAME_MAX] if len(name) > NAME_MAX else name
 
 
 def _name(span: Span, index: int | None) -> str:
-    """The same for a text that recurs."""
+    """A text attribute that recurs, not cut; "" if it is absent or of another type."""
     if index is None:
         return ""
     value = span.recurring(index)
@@ -337,7 +337,7 @@ def _name(span: Span, index: int | None) -> str:
 
 
 def _metadata_agent(span: Span, at: int) -> str:
-    """The agent in LangChain's metadata: read in place, else from the text, else from the decoded value."""
+    """The agent in LangChain's metadata: read in place, else from the text, else from the parsed value."""
     found = _members_at(span.values, at, _AGENT_NAME) if _members_at is not None else None
     if found is None:
         value = span.attribute(at)
@@ -355,13 +355,13 @@ def _agent_in_full(text: str) -> str:
     try:
         return partial_json.metadata(text).lc_agent_name
     except (msgspec.DecodeError, RecursionError):
-        found = parsed(text)  # it is written otherwise, and may be read all the same
+        found = parsed(text)  # another form, which the full parser may read
     name = found.get(_AGENT_NAME) if isinstance(found, dict) else ""
     return name if isinstance(name, str) else ""
 
 
 def _is_nameless(span: Span, at: int) -> bool:
-    """True for an agent of LangChain that was given no name; what is no agent does not speak of it."""
+    """True for an agent of LangChain without a name: its name is null. Spans of other things lack the key."""
     text = span.attribute(at)
     if type(text) is not str or _AGENT_NAME not in text:
         return False
@@ -370,7 +370,7 @@ def _is_nameless(span: Span, at: int) -> bool:
 
 
 def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
-    """The calls a span around tool spans lists; None where the span is no such thing."""
+    """The calls that a span around tool spans lists; None if the span is no such wrapper."""
     for at in plan.wrappers:
         if at.name is None or at.name.find(span.name) is not None:
             if at.source is None:
@@ -382,10 +382,10 @@ def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
 
 
 def unpended(span: Span, plan: Plan) -> Span | None:
-    """The span that a Logfire pending span stands for; None where the span is none.
+    """The span that a Logfire pending span stands for; None if the span is no pending span.
 
-    A pending span is sent when the real one starts, as its child: the parent id is the real
-    span's id, and the real parent's id is an attribute.
+    A pending span is sent when the real span starts, as its child. So its parent id is the real
+    span's id; the id of the real parent is an attribute.
     """
     if not plan.pending or not span.parent_span_id:
         return None

@@ -1,7 +1,7 @@
-"""The dialects there are, in the order in which they are tried.
+"""All dialects, in the order in which they are tried.
 
-To add one: write its table in the folder of its kind (`python/`, `other_languages/`, `coding_agents/`, `backends/`,
-`conventions/`), and name it here.
+To add one, write its table in the folder of its kind (`python/`, `other_languages/`, `coding_agents/`, `backends/`,
+`conventions/`) and add it here.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     LAMINAR,
     LANGWATCH,
     MLFLOW,
-    # What follows a convention in part.
+    # Spans that follow a convention in part.
     GEN_AI_IN_PART,
     GEN_AI_BY_NAME,
     OPENINFERENCE_BY_NAME,

@@ -1,4 +1,4 @@
-"""Names of scopes that several dialects ask for: one reads their spans, and another leaves them alone."""
+"""Scope names that several dialects refer to: one reads the spans, another excludes them."""
 
 from __future__ import annotations
 

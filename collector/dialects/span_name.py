@@ -1,4 +1,4 @@
-"""Patterns of span names, which remember what they found: agents' spans have a few dozen names."""
+"""Patterns of span names. Results are cached, since agents' spans have only a few dozen names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTH_MAX: Final = 128
 
 
 class SpanName:
-    """What a span's whole name must match; its group, if it has one, is what the name names.
+    """A pattern for a span's whole name. Its group, if any, holds the name of a tool or an agent.
 
     Args:
         pattern: a regular expression; of several groups at most one takes part in a match.
@@ -31,7 +31,7 @@ class SpanName:
         self._known: dict[str, Any] = {}
 
     def find(self, name: str) -> str | None:
-        """What the name names, "" where that is nothing; None where the name is another's."""
+        """The text of the group, "" if it is empty or there is none; None if the span's name does not match."""
         known = self._known.get(name, _UNSEEN)
         if known is not _UNSEEN:
             return known  # type: ignore[no-any-return]
@@ -51,5 +51,5 @@ class SpanName:
 
 @cache
 def span_name(pattern: str) -> SpanName:
-    """The one of a pattern; patterns are those of the dialects, so there are few."""
+    """The one object of a pattern. Only dialects have patterns, so there are few."""
     return SpanName(pattern)

@@ -1,6 +1,6 @@
-"""Spans that name a tool, or say that one ran, and that no dialect reads as a call.
+"""Spans that name a tool, or say that one ran, but that no dialect reads as a call.
 
-No instrumentation that is known writes them. They are read all the same, as far as their evidence goes.
+No known instrumentation writes them. They are read as far as their evidence goes.
 """
 
 from __future__ import annotations

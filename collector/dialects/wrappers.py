@@ -1,9 +1,8 @@
-"""Spans around a tool span that are no call, yet know more of it than the tool span does.
+"""Wrappers: spans around a tool span that are not calls but have more of the call than the tool span.
 
-LangGraph runs each call in a node `tools`: OpenInference writes there the call as the model made
-it, with the names of its arguments and its id, or the state of the graph, whose last message asks
-for it. A node around one call also stands between the calls of one turn, which are siblings only
-once it is looked through.
+LangGraph runs each call in a node `tools`. OpenInference writes there either the call as the model made
+it, with argument names and id, or the state of the graph, whose last message requests the call. Each
+call of a turn has such a node, so the calls are siblings only if wrappers are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
 
 
 class Wrapped(NamedTuple):
-    """A call as the span around it tells it."""
+    """A call as the wrapper lists it."""
 
     tool: str
     arguments: Mapping[str, Any] | None
@@ -32,21 +31,21 @@ class Wrapped(NamedTuple):
 Listed = Callable[[Any], tuple[Wrapped, ...]]
 
 TEXT_MAX: Final = 1024 * 1024
-"""Longer texts are not read. What a tool has returned is in the states that follow, and may be a long page."""
+"""Longer texts are not read. A state contains all results so far, which may be long pages."""
 
 _SENT: Final = '{"__type": "tool_call_with_context",'
-"""How a call begins that is sent to a node of tools alone, with the state behind it."""
+"""The beginning of a single call that is sent to a node of tools, with the state behind it."""
 
 
 def listed_calls(value: Any) -> tuple[Wrapped, ...]:
-    """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () where it is not that."""
+    """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () for any other value."""
     if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
         return ()
     return _wrapped(parsed(value))
 
 
 def python_calls(value: Any) -> tuple[Wrapped, ...]:
-    """The same of LangGraph's node of tools, which is sent one call, or of one that is given the state."""
+    """Calls in the input of LangGraph's node of tools: a list, one call with the state, or the state."""
     if not isinstance(value, str) or not value.startswith("{"):
         return listed_calls(value)
     sent = value.startswith(_SENT)
@@ -62,9 +61,9 @@ def python_calls(value: Any) -> tuple[Wrapped, ...]:
 
 
 def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
-    """The same of LangGraph for JavaScript, whose nodes are all given the state.
+    """Calls in the input of a node of LangGraph for JavaScript, which is always the state.
 
-    One such call is in `lg_tool_call`, or several are in the last message.
+    One call is in `lg_tool_call`, or several are in the last message.
     """
     if not isinstance(value, str) or not value.startswith("{") or len(value) > TEXT_MAX:
         return ()
@@ -84,11 +83,10 @@ def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
 
 
 def _may_ask(state: str, asked: str, answered: str = "") -> bool:
-    """True where the last message of a state may ask for calls: it has the one mark, and not the other.
+    """True if the last message of a state may request calls: `asked` occurs, and `answered` not behind it.
 
-    A state may hold a long conversation, and many nodes are given it: it is looked through from its end,
-    and only where this is true it is read. What closes a call stands behind its arguments, so that nothing
-    in these is taken for an answer.
+    Many nodes get the state, which may hold a long conversation. So it is searched from its end and parsed only if
+    this is true. `asked` closes a call and comes after its arguments, so no text in them counts as an answer.
     """
     at = state.rfind(asked)
     return at >= 0 and (not answered or state.find(answered, at) < 0)
@@ -112,7 +110,7 @@ def _wrapped(found: Any) -> tuple[Wrapped, ...]:
 class Wrapper:
     """Which spans wrap a tool span directly.
 
-    `span_name` is a pattern, "" is any; `source` is the key of the list of calls, "" where there is none.
+    `span_name` is a pattern, "" is any; `source` is the key of the list of calls, "" if there is no list.
     """
 
     scopes: tuple[str, ...]

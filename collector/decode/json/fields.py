@@ -35,7 +35,7 @@ _HEX: Final = re.compile(r"[0-9a-fA-F]*")
 
 
 class Fault(Exception):  # noqa: N818 - it never leaves the decoder
-    """What is wrong; the way to it is collected on the way out."""
+    """A fault in a value. Each caller adds its step of the path as the fault rises."""
 
     def __init__(self, message: str, *path: str) -> None:
         self.message = message

@@ -5,7 +5,7 @@ base64; enums are integers; unknown fields are ignored. Of proto3 JSON: lowerCam
 (snake_case is read too), null means default, 64-bit integers as strings or numbers, integral
 floats are integers, "NaN" and "Infinity" are doubles, bytes are base64.
 
-Everything is checked before anything is taken: an error names the place and refuses the body.
+The whole body is checked before any span is returned. A fault refuses the body; the error names the place.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _encode_json: Final = msgspec.json.Encoder().encode
 
 
 class JsonCodec:
-    """Values of this encoding are decoded while they are checked."""
+    """Returns values as they are: JSON values are decoded when the body is checked."""
 
     __slots__ = ("sizes",)
 
@@ -119,10 +119,10 @@ def json_object(body: bytes) -> Mapping[str, Any]:
 
 
 def check_object(body: bytes) -> None:
-    """Check that a body is one JSON object, without making anything of what is in it.
+    """Check that a body is one JSON object, without decoding its members.
 
     Raises:
-        Malformed: as `json_object`, but texts that are not UTF-8 are taken.
+        Malformed: as `json_object`, except that invalid UTF-8 in texts is accepted.
     """
     try:
         _check_json(body)
@@ -230,7 +230,7 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
 
 
 def _check_unread(item: Mapping[str, Any]) -> None:
-    """Checks fields that are not used: a fault in them is reported to the sender as by any other collector."""
+    """Check the fields that are not used, so that senders get the faults that other collectors report."""
     integer(item, UINT32, "flags")
     objects(item, "links")
     integer(item, UINT32, "droppedEventsCount", "dropped_events_count")
@@ -260,7 +260,7 @@ def _events(item: Mapping[str, Any]) -> list[SpanEvent]:
 def _resource(item: Mapping[str, Any], sizes: Sizes) -> Resource:
     try:
         blob = _encode_json(item)
-    except (OverflowError, RecursionError):  # in a field we would ignore: not worth a memory
+    except (OverflowError, RecursionError):  # caused by a field that is ignored: not cached
         return Resource(_resource_attributes(item, sizes))
     return _RESOURCES.entries.get(blob) or _RESOURCES.put(
         blob, Resource(_resource_attributes(item, sizes))

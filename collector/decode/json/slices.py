@@ -1,4 +1,4 @@
-"""Cuts a large request of JSON into several small ones, as `protobuf/slices` does for protobuf."""
+"""Cuts a large JSON request into several small ones, as `protobuf/slices` does for protobuf."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Place", "json_slices"]
 
 OBJECTS_MAX: Final = 500_000
 OBJECT_BYTES_MIN: Final = 16
-"""More objects are taken where they have so many bytes each: exporters' have twice as many, and a list
-of empty ones is forty times as large as their text."""
+"""More than OBJECTS_MAX objects are accepted only if they have at least this mean size. Objects of exporters have
+twice as many bytes; empty ones would take 40 times the memory of their text."""
 ITEM_BYTES: Final = 80
-"""Of a span that was not read yet, and its place in a list."""
+"""Memory of one span that is not decoded yet, with its place in a list."""
 
 _ABSENT: Final = msgspec.Raw()
 
@@ -60,19 +60,19 @@ _scan: Final = msgspec.json.Decoder(_Request).decode
 def json_slices(
     body: bytes, size: int = SLICE_BYTES, hold: Callable[[int], None] | None = None
 ) -> Iterator[tuple[Place, bytes]]:
-    """Cut a JSON request of traces; with each slice, where it begins.
+    """Cut a JSON request of traces into slices; each comes with its place.
 
     Args:
         body: the request.
         size: approximate bytes of a slice.
-        hold: receives the bytes of the list of its spans, which exists until the last slice is cut.
+        hold: called with the bytes of the list of spans, which lives until the last slice is cut.
 
     Raises:
         Malformed: not JSON, or the envelopes are not those of traces.
     """
     objects = body.count(b"{")
     if objects > OBJECTS_MAX and objects * OBJECT_BYTES_MIN > len(body):
-        raise Malformed(f"{objects} objects in {len(body)} bytes: spans have more to tell")
+        raise Malformed(f"{objects} objects in {len(body)} bytes: too many for their size")
     try:
         request = _scan(body)
     except RecursionError as error:
@@ -87,7 +87,7 @@ def json_slices(
 
 
 def _parts(group: _Resource) -> int:
-    """How many objects a resource's scopes and spans were read into."""
+    """The number of objects of a resource: itself, its scopes and its spans."""
     scopes = group.scope_spans if group.scope_spans is not None else group.snake
     return 1 + sum(1 + len(scope.spans or ()) for scope in scopes or ())
 
@@ -106,7 +106,7 @@ def _json_resource(number: int, group: _Resource, size: int) -> Iterator[tuple[P
 
 
 def _runs(spans: list[msgspec.Raw], most: int, count: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Spans in runs of about `most` bytes, with the number of the first; at least one run."""
+    """Spans in runs of about `most` bytes, each with the index of its first span; at least one run."""
     begun, size = 0, 0
     run: list[bytes] = []
     for number, span in enumerate(spans):
@@ -120,7 +120,7 @@ def _runs(spans: list[msgspec.Raw], most: int, count: int) -> Iterator[tuple[int
 
 
 def _members(**given: msgspec.Raw) -> bytes:
-    """Members of an object, those that are there, each followed by a comma."""
+    """The present members of an object as JSON, each followed by a comma."""
     texts = {name.encode(): bytes(memoryview(raw)) for name, raw in given.items()}
     return b"".join(b'"%s":%s,' % (name, text) for name, text in texts.items() if text)
 

@@ -45,7 +45,7 @@ def pairs(item: Mapping[str, Any], name: str, depth: int) -> tuple[tuple[str, ..
         key, value = pair.get("key"), pair.get("value")
         if type(key) is str and type(value) is dict and len(value) == 1:
             string = value.get("stringValue")
-            if type(string) is str:  # most attributes, read without ceremony
+            if type(string) is str:  # the fast path: most attributes
                 keys.append(key)
                 values.append(string)
                 continue

@@ -18,14 +18,14 @@ VALUE_TAG: Final = 0x12
 STRING_TAG: Final = 0x0A
 """AnyValue.string_value = 1, length-delimited."""
 MORE: Final = 0x80
-"""The bit of a varint byte that says another one follows."""
+"""The bit of a varint byte that announces another byte."""
 
 
 def _text(blob: bytes) -> str | None:
-    """The text of a KeyValue that is a key and a string, as every encoder writes it; else None.
+    """The text of a KeyValue with a key and a string, in the form of all encoders; else None.
 
-    Each length must reach exactly to the end of the blob: then nothing can follow that would override
-    what was found. Unrolled, because it runs for each value that is asked for.
+    Each length must reach exactly to the end of the blob, so no later field can override the text.
+    The loop is unrolled, because the function runs for each decoded value.
     """
     try:
         at = blob[1] + 2
@@ -47,11 +47,11 @@ def _text(blob: bytes) -> str | None:
             at += 3
         return str(blob[at:], "utf-8") if at + length == len(blob) else None
     except (IndexError, UnicodeDecodeError):
-        return None  # cut off, or of another form
+        return None  # cut off, or another form
 
 
 def _fastest() -> Callable[[bytes], str | None]:
-    """The same in C, where it was built."""
+    """`_text` in C if it was built."""
     try:
         from collector.decode import native
     except ImportError:
@@ -66,7 +66,7 @@ text_of: Final = _fastest()
 def value_of(blob: bytes) -> Any:
     """The value of any KeyValue: str, bool, int, float, bytes, list, dict.
 
-    None where it is unset or unreadable (not UTF-8, nested too deeply, cut off).
+    None if it is unset or unreadable (not UTF-8, nested too deeply, cut off).
     """
     try:
         return python_value(KeyValue.FromString(blob).value)

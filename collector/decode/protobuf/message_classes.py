@@ -1,8 +1,7 @@
-"""Protobuf message classes from a table, in a descriptor pool of our own.
+"""Builds protobuf message classes from a table, in a private descriptor pool.
 
-A table lets us read standard messages through other field types than the official ones (bytes
-where the content need not be looked at), and our names can never clash with those that other
-libraries register in the default pool.
+A table can give a field of a standard message another type than the official one: bytes, if the content
+is not decoded. In a private pool no name clashes with those of other libraries.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ def build(
     """Return message name -> class for a proto3 file holding `messages`.
 
     Args:
-        package: of the file.
-        messages: their fields by name.
-        choices: messages of which one field is set at most (`oneof`), and what that is called.
+        package: the file's package.
+        messages: fields by message name.
+        choices: message -> name of its `oneof`, which holds all its fields.
     """
     pool, class_of = _runtime()
     pool.AddSerializedFile(file_descriptor(package, messages, choices or {}))
@@ -68,10 +67,10 @@ def build(
 
 
 def _runtime() -> tuple[Any, Callable[[Any], Any]]:
-    """A pool of descriptors, and what makes classes of them.
+    """A descriptor pool, and a function that makes a class of a descriptor.
 
-    The public modules load the runtime's second implementation, in pure Python, beside the one
-    in C that does the work: 1.5 MB. So the latter is asked itself, where it can be.
+    The public modules also load the runtime's pure Python implementation (1.5 MB), which nobody uses.
+    So the C implementation is imported directly if possible.
     """
     try:
         from google._upb._message import DescriptorPool, MessageMeta
@@ -127,7 +126,7 @@ def _number(number: int, value: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first, as the wire format has it."""
+    """A number as a varint: 7 bits per byte, the lowest first."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

@@ -1,6 +1,6 @@
-"""The standard messages that are read or written whole, with the official names and numbers.
+"""The standard messages that are decoded or encoded whole, with the official names and numbers.
 
-Our own classes of them, because the generated modules load all of OTLP's schema and what builds it.
+The generated modules are not used, because they load the whole OTLP schema.
 """
 
 from __future__ import annotations

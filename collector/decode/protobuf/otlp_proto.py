@@ -1,17 +1,17 @@
 """OTLP/protobuf: ExportTraceServiceRequest bytes to spans.
 
-The body is read by the protobuf runtime through two views of opentelemetry-proto trace v1, both
-with the official field numbers:
+The protobuf runtime reads the body through two views of opentelemetry-proto trace v1, both with
+the official field numbers:
 
-* *Body* takes what differs from span to span (ids, name, times) and leaves each attribute and
-  event as bytes, so that no object is made for values nobody asks for.
-* *Form* takes what repeats (kind, status code, attribute keys). What it does not know is
-  discarded and the rest serialised again, so each span shrinks to a few hundred bytes that
-  recur all the time and are read once. It is the runtime that reads keys, not we: duplicate
-  fields, odd order and unknown fields mean here what they mean to every other parser.
+* *Body* has what differs between spans (ids, name, times). Attributes and events stay bytes, so
+  values that nobody reads cost no object.
+* *Form* has what repeats (kind, status code, attribute keys). Unknown fields are discarded and the
+  rest is serialised again. So each span shrinks to a few hundred bytes, which recur and are decoded
+  once. The runtime reads the keys, so duplicate fields, odd order and unknown fields mean the same
+  as to every other parser.
 
-Fields are bytes where the official schema has strings: invalid UTF-8 in a name is the fault of
-that span, not of its batch.
+Strings of the official schema are bytes here, so invalid UTF-8 in a name rejects one span, not its
+batch.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _own_fields: Final = attrgetter(
 
 
 class _Form(NamedTuple):
-    """What spans of one form have in common."""
+    """The parts that are equal in all spans of one form."""
 
     kind: int
     status: int
@@ -118,8 +118,8 @@ _FORMS: Final[Memo[bytes, _Form]] = Memo()
 def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
     """Decode an ExportTraceServiceRequest.
 
-    Spans with ids of wrong length or all zero, a name that is not UTF-8, or over a bound are left
-    out and counted. Unknown fields, kinds and status codes are no fault, nor an end before the start.
+    A span is left out and counted if an id has a wrong length or is all zero, its name is not UTF-8, or
+    it is over a bound. Unknown fields, kinds and status codes are accepted, and an end before the start.
 
     Raises:
         Malformed: not an ExportTraceServiceRequest.
@@ -129,7 +129,7 @@ def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
 
 
 def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
-    """The same by the protobuf runtime, whatever the body looks like: the reference.
+    """Decode any body with the protobuf runtime. This is the reference for `scan.decode`.
 
     Raises:
         Malformed: not an ExportTraceServiceRequest.
@@ -165,7 +165,7 @@ def _read_spans(
     rejects: Rejects,
     codec: ProtoCodec,
 ) -> None:
-    """Append the faultless spans of one scope. The hot path: every line here is per span."""
+    """Append the valid spans of one scope. The hot path: each line runs once per span."""
     known = _FORMS.entries
     append = spans.append
     for message, cut in zip(messages, cuts, strict=True):
@@ -210,10 +210,10 @@ def _place(spans: Sequence[Span], rejects: Rejects) -> str:
 
 
 def _learn(cut: bytes) -> _Form:
-    """Read a form that was not seen before.
+    """Decode and cache a new form.
 
     Raises:
-        OverBound: too many attributes, or a key that is too long; such forms are not remembered.
+        OverBound: too many attributes, or a key that is too long; such forms are not cached.
     """
     message = _parse_form_span(cut)
     few = message.attributes[: ATTRIBUTES_MAX + 1]

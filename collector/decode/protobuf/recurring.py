@@ -1,6 +1,6 @@
-"""What recurs in protobuf requests, decoded once: resources, scopes, attribute lists.
+"""Caches the recurring parts of protobuf requests: resources, scopes, attribute lists.
 
-Both decoders ask here, so that what is one object for the one is the same for the other.
+Both decoders share these caches, so equal parts are one object for both.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ __all__ = ["SHAPES", "ProtoCodec", "resource_of", "scope_name"]
 
 _NAMES: Final[Memo[bytes, Any]] = Memo(key_bytes_max=256)
 SHAPES: Final = Shapes()
-_RESOURCES: Final[Memo[bytes, Resource]] = Memo(bytes_max=8 << 20)  # thousands of senders
+_RESOURCES: Final[Memo[bytes, Resource]] = Memo(
+    bytes_max=8 << 20
+)  # room for thousands of senders
 _SCOPES: Final[Memo[bytes, str]] = Memo()
 
 
 class ProtoCodec:
-    """Reads KeyValue and Event messages, up to a size."""
+    """Decodes KeyValue and Event messages up to a size."""
 
     __slots__ = ("_bytes_max", "sizes")
 
@@ -73,7 +75,7 @@ def resource_of(blob: bytes, sizes: Sizes) -> Resource:
     """Read a Resource message.
 
     Raises:
-        Malformed: it is none.
+        Malformed: not a Resource.
     """
     known = _RESOURCES.entries.get(blob)
     if known is not None:
@@ -86,10 +88,10 @@ def resource_of(blob: bytes, sizes: Sizes) -> Resource:
 
 
 def scope_name(blob: bytes) -> str:
-    """Read an InstrumentationScope message: its name.
+    """Read the name of an InstrumentationScope message.
 
     Raises:
-        Malformed: it is none.
+        Malformed: not an InstrumentationScope.
     """
     known = _SCOPES.entries.get(blob)
     if known is not None:

@@ -1,12 +1,13 @@
-"""A large request as several small ones, so that a busy process can serve others in between.
+"""Cuts a large request into small ones, so that the process serves other requests in between.
 
-Each slice is a request of its own, with the resource and scope its spans had: decoding the slices
-one after the other gives the spans of the whole. The envelopes of traces, metrics and logs have the
-same field numbers, so this serves all three. Only envelopes are read here; what is in them is
-checked when a slice is decoded.
+Invariant: each slice is a request with the resource and scope of its spans, and decoding all slices in
+order gives the spans of the whole request.
 
-A slice is as large as `SLICE_BYTES`, or four times its resource and scope, which are in each: so
-the slices together are at most a quarter larger than the whole.
+Only the envelopes are read here: resources, scopes and the lengths of spans. Traces, metrics and logs
+have the same field numbers, so this serves all three. Contents are checked when a slice is decoded.
+
+Each slice repeats its resource and scope. It has `SLICE_BYTES`, or four times these if that is more, so
+all slices together are at most a quarter larger than the request.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ __all__ = ["LARGE_BYTES", "PARTS_MAX", "SLICE_BYTES", "proto_slices"]
 LARGE_BYTES: Final = 256 << 10
 """Larger requests are worth cutting."""
 SLICE_BYTES: Final = 64 << 10
-"""A hundred spans: a millisecond of work."""
+"""About 100 spans: 1 ms of work."""
 REPEATED_SHARE: Final = 4
-"""A slice is as large as so many of the head that it repeats."""
+"""A slice has at least this many times the size of its head (resource and scope)."""
 PARTS_MAX: Final = 500
-"""Spans, or scopes without any, of one slice of the usual size, however small they are."""
+"""Most spans, or scopes without spans, in one slice of the usual size."""
 TURN_FIELDS: Final = 1_000
-"""Fields of the envelope walked over before others get their turn."""
+"""Fields of the envelope that are read before other requests get a turn."""
 FIELDS_MAX: Final = 2 * ATTRIBUTES_MAX
-"""Of one large span: attributes, events and links."""
+"""Most fields of one large span: attributes, events and links."""
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -45,27 +46,27 @@ TAG_BYTES_MAX: Final = 5
 TAG_MAX: Final = 2**32 - 1
 FIRST: Final = 0x0A
 SECOND: Final = 0x12
-"""Tags of the first and the second field, if they are bytes."""
+"""Tags of the first and the second field, if they are length-delimited."""
 TURN: Final = 0
-"""No tag: nothing but numbers and groups for a while."""
+"""Not a tag: gives other requests a turn after a long run of numbers and groups."""
 LENGTH_BYTES: Final = 3
-"""Of a length that is read without looking further: below 2 MiB."""
+"""Bytes of the longest length that `_hop` reads: below 2 MiB."""
 GROUP_DEPTH_MAX: Final = 100
 _Part = bytes | memoryview
-"""Of a slice: what it is made of is joined once, when it is whole."""
+"""A part of a slice. Parts are joined once, when the slice is complete."""
 CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
-"""A span with one attribute too many, and nothing else."""
+"""A span with one attribute too many and no other field."""
 
 
 def proto_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[bytes | None]:
-    """Cut a protobuf request; None now and then where a slice is long in coming.
+    """Cut a protobuf request into slices; None gives other requests a turn.
 
     Args:
         body: the request.
-        size: of a slice, about.
+        size: approximate bytes of a slice.
 
     Raises:
-        Malformed: the envelopes are cut off or no protobuf.
+        Malformed: the envelopes are cut off or not protobuf.
     """
     for tag, start, end in _fields(body, 0, len(body)):
         if tag == TURN:
@@ -89,14 +90,14 @@ def _resource_slices(body: bytes, start: int, end: int, size: int) -> Iterator[b
             run.add(*scope)
             if run.is_full:
                 yield b"".join(run.take(FIRST, head))
-    # Where there is no scope at all, the resource is still to be checked.
+    # Also without any scope: the decoder must check the resource.
     yield b"".join(run.take(FIRST, head))
 
 
 def _scope_slices(
     body: bytes, start: int, end: int, most: int, size: int
 ) -> Iterator[tuple[list[_Part], int] | None]:
-    """One ScopeSpans as several, with their tags and the number of their spans."""
+    """One ScopeSpans cut into several: each as a field, with the number of its spans."""
     head = yield from _head(body, start, end)
     run = _Run(max(most, REPEATED_SHARE * len(head)), size)
     whole = memoryview(body)
@@ -118,7 +119,7 @@ def _scope_slices(
 
 
 def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
-    """The resource or the scope, wherever it stands: what occurs twice is merged, so joined."""
+    """The resource or scope field, wherever it stands. Repeated ones are joined, which merges them."""
     found: list[bytes] = []
     seen = 0
     at = start
@@ -137,18 +138,18 @@ def _head(body: bytes, start: int, end: int) -> Generator[None, None, bytes]:
 
 
 def _hop(body: bytes, at: int, end: int, room: int, most: int) -> tuple[int, int]:
-    """Go over spans as they usually follow each other; stop before anything else.
+    """Skip consecutive spans of the usual form; stop before any other field.
 
     Args:
         body: the request.
         at: where a field begins.
-        end: of the scope.
-        room: bytes; the last span may go beyond it.
+        end: end of the scope.
+        room: bytes; the last span may exceed them.
         most: spans.
 
     Returns:
-        Where the next field begins, and how many spans there were. They need not be looked at one
-        by one: each has a tag of one byte, ends within the scope, and is not large.
+        Where the next field begins, and the number of skipped spans. Each of these has a tag of one
+        byte, ends within the scope and is not large.
     """
     count = 0
     stop = min(at + room, end - LENGTH_BYTES)
@@ -172,7 +173,7 @@ def _hop(body: bytes, at: int, end: int, room: int, most: int) -> tuple[int, int
 
 
 def _next(body: bytes, at: int, end: int) -> Generator[None, None, tuple[int, int, int]]:
-    """The next field of bytes, whatever it is; where there is none, `TURN` and the end."""
+    """The next length-delimited field; `TURN` and the end if there is none."""
     for tag, begin, to in _fields(body, at, end):
         if tag != TURN:
             return tag, begin, to
@@ -181,7 +182,7 @@ def _next(body: bytes, at: int, end: int) -> Generator[None, None, tuple[int, in
 
 
 def _item(body: bytes, start: int, end: int) -> bytes:
-    """A span; in place of one with too many fields to be read, one that is refused for the same."""
+    """A span. `CROWDED` replaces one with too many fields: the decoder rejects both for the same reason."""
     if end - start > LARGE_BYTES:
         fields = (tag for tag, _, _ in _fields(body, start, end) if tag != TURN)
         if next(islice(fields, FIELDS_MAX + 1, None), None) is not None:
@@ -190,7 +191,7 @@ def _item(body: bytes, start: int, end: int) -> bytes:
 
 
 class _Run:
-    """What goes into the next slice, of about `most` bytes; `size` is the usual."""
+    """Collects the next slice, of about `most` bytes; `size` is the usual size."""
 
     def __init__(self, most: int, size: int) -> None:
         self.count = 0
@@ -206,7 +207,7 @@ class _Run:
 
     @property
     def parts(self) -> int:
-        """How many more there may be."""
+        """How many more spans there is room for."""
         return self._count_max - self.count
 
     @property
@@ -219,7 +220,7 @@ class _Run:
         self.count += count or 1
 
     def take(self, tag: int, head: bytes) -> list[_Part]:
-        """All of it behind a head, as one field, not yet joined; the next slice begins."""
+        """Takes the slice out, as one field: the head, then its parts, not yet joined."""
         found = [_prefix(tag, len(head) + self._size), head, *self._parts]
         self._parts, self._size, self.count = [], 0, 0
         return found
@@ -230,15 +231,15 @@ def _field(tag: int, content: bytes) -> list[_Part]:
 
 
 def _prefix(tag: int, size: int) -> bytes:
-    """What stands before so many bytes of content."""
+    """Tag and length of a field with `size` bytes of content."""
     return bytes((tag,)) + varint(size)
 
 
 def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Each field of bytes: its tag (number and wire type), where its content begins and ends.
+    """Each length-delimited field: its tag (number and wire type), begin and end of its content.
 
-    Groups, which proto3 no longer has but parsers still skip, are left out, as are numbers; where
-    there are many of these, `TURN` says so now and then.
+    Numbers are skipped, and so are groups: proto3 has none, but parsers still skip them. A `TURN` comes
+    after each 1,000 skipped fields.
     """
     groups: list[int] = []
     skipped = 0
@@ -276,7 +277,7 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 def _varint(
     body: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """A number and where it ends."""
+    """The value of a varint, and its end."""
     found = 0
     for place in range(min(bytes_max, end - at)):
         byte = body[at + place]

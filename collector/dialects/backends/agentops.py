@@ -1,8 +1,8 @@
 """AgentOps: its decorators, its listener of LangChain and its listener of the OpenAI Agents SDK.
 
-Its clients of models write a span for each call that a model asks for, one more where two of them are
-wrapped at once. Nobody has executed these: they are no calls. It says OK of a tool of the OpenAI Agents SDK that
-raised: only the exception event tells.
+Its wrappers of model clients write a span for each requested call, and two where one client wraps another. Requested
+calls are not executed calls, so these spans are not read. If a tool of the OpenAI Agents SDK raises, the status is
+OK: only the exception event shows the failure.
 """
 
 from collector.dialects.base import Dialect, Source

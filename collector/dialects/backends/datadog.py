@@ -1,6 +1,6 @@
-"""Datadog's tracers over OTLP: the GenAI conventions' operations, under names of their own.
+"""Datadog's tracers over OTLP: operations of the GenAI conventions under Datadog's own keys.
 
-What a tool was given, and what it returned, is in one attribute of bytes, as MessagePack.
+One bytes attribute holds a tool's arguments and its result, as MessagePack.
 """
 
 from typing import Any, Final
@@ -29,7 +29,7 @@ _unpacked: Final = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def _given(value: Any) -> Arguments:
-    """`{"meta": {"input": {"value": "{...}"}}}`, packed."""
+    """`{"meta": {"input": {"value": "{...}"}}}`, as MessagePack."""
     if not isinstance(value, bytes):
         return None if value is None else UNREADABLE
     try:

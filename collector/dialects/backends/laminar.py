@@ -1,6 +1,6 @@
 """Laminar: functions that are marked as tools, `@observe(span_type="TOOL")`.
 
-In JavaScript an exception event alone says that one raised: one that has caught it has an output, too.
+In JavaScript only an exception event without an output shows a failure. With an output, the tool caught the exception.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Langfuse: an observation of type `tool` is named by its span alone.
 
-A plain observation is of type `span`, which any function may be: it is no call. One of LangGraph has its node.
+A plain observation has type `span`, as any function may: it is not a call. An observation of LangGraph names its node.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""LangWatch: values with their type beside them."""
+"""LangWatch: each value is stored with its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI Agents as Logfire instruments them: what a span is, is in the template of its message."""
+"""The OpenAI Agents SDK under Logfire: the message template of a span says what kind of span it is."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping

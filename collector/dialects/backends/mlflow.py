@@ -1,4 +1,4 @@
-"""MLflow's tracing, by its own keys: each value is a JSON text."""
+"""MLflow's tracing: its own keys, each value a JSON text."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping

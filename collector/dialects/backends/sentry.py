@@ -1,7 +1,7 @@
-"""Sentry's SDK for JavaScript, where what it traces goes over OTLP, too.
+"""Sentry's SDK for JavaScript, exported over OTLP.
 
-It follows the GenAI conventions but for the arguments: these are under a name of its own, or, of the Vercel AI SDK, under
-the one that they had there.
+It follows the GenAI conventions except for the arguments. They are under Sentry's own key or, for the Vercel AI SDK,
+under that SDK's key.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Claude Code and the Claude Agent SDK: the program's own spans, and three instrumentations.
 
-All name a tool as the model does: `mcp__<server>__<tool>` where a server has it. The program's own
-spans have that name beside the conventions' one, which leaves the server out, and no arguments.
-How a call went, and that a person refused it, is in spans below the call's: see `FAILED_PARTS`.
+All use the model's name of a tool: `mcp__<server>__<tool>` for the tool of an MCP server. The
+program's own spans also have the conventions' name, without the server, and have no arguments.
+Spans below the call's span show its outcome, and a person's refusal: see `FAILED_PARTS`.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,7 +1,8 @@
-"""OpenAI's Codex: spans of its program, one of which is around each tool that it runs.
+"""OpenAI's Codex: spans of its program, one around each tool that it runs.
 
-Arguments are in its logs alone. How a call went is in an event of a span below the call's: see `FAILED_PARTS`.
-A server's tool is named after both, in some versions with nothing between them; a span below has its own name.
+Arguments are only in its logs. An event of a span below the call's span shows the outcome: see `FAILED_PARTS`.
+The name of an MCP tool is the server's name and the tool's, without a separator in some versions. A span below has
+the tool's name alone.
 """
 
 from collector.dialects.base import Dialect

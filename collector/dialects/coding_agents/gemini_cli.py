@@ -1,7 +1,7 @@
 """Gemini CLI: the GenAI conventions' keys, with values of its own.
 
-A tool's span has the request that its scheduler was given as its input, and what became of it as its output, whose
-status comes first. Both are cut off behind ten thousand characters.
+The input of a tool's span is the scheduler's request. Its output is the outcome, status first. Both are cut off after
+10,000 characters.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,6 +1,6 @@
-"""OpenCode: spans of its program, beside those of the Vercel AI SDK where these are on.
+"""OpenCode: spans of its program and, if enabled, those of the Vercel AI SDK.
 
-A part of the agent runs below the span of the program's own.
+A sub-agent runs below the program's own span.
 """
 
 from collector.dialects.base import Dialect

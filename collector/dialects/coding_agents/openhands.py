@@ -1,8 +1,7 @@
-"""OpenHands: Laminar's spans, named after a tool's class of actions, as that is all that they tell of it.
+"""OpenHands: Laminar's spans, named after the tool's action class, since the tool's own name is not on the wire.
 
-A call that was refused, blocked, cancelled or invalid has a span as one that was made: `tool_input` is its input then,
-and what the model was told its output. A server's tool is `MCPToolAction`, whichever it is: the span of the MCP client
-below knows its name.
+A call that was refused, blocked, cancelled or invalid has a span like an executed one. Its input is then `tool_input`,
+and its output is the model's message. Each MCP tool is `MCPToolAction`: the MCP client's span below has its name.
 """
 
 from collector.dialects.base import Dialect, Source

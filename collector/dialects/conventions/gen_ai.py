@@ -1,7 +1,7 @@
 """The GenAI semantic conventions of OpenTelemetry: `execute_tool` spans.
 
-Arguments are opt-in there: a JSON text, or a structured attribute since SDK 1.45. Also the rests
-of the convention: spans that have only a part of it.
+Arguments are opt-in: a JSON text, or a structured attribute since SDK 1.45. The last tables read spans
+that follow the conventions only in part.
 """
 
 from collector.dialects.base import NOT_A_TOOL, Dialect, Source
@@ -23,7 +23,7 @@ EVENTS = (
 ARGUMENTS = (
     Source("gen_ai.tool.call.arguments", mapping),
     *EVENTS,
-    # OpenInference's processors write a framework's spans anew, and may take the events away.
+    # OpenInference's processors rewrite a framework's spans and may remove the events.
     Source("input.value", mapping, needs="openinference.span.kind"),
 )
 

@@ -1,7 +1,7 @@
 """MCP: Traceloop's instrumentation, and the spans of the Python SDK and of FastMCP.
 
-The SDK's own spans never carry arguments. A call is a chain of up to three spans there, client
-over transport over server, and the one in the middle is known by its name alone.
+The SDK's own spans never carry arguments. There a call is a chain of up to three spans: client
+over transport over server. Only its name identifies the transport span.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,7 +1,7 @@
 """OpenInference: spans of kind TOOL.
 
-`tool.parameters` is a schema in most instrumentations and is not read; `input.value` is what the
-tool was given. A few instrumentations write the arguments to both; they have files of their own.
+`input.value` holds the arguments. `tool.parameters` is a schema in most instrumentations and is not
+read. The few instrumentations that write arguments to both have files of their own.
 """
 
 from collector.dialects.base import Dialect, Source

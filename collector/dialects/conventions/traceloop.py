@@ -1,4 +1,4 @@
-"""Traceloop's SDK and any instrumentation of its family: `traceloop.span.kind` is `tool`."""
+"""Traceloop's SDK and its family of instrumentations: `traceloop.span.kind` is `tool`."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping, maybe_call_form

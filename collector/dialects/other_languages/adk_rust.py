@@ -1,6 +1,6 @@
-"""ADK-Rust: what a tool is given is in an event of its span, one for each attempt.
+"""ADK-Rust: arguments are in an event of the tool's span, one event per attempt.
 
-The keys are in part those of Google's ADK, the scope is the program's. That a tool failed is told to no span of it.
+Some keys are those of Google's ADK; the scope is the program's. No span shows that a tool failed.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,6 +1,6 @@
-"""Eino, in Go: what `eino-ext` gives to APMPlus of each component's run, by OpenTelemetry.
+"""Eino, in Go: the spans that `eino-ext` exports to APMPlus for each component's run.
 
-A tool's arguments are written as a model's prompt is, and the model's id of the call not at all.
+A tool's arguments are under the key of a model's prompt. The model's call id is not on the wire.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,4 +1,4 @@
-"""Genkit: what its tools are given and give is in keys of its own."""
+"""Genkit: arguments and results of tools are under its own keys."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping

@@ -1,4 +1,4 @@
-"""Mastra: the GenAI conventions; a tool `agent-NAME` hands on to another of its agents."""
+"""Mastra: the GenAI conventions; a tool `agent-NAME` is a hand-off to another agent."""
 
 from collector.dialects.base import Dialect
 from collector.dialects.conventions.gen_ai import ARGUMENTS

@@ -1,4 +1,4 @@
-"""LangChain4j in Quarkus: the GenAI conventions; what a tool raised is in an event alone."""
+"""LangChain4j in Quarkus: the GenAI conventions; only an event shows that a tool raised."""
 
 from dataclasses import replace
 

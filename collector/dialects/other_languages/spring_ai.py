@@ -1,7 +1,7 @@
-"""Spring AI, in Java: what Micrometer observes of its tools, with Spring Boot's tracer.
+"""Spring AI, in Java: Micrometer's observations of its tools, by Spring Boot's tracer.
 
-Version 1 follows no convention, version 2 that of OpenTelemetry in its spans' names. What a tool raises is
-told to the model and not to the span, unless `spring.ai.tools.throw-exception-on-error` is set.
+Version 1 follows no convention. Span names of version 2 follow OpenTelemetry's. If a tool raises, the model gets the
+exception and the span does not, unless `spring.ai.tools.throw-exception-on-error` is set.
 """
 
 from collector.dialects.base import Dialect, Source

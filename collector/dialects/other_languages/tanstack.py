@@ -1,4 +1,4 @@
-"""TanStack AI: the GenAI conventions in part; a tool is given its arguments as a message of its own."""
+"""TanStack AI: the GenAI conventions in part; the arguments are in a message of role `tool`."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import message_content

@@ -1,7 +1,7 @@
 """trpc-agent-go: the GenAI conventions.
 
-Calls of one turn add a span for the merged response, which is no call; nor is what a model asks of a tool that
-does not exist, whose name is not told.
+Two kinds of spans are not calls: the one for the merged response of a turn's calls, and the one for a requested tool
+that does not exist, which has no name.
 """
 
 from dataclasses import replace

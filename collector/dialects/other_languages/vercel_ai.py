@@ -1,8 +1,8 @@
-"""The Vercel AI SDK: `ai.toolCall` spans, and since version 7 those of the GenAI conventions.
+"""The Vercel AI SDK: `ai.toolCall` spans and, since version 7, spans of the GenAI conventions.
 
-OpenInference's processor for it writes the first error of a trace into the status of what ends after it, too. A call
-that failed has no result, so where there is one the status is not its own. LangSmith's wrapper of it traces what executes
-a tool: the arguments are the first of two.
+OpenInference's processor copies the first error of a trace into the status of every span that ends later. A failed
+call has no result, so the error status of a span with a result is ignored. LangSmith's wrapper traces a tool's
+`execute` function: the arguments are the first of its two parameters.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""VoltAgent: `tool.parameters` is the tool's schema there, and `input` what it was given."""
+"""VoltAgent: `input` holds the arguments; `tool.parameters` is the tool's schema."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping

@@ -1,4 +1,4 @@
-"""AgentScope: the GenAI conventions, with the status OK whatever became of the call: its result tells."""
+"""AgentScope: the GenAI conventions; the status is always OK, so only the result shows a failure."""
 
 from dataclasses import replace
 

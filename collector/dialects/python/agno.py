@@ -1,7 +1,7 @@
 """Agno under four instrumentations.
 
-Under OpenInference `tool.parameters` holds the arguments themselves. Traceloop says OK of a tool that
-failed: only its result tells, as Python would write it. OpenLIT's and OpenTelemetry's follow the GenAI conventions.
+Under OpenInference `tool.parameters` holds the arguments themselves. Under Traceloop the status of a failed tool is
+OK: only the result, a Python repr, shows the failure. OpenLIT and OpenTelemetry follow the GenAI conventions.
 """
 
 from dataclasses import replace

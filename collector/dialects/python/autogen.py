@@ -1,7 +1,7 @@
 """AutoGen: its own spans, which never carry arguments, and OpenInference's over them.
 
-With both, each call is two spans: OpenInference's, which has the arguments, over the native one,
-which has the call id and the error.
+With both, each call has two spans: OpenInference's, with the arguments, is the parent of the native
+one, with the call id and the error.
 """
 
 from collector.dialects.base import Dialect, Source

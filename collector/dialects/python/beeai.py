@@ -1,8 +1,8 @@
-"""BeeAI under OpenInference: what a tool is given is beside its options.
+"""BeeAI under OpenInference: the input holds a tool's arguments and its options.
 
-A tool that fails leaves a span `error` below its own, of kind TOOL and without a tool's name: no call.
-For JavaScript each event of a call is a span: that it starts, succeeds or fails, and finishes. How it came out is told
-once for each attempt. What names the tool is a path, in which `open_valve` is `openValve`.
+A failed tool has a span `error` below its own, of kind TOOL and without a tool's name: it is not a call.
+In JavaScript each event of a call is a span: start, success or error, finish. There is one outcome per attempt. The
+tool's name is part of a path, in which `open_valve` is `openValve`.
 """
 
 from __future__ import annotations

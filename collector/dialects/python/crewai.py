@@ -1,8 +1,8 @@
 """CrewAI under two instrumentations.
 
-OpenInference's spans are named `T.run`; `tool.parameters` is a schema. Splunk's follow the GenAI conventions, but
-for the arguments: what CrewAI's own method was given, as Python writes it, with a context that CrewAI adds. Its
-ids are addresses in memory, which come again.
+OpenInference's spans are named `T.run`; `tool.parameters` is a schema. Splunk's follow the GenAI conventions, except
+for the arguments: a Python repr of what CrewAI's own method got, including a context that CrewAI adds. Its call ids
+are memory addresses, which recur.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ _ADDED = "security_context"
 
 
 def _given(value: Any) -> Arguments:
-    """`{"input": {...}}`, without what CrewAI adds."""
+    """`{"input": {...}}`, without the context that CrewAI adds."""
     found = literal(value, "input")
     if not isinstance(found, dict) or _ADDED not in found:
         return found

@@ -1,8 +1,7 @@
-"""Dapr Agents: OpenInference's keys and the GenAI conventions' on one span.
+"""Dapr Agents: keys of OpenInference and of the GenAI conventions on one span.
 
-Its input is what the executor of tools was given, which holds the arguments. Of a tool that raised the status is OK,
-and its result tells, as Python would write it. The workflow's steps around a call are of kind TOOL, too: they run
-tools, or store what came of them.
+The input is that of the tool executor and contains the arguments. If a tool raises, the status is OK: only the result,
+a Python repr, shows the failure. Workflow steps around a call also have kind TOOL: they run tools or store results.
 """
 
 from dataclasses import replace
@@ -21,9 +20,7 @@ DAPR_AGENTS = replace(
     GEN_AI,
     name="dapr_agents",
     scopes=(DAPR_SCOPE,),
-    unless=(
-        "gen_ai.tool.call.id",
-    ),  # of an agent that is another program: the arguments themselves
+    unless=("gen_ai.tool.call.id",),  # for a remote agent: the arguments themselves
     arguments=(Source("input.value", call_form),),
     call_id=(),
     failed_marks={"output.value": (_RAISED.format("'"), _RAISED.format('"'))},

@@ -1,4 +1,4 @@
-"""fast-agent: a span around each call of an MCP server's tool, under the name that the model knows; no other tools."""
+"""fast-agent: a span around each call of an MCP tool, under the model's name of it; other tools have no spans."""
 
 from collector.dialects.base import Dialect
 

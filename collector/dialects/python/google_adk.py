@@ -1,10 +1,10 @@
 """Google ADK: its own spans, old and new, and OpenInference's over them.
 
-A tool that raises leaves a span without attributes in version 1.14, and in JavaScript not even a status: the name
-is all there is. In Python that is also what is left of a long running tool that has not answered yet. A turn of
-parallel calls adds a span for the merged response, which is no call; OpenInference takes over the scope of every
-span, and says nothing of its own on that one. A tool that asks for a confirmation first is run anew once it has
-it: only its result tells.
+A tool that raises leaves a span without attributes in version 1.14, and in JavaScript even without a status: only
+the name is left. In Python a long-running tool that has not answered yet leaves such a span, too. A turn of parallel
+calls adds a span for the merged response, which is not a call. OpenInference replaces the scope of every span but
+adds no attributes to that one. A tool that needs a confirmation runs twice: only the first result shows that it was
+waiting.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,4 +1,4 @@
-"""Haystack 3: spans of its own, which say OK of a tool that failed."""
+"""Haystack 3: its own spans, whose status is OK even if a tool failed."""
 
 from collector.dialects.base import Dialect, Source
 from collector.dialects.values.arguments import mapping

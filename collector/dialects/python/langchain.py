@@ -1,12 +1,12 @@
 """LangChain and LangGraph, under six instrumentations.
 
-OpenInference writes a call's one text argument as a bare value (for Python without mime type), and
-nothing at all where there are no arguments; the name is still on the wire, in the `tools` node around it.
-It says OK of a tool that was interrupted for a person's answer, and is run anew: its exception tells.
-Traceloop wraps the arguments in what the callback was given. LangSmith says OK of a tool that
-raised: only the exception event tells. Functions that are traced for it in JavaScript lose the names of arguments that
-are given by position. OpenLIT writes arguments as Python would. OpenTelemetry's and Azure's
-follow the GenAI conventions.
+- OpenInference writes a single text argument as a bare value (in Python without mime type) and writes nothing if
+  there are no arguments. The `tools` node around the call still has the argument's name. A tool that is interrupted
+  for a person's answer runs twice: its status is OK, and only the exception shows the interruption.
+- Traceloop writes the callback's input, which contains the arguments.
+- LangSmith writes status OK if a tool raises: only the exception event shows the failure. In JavaScript its traced
+  functions lose the names of positional arguments.
+- OpenLIT writes arguments as a Python repr. OpenTelemetry and Azure follow the GenAI conventions.
 """
 
 from dataclasses import replace

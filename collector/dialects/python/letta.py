@@ -1,6 +1,6 @@
-"""Letta: spans of its server's methods, of which one is given each call, its arguments as Python writes them.
+"""Letta: spans of its server's methods; one method gets each call, with its arguments as a Python repr.
 
-What became of the call is in an event of a span around it, in one of two statuses; its own is OK.
+The call's own status is always OK. An event of a span around it shows the outcome, in one of two statuses.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,7 +1,7 @@
 """LlamaIndex under three instrumentations; in two of them spans are named after methods.
 
-OpenInference has the arguments in `kwargs`. Traceloop says nothing of a failure but in the result.
-OpenTelemetry's follows the GenAI conventions.
+OpenInference has the arguments in `kwargs`. Under Traceloop only the result shows a failure.
+OpenTelemetry follows the GenAI conventions.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Llama Stack: what its server executes itself while it makes a response, under names of its own.
+"""Llama Stack: tools that its server executes while it makes a response, under its own keys.
 
-A search in files has nothing but its span's name.
+Only its span name identifies a file search.
 """
 
 from typing import Final

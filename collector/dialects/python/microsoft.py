@@ -1,8 +1,8 @@
-"""Microsoft's Agent Framework and Semantic Kernel: the GenAI conventions, with habits of their own.
+"""Microsoft's Agent Framework and Semantic Kernel: variants of the GenAI conventions.
 
-The Agent Framework writes `None` for the arguments of a call that has none. Semantic Kernel has like
-spans for functions that the program calls itself, a prompt around all else among them: only what a
-model has called has an id. For Java no span tells arguments, and a prompt's own is of the plugin `null`.
+The Agent Framework writes `None` for a call without arguments. Semantic Kernel writes the same spans
+for functions that the program calls itself, such as the prompt around all others: only a model's call
+has an id. In Java no span has arguments, and a prompt's own span has the plugin `null`.
 """
 
 from collector.dialects.base import Dialect, Source

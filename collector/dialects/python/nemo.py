@@ -1,8 +1,8 @@
-"""NVIDIA's NeMo Agent Toolkit: a span for each function, and one around it for a framework's tool.
+"""NVIDIA's NeMo Agent Toolkit: a span for each function and, around it, one for a framework's tool.
 
-All have the status OK, and that of a tool which raised is never sent. The function's is then without an output. What
-a framework's own chains write is named so; the workflow itself is a function, too, the one below the root. A
-function's input is replaced by a part of it where that looks like a prompt, and has no type then.
+Every status is OK. If a tool raises, its span is never sent and the function's span has no output. Spans of a
+framework's own functions name that framework. The workflow is a function, too: the one below the root. If a part of
+a function's input looks like a prompt, that part replaces the input, without a mime type.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """The OpenAI Agents SDK, under three instrumentations.
 
-Two of them, OpenTelemetry's and Traceloop's, share one scope name: they are told apart by their
-keys. A hand-off is a TOOL span without a tool's name in OpenInference.
+OpenTelemetry's and Traceloop's share one scope name, so their keys distinguish them. In
+OpenInference a hand-off is a TOOL span without a tool's name.
 """
 
 from collector.dialects.base import Dialect, Source

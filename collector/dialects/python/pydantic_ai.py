@@ -1,7 +1,7 @@
 """Pydantic AI, also under Logfire: `execute_tool T`, or `running tool` in the format of version 2.
 
-Output functions use the same operation: they are how a run ends, not a tool of the user's. A tool that
-asks for an approval first is run anew once it has it.
+Output functions have the same operation: they end a run and are control calls. A tool that needs an
+approval runs twice.
 """
 
 from collector.dialects.base import Dialect, Source

@@ -1,7 +1,7 @@
-"""Strands: arguments in a span event, in an attribute under the latest conventions, or in OpenInference's.
+"""Strands: arguments in a span event, in an attribute (latest conventions), or under OpenInference's key.
 
-What a model says in the end, where its structure is asked for, is written as a tool's call.
-Version 0.2 names its spans `Tool: T` and says OK of a failed tool: only `tool.status` tells.
+A structured final answer is written as a tool call.
+Version 0.2 names its spans `Tool: T` and writes status OK for a failed tool: only `tool.status` shows the failure.
 """
 
 from collector.dialects.base import Dialect

@@ -1,6 +1,6 @@
-"""Upsonic: spans `tool.execute` under names of its own, with contents where Langfuse looks for them.
+"""Upsonic: spans `tool.execute` under its own keys, with contents under Langfuse's keys.
 
-To its spans each call went well: that a tool raised is told by what the model was given alone.
+Its spans report every call as a success: only the result that the model got shows that a tool raised.
 """
 
 from collector.dialects.base import Dialect, Source

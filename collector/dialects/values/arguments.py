@@ -1,8 +1,10 @@
-"""The shapes arguments come in, each undone by one function that never raises and never guesses.
+"""The forms of arguments on the wire: one function each, which never raises and never guesses.
 
-Each takes an attribute's value and gives a mapping; None (not on the wire); UNREADABLE (on the
-wire, and cannot be understood); `Bare` (a value whose argument's name is lost); or `Carried`
-(arguments with the call id that the same text holds).
+Each takes an attribute's value and returns a mapping; None (not on the wire); UNREADABLE (on the
+wire, but not understood); `Bare` (a value whose argument's name is lost); or `Carried` (arguments
+with the call id from the same text).
+
+Example: `call_form` turns '{"args": [], "kwargs": {"id": 3}}' into {"id": 3}, and '{"args": [3]}' into Bare(3).
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ UNREADABLE: Final = _Unreadable()
 
 @mypyc_attr(acyclic=True)
 class Bare:
-    """A value that is an argument, without the argument's name; or several, in order."""
+    """The value of an argument whose name is lost; or several values, in order."""
 
     __slots__ = ("value",)
 
@@ -88,32 +90,31 @@ Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
 Unwrap = Callable[[Any], Arguments]
 
 REDACTED: Final = "__REDACTED__"
-"""What OpenInference writes in place of content that is switched off."""
+"""OpenInference's replacement for content that is switched off."""
 
 SCRUBBED: Final = "[Scrubbed due to "
-"""How texts begin that Logfire has put in place of values that may be secret."""
+"""Prefix of Logfire's replacement for values that may be secret."""
 HIDDEN: Final[tuple[str, ...]] = (REDACTED, SCRUBBED)
-"""How texts begin that stand for what is hidden."""
+"""Prefixes of texts that replace hidden values."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _members: Final = partial_json.members
 _NO_ID: Final = (None,)
 
 _REPR: Final = re.compile(r"\{('[\w-]+': .+)?\}", re.DOTALL)
-"""A mapping of arguments as Python shows it."""
+"""The Python repr of a mapping of arguments."""
 
 LITERAL_MAX: Final = 64 * 1024
-"""Longer literals of Python are not read: its parser takes long, and much memory."""
+"""Longer Python literals are not read: the parser needs much time and memory."""
 
 _KEYS: Final = frozenset({int, str})
-"""Types of keys that JSON has, too: each as a text."""
+"""Types of keys that JSON can write, as texts."""
 
 _REQUEST: Final = frozenset({"tool_name", "arguments"})
-"""Who writes an object is known by its dialect. Where that is the framework, these are its keys, all of
-them: arguments that a model writes could have one of them."""
+"""All keys of the framework's object. An object with only some of them may be a model's arguments."""
 
 _COMPONENT_INPUT: Final = ("ArgumentsInJSON", "text")
-"""Where it is in what a tool tells of itself, and in what one of many media is given."""
+"""The key of the arguments' text for a plain tool, and for a multi-media tool."""
 
 _ACTION: Final = frozenset({"action", "tool_input"})
 
@@ -121,9 +122,9 @@ _CALL_FORM: Final = frozenset({"args", "kwargs"})
 
 
 def parsed(value: Any) -> Any:
-    """A JSON text as its value; anything else as it is.
+    """The value of a JSON text; any other value unchanged.
 
-    UNREADABLE where the JSON is broken, or nests too deeply.
+    UNREADABLE if the JSON is broken or nests too deeply.
     """
     if type(value) is not str and type(value) is not bytes:
         return value
@@ -134,9 +135,9 @@ def parsed(value: Any) -> Any:
 
 
 def outlined(value: Any) -> Any:
-    """The same for a text that holds arguments: those that nest too deeply hide nothing else in it.
+    """`parsed` for a text that contains arguments: what nests too deeply is cut out, and the rest is read.
 
-    Which they are tells `mapping`, which is to be given them.
+    `mapping` finds the arguments that were cut and makes them unread.
     """
     found = parsed(value)
     if found is UNREADABLE and type(value) is str:
@@ -153,7 +154,7 @@ def _read(text: str | bytes) -> Any:
 
 
 def _parsed_leniently(text: str | bytes) -> Any:
-    # Python's own writer emits NaN and Infinity, which JSON proper refuses; others read yet more.
+    # Python's writer emits NaN and Infinity, which strict JSON refuses; other readers accept still more.
     try:
         return lenient.decode(
             text if isinstance(text, str) else text.decode("utf-8", "surrogatepass")
@@ -163,9 +164,9 @@ def _parsed_leniently(text: str | bytes) -> Any:
 
 
 def mapping(value: Any) -> Arguments:
-    """The plain form: a mapping, or a JSON text of one; absent is None.
+    """The plain form: a mapping, or a JSON text of one; None if it is absent.
 
-    Where only some members can be read it is a `Partial`.
+    If only some members can be read, it is a `Partial`.
     """
     if type(value) is dict:
         return shallow(value)
@@ -177,13 +178,13 @@ def mapping(value: Any) -> Arguments:
 
 
 def _encoded_once(text: str) -> str:
-    """The text of an object, which may be encoded twice."""
+    """The JSON text of an object that may be encoded twice."""
     inner = parsed(text)
     return inner if type(inner) is str else text
 
 
 def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `mapping` has made of a value, where arguments are a member of it: that is read, however deep they are."""
+    """An object read by `mapping` whose arguments are one member: read again, so that deep arguments do not hide others."""
     if type(found) is not Partial or type(value) is not str:
         return found
     read = outlined(_encoded_once(value))
@@ -191,7 +192,7 @@ def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _whole(value: Any) -> Arguments:
-    """The same, where all of it can be read."""
+    """The plain form if all of it can be read, else UNREADABLE."""
     if type(value) is dict:
         return value
     if type(value) is str:
@@ -210,9 +211,9 @@ def _whole(value: Any) -> Arguments:
 
 
 def unless_scrubbed(unwrap: Unwrap) -> Unwrap:
-    """The same for a span whose exporter says that it hid values: arguments with one are unknown.
+    """`unwrap` for spans whose exporter states that it hid values: arguments with a hidden value are UNREADABLE.
 
-    Only where it says so: the text alone may be an agent's own, which would hide its arguments.
+    For other spans the replacement text does not count, or an agent could hide its arguments with it.
     """
 
     def unwrapped(value: Any) -> Arguments:
@@ -222,7 +223,7 @@ def unless_scrubbed(unwrap: Unwrap) -> Unwrap:
 
 
 def mapping_or_bare(value: Any) -> Arguments:
-    """The plain form, or a text that is the one argument, whose name is not on the wire."""
+    """The plain form, or a text: the single argument, whose name is not on the wire."""
     found = _whole(value)
     if found is UNREADABLE and type(value) is str and not value.startswith("{"):
         return Bare(value)
@@ -230,19 +231,19 @@ def mapping_or_bare(value: Any) -> Arguments:
 
 
 def mapping_or_none(value: Any) -> Arguments:
-    """The plain form, where Python's `None` says that the call has no arguments."""
+    """The plain form; the text `None` means that the call has no arguments."""
     return {} if type(value) is str and value == "None" else mapping(value)
 
 
 def bare(value: Any) -> Arguments:
-    """A single value as such: the argument's name is not on the wire."""
+    """A single value; the argument's name is not on the wire."""
     if value is None or value == REDACTED:
         return None
     return Bare(value)
 
 
 def call_form(value: Any) -> Arguments:
-    """`{"args": [], "kwargs": {...}}`; positional arguments have lost their names."""
+    """`{"args": [], "kwargs": {...}}`; names of positional arguments are lost."""
     found = mapping(value)
     return _called(_opened(value, found)) if isinstance(found, dict) else found
 
@@ -257,7 +258,7 @@ def _called(found: Mapping[str, Any]) -> Arguments:
 
 
 def maybe_call_form(value: Any) -> Arguments:
-    """`call_form` where the text has exactly its keys, else the plain form."""
+    """`call_form` if the text has exactly its keys, else the plain form."""
     found = mapping(value)
     if isinstance(found, dict) and found.keys() == _CALL_FORM:
         return _called(_opened(value, found))
@@ -265,7 +266,7 @@ def maybe_call_form(value: Any) -> Arguments:
 
 
 def keyword_form(value: Any) -> Arguments:
-    """`{"kwargs": {...}}`, `call_form` where some are positional, or `{}` where there are none."""
+    """`{"kwargs": {...}}`; `call_form` if some arguments are positional; `{}` if there are none."""
     found = mapping(value)
     if not isinstance(found, dict) or not found or not found.keys() <= _CALL_FORM:
         return found
@@ -273,7 +274,7 @@ def keyword_form(value: Any) -> Arguments:
 
 
 def request_form(value: Any) -> Arguments:
-    """The request that an MCP server gets: exactly `{"tool_name": ..., "arguments": {...}}`."""
+    """The request to an MCP server: exactly `{"tool_name": ..., "arguments": {...}}`."""
     found = mapping(value)
     if isinstance(found, dict) and found.keys() == _REQUEST:
         return mapping(_opened(value, found)["arguments"])
@@ -281,7 +282,7 @@ def request_form(value: Any) -> Arguments:
 
 
 def callback_form(value: Any) -> Arguments:
-    """What LangChain's callback was given: it holds the arguments beside how the tool was run."""
+    """The input of LangChain's callback: the arguments, and how the tool was run."""
     if type(value) is str and '"input_str"' in value:
         carried = _brief_callback(value)
         if carried is not None:
@@ -293,7 +294,7 @@ def callback_form(value: Any) -> Arguments:
 
 
 def _callback(found: Mapping[str, Any]) -> Arguments:
-    """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` the arguments themselves."""
+    """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` has the arguments."""
     inputs, more = found.get("inputs"), found.get("kwargs")
     arguments = shallow(inputs) if isinstance(inputs, dict) else Bare(found["input_str"])
     call_id = more.get("tool_call_id") if isinstance(more, dict) else None
@@ -301,7 +302,7 @@ def _callback(found: Mapping[str, Any]) -> Arguments:
 
 
 def _brief_callback(text: str) -> Carried | None:
-    """The same read from the text; None where it is another form, or written otherwise."""
+    """The callback's arguments and call id, read without parsing all of the text; None for an unusual text."""
     if _members is None:
         return _decoded_callback(text)
     read = _members(text, "input_str", "inputs", "kwargs")
@@ -326,13 +327,13 @@ def _decoded_callback(text: str) -> Carried | None:
         return None
     inputs = read.inputs
     if is_deep(inputs, text):
-        return None  # and what can be read of it is
+        return None  # `mapping` reads the members that can be read
     call_id = read.kwargs.tool_call_id if read.kwargs is not None else None
     return Carried(inputs if type(inputs) is dict else Bare(read.input_str), call_id or "")
 
 
 def component_input(value: Any) -> Arguments:
-    """What a tool of Eino was given: the arguments' text, written as JSON once more, or an object that holds it."""
+    """The input of an Eino tool: the arguments' JSON text, encoded once more, or an object that contains this text."""
     given = outlined(value)
     if not isinstance(given, dict):
         return mapping(given)
@@ -341,7 +342,7 @@ def component_input(value: Any) -> Arguments:
 
 
 def run_inputs(value: Any) -> Arguments:
-    """LangSmith's run inputs; old versions give `{"input": "<a Python repr>"}`."""
+    """LangSmith's run inputs; old versions write `{"input": "<a Python repr>"}`."""
     found = mapping(value)
     if isinstance(found, dict) and found.keys() == {"input"}:
         inner = found["input"]
@@ -351,9 +352,10 @@ def run_inputs(value: Any) -> Arguments:
 
 
 def traced_inputs(value: Any) -> Arguments:
-    """What LangSmith's `traceable` for JavaScript was given: an object as it is, all else without names.
+    """The input of LangSmith's `traceable` in JavaScript: a single object is written as it is, all else without names.
 
-    Several are `{"args": [...]}`, one that is no object `{"input": ...}`; an object of that one key looks just so.
+    Several arguments are `{"args": [...]}`, a single one that is no object is `{"input": ...}`. An argument object with
+    only that key cannot be told apart.
     """
     found = mapping(value)
     if not isinstance(found, dict) or len(found) != 1:
@@ -367,7 +369,7 @@ def traced_inputs(value: Any) -> Arguments:
 
 
 def traced_execution(value: Any) -> Arguments:
-    """The same of a tool of the Vercel AI SDK: `{"args": [{...}, {"toolCallId": ..., "messages": [...]}]}`."""
+    """`traced_inputs` of a Vercel AI SDK tool: `{"args": [{...}, {"toolCallId": ..., "messages": [...]}]}`."""
     found = mapping(value)
     if isinstance(found, dict) and len(found) == 1:
         given = _opened(value, found).get("args")
@@ -379,7 +381,7 @@ def traced_execution(value: Any) -> Arguments:
 
 
 def _executed(options: Any) -> str:
-    """The call's id in what the SDK gives to a tool beside its arguments."""
+    """The call id in the options that the SDK passes to a tool; "" if they are not such options."""
     if not isinstance(options, dict) or not isinstance(options.get("messages"), list):
         return ""
     call_id = options.get("toolCallId")
@@ -387,13 +389,13 @@ def _executed(options: Any) -> str:
 
 
 def scheduled(value: Any) -> Arguments:
-    """What Gemini CLI's scheduler was given: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
+    """The request to Gemini CLI's scheduler: `{"callId": ..., "name": ..., "args": {...}, ...}`."""
     found = mapping(value)
     return mapping(_opened(value, found).get("args")) if isinstance(found, dict) else found
 
 
 def action(value: Any) -> Arguments:
-    """What an OpenHands' tool was given, or would have been: `{"action": {..., "kind": <its class>}}`."""
+    """The input of an OpenHands tool, executed or not: `{"action": {..., "kind": <its class>}}`."""
     found = mapping(value)
     if not isinstance(found, dict) or not found.keys() <= _ACTION or len(found) != 1:
         return found
@@ -406,7 +408,7 @@ def action(value: Any) -> Arguments:
 
 
 def literal(value: Any, within: str = "") -> Arguments:
-    """A dictionary as Python writes it, or the one that is a member of it; one of JSON is read, too."""
+    """The Python repr (or JSON text) of a dictionary; of its member `within`, if that is given."""
     found = mapping(value)
     if isinstance(found, dict):
         if not within:
@@ -434,7 +436,7 @@ def literal(value: Any, within: str = "") -> Arguments:
 
 
 def _as_json(value: Any, most: int) -> Any:
-    """A literal as JSON has it; a ValueError where that has none, or where it nests too deeply."""
+    """The JSON value of a Python literal; ValueError if there is none or it nests too deeply."""
     if value is None or isinstance(value, str | int | float):
         return value
     if most > 0 and isinstance(value, list | tuple):
@@ -445,7 +447,7 @@ def _as_json(value: Any, most: int) -> Any:
 
 
 def wrapped_input(value: Any) -> Arguments:
-    """`{"input": {...}}`, or `{}` where the call has no arguments."""
+    """`{"input": {...}}`, or `{}` if the call has no arguments."""
     found = mapping(value)
     if not isinstance(found, dict) or not found:
         return found
@@ -455,7 +457,7 @@ def wrapped_input(value: Any) -> Arguments:
 
 
 def message_content(value: Any) -> Arguments:
-    """`[{"role": "tool", "content": "{...}"}]`: the arguments as the one message to the tool."""
+    """`[{"role": "tool", "content": "{...}"}]`: the arguments are the single message to the tool."""
     messages = outlined(value)
     if messages is None:
         return None
@@ -469,7 +471,7 @@ def message_content(value: Any) -> Arguments:
 
 
 def event_parts(value: Any) -> Arguments:
-    """Messages in an event: the arguments of their one `tool_call` part."""
+    """Messages in an event: the arguments of their single `tool_call` part."""
     messages = outlined(value)
     if messages is UNREADABLE or not isinstance(messages, list):
         return UNREADABLE

@@ -1,7 +1,9 @@
-"""A JSON object read member by member, where something in it keeps it from being read as a whole.
+"""Reads a JSON object member by member if one member nests too deeply to read the object as a whole.
 
-Nothing nests so deeply as to be an argument that somebody means; but a model can write it beside
-those that matter, and what calls the tool may read it.
+No real argument nests more than `NESTED_MAX` levels. But a model may add such an argument to hide the
+others from offrails, while the tool's own parser accepts them. So only the deep member is unread.
+
+Example: `{"amount": 9, "x": [[[...]]]}` with 200 levels is `Partial`: `amount` is known, `x` is unread.
 """
 
 from __future__ import annotations
@@ -16,23 +18,22 @@ from monitor.partial import all_but
 __all__ = ["NESTED_MAX", "cut", "is_deep", "lenient", "partly", "shallow"]
 
 NESTED_MAX: Final = 100
-"""Levels of a text that is read, as protobuf has it of messages. What is read will be compared, shown and
-written, each by functions that call themselves for a level; how many Python allows is another number in
-each version, and in each place."""
+"""Levels of a value that is read: protobuf's limit for messages. Comparing, showing and writing a value recurse once
+per level, and Python's own recursion limit differs by version and place."""
 
 DIGITS_MAX: Final = 4_000
-"""Python reads no integers that are much longer."""
+"""Python refuses to parse integers that are much longer."""
 
 
 def _integer(digits: str) -> int | float:
-    """A longer one is what JavaScript makes of it: no double is so large."""
+    """An integer; a longer one is infinity, as in JavaScript."""
     if len(digits) <= DIGITS_MAX:
         return int(digits)
     return float("-inf") if digits[0] == "-" else float("inf")
 
 
 lenient: Final = json.JSONDecoder(parse_int=_integer, strict=False)
-"""Reads what some readers of JSON do, and others refuse: NaN, long integers, line breaks in texts."""
+"""Accepts what only some JSON parsers accept: NaN, long integers, line breaks in texts."""
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*+")
 _FLAT: Final = r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+"?'
@@ -40,33 +41,33 @@ _SHALLOW: Final = rf"{_FLAT}|[\[{{](?:{_FLAT})*+[\]}}]"
 _TOKEN: Final = re.compile(
     rf"(?:{_FLAT}|[\[{{](?:{_SHALLOW})*+[\]}}])++|([\[{{]++)|([\]}}]++)", re.DOTALL
 )
-"""Of a value that nests: what is in balance and shallow as a whole, or brackets that open, or close."""
+"""A token of a nested value: a balanced, shallow part as a whole; or opening brackets; or closing ones."""
 
 TOKENS_MAX: Final = 20_000
-"""Of one text, which take about ten milliseconds; what needs more is not read."""
+"""Tokens that are read of one text, in about 10 ms; a text with more is not read."""
 MEMBER_TOKENS: Final = 5
-"""What a member costs of these."""
+"""Each member costs this many tokens."""
 
 AROUND_MAX: Final = 16
-"""Levels that what holds arguments has around them."""
+"""Levels that a dialect may have around the arguments."""
 CUT_MAX: Final = 10 * TOKENS_MAX
-"""Brackets side by side, and what is between them, of one text that is cut."""
+"""Tokens of one text that is cut: runs of brackets, and what is between them."""
 _BRACKETS: Final = re.compile(rf"(?:{_FLAT})++|([\[{{]++)|([\]}}]++)", re.DOTALL)
 
 
 def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
-    """Whether a value has more levels than may be; of a short text, or one with few brackets, none has.
+    """True if a value has more than `most` levels. The brackets of its text are counted first, which is cheap.
 
     Args:
-        value: as JSON is read.
-        text: what it was read from.
+        value: a JSON value.
+        text: the JSON text it was read from.
         most: levels.
     """
     return len(text) > 2 * most and _brackets(text) > most and _nests(value, most)
 
 
 def _nests(value: Any, most: int) -> bool:
-    """Whether a value has more levels than may be."""
+    """True if a value has more than `most` levels."""
     inner = [value]
     for _ in range(most + 1):
         inner = [each for each in inner if type(each) is dict or type(each) is list]
@@ -79,7 +80,7 @@ def _nests(value: Any, most: int) -> bool:
 
 
 def shallow(known: dict[str, Any]) -> dict[str, Any]:
-    """An object's members, of which those are unread that nest too deeply: then it is `Partial`."""
+    """An object; if some of its members nest too deeply, a `Partial` in which these are unread."""
     unread = {
         name
         for name, each in known.items()
@@ -89,9 +90,9 @@ def shallow(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def cut(text: str) -> str | None:
-    """A text of JSON without what nests too deeply to be told, even within what holds it; None where it has no end.
+    """A JSON text in which 0 replaces all below `NESTED_MAX + AROUND_MAX` levels; None if its brackets do not match.
 
-    What is left of arguments that were cut nests too deeply itself, so that they are seen to be unread.
+    Arguments that were cut still nest too deeply, so `shallow` finds them unread.
     """
     most = NESTED_MAX + AROUND_MAX
     parts: list[str] = []
@@ -122,7 +123,7 @@ def _brackets(text: str | bytes) -> int:
 
 
 def partly(text: str) -> dict[str, Any] | None:
-    """A JSON object, `Partial` where some cannot be read; None where it is none, or is broken."""
+    """A JSON object, `Partial` if some members cannot be read; None if it is no object or is broken."""
     try:
         return _object(text, _after(text, 0, "{"))
     except (ValueError, RecursionError):
@@ -130,7 +131,7 @@ def partly(text: str) -> dict[str, Any] | None:
 
 
 def _object(text: str, at: int) -> dict[str, Any]:
-    """The object whose first member is at a place, if it has one; else a ValueError."""
+    """The object whose first member begins at `at`; ValueError if there is none."""
     known: dict[str, Any] = {}
     unread: set[str] = set()
     left = TOKENS_MAX
@@ -156,13 +157,13 @@ def _object(text: str, at: int) -> dict[str, Any]:
 
 
 def _blank(text: str, at: int) -> int:
-    """Where the blanks end that begin at a place."""
+    """The end of the blanks that begin at `at`."""
     found = _SPACE.match(text, at)
     return at if found is None else found.end()
 
 
 def _after(text: str, at: int, mark: str) -> int:
-    """The place behind a mark that blanks may precede; else a ValueError."""
+    """The end of `mark`, which blanks may precede; ValueError if it is not there."""
     at = _blank(text, at)
     if not text.startswith(mark, at):
         raise ValueError(mark)
@@ -170,7 +171,7 @@ def _after(text: str, at: int, mark: str) -> int:
 
 
 def _end(text: str, at: int, left: int) -> tuple[int, int]:
-    """Where a nested value ends that begins at a place, and how many tokens are left; else a ValueError."""
+    """The end of the nested value that begins at `at`, and the number of tokens left; ValueError if it has no end."""
     depth = 0
     for count, token in enumerate(islice(_TOKEN.finditer(text, at), left), 1):
         kind = token.lastindex

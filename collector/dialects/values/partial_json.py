@@ -1,7 +1,7 @@
-"""Long JSON texts read for the few things that are asked for; all else in them is passed over.
+"""Decodes a few members of long JSON texts and skips the rest.
 
-Each decoder raises `msgspec.DecodeError` where the text is written otherwise than expected. It may
-still be readable: then all of it is parsed. What is built in C needs a third of their time.
+Each decoder raises `msgspec.DecodeError` if the text has another form than expected. The caller then
+parses the whole text. The C functions (`native.pyi`), if built, take a third of a decoder's time.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Metadata(msgspec.Struct, gc=False):
 
 
 class More(msgspec.Struct, gc=False):
-    """What LangChain's callback tells beside a tool's arguments."""
+    """The keyword arguments of LangChain's callback."""
 
     tool_call_id: str | None = None
 
 
 class Callback(msgspec.Struct, gc=False):
-    """LangChain's `on_tool_start`, as Traceloop's entity input has it."""
+    """LangChain's `on_tool_start` in Traceloop's entity input."""
 
     input_str: Any = None
     inputs: Any = None
@@ -67,7 +67,7 @@ class Callback(msgspec.Struct, gc=False):
 
 
 class Result(msgspec.Struct, gc=False):
-    """LangChain's `ToolMessage`, or what is around it."""
+    """LangChain's `ToolMessage`, or an object around it."""
 
     tool_call_id: str | None = None
     status: str | None = None
@@ -83,13 +83,13 @@ class _State(msgspec.Struct, gc=False):
 
 
 class _InContext(msgspec.Struct, gc=False):
-    """A call that LangGraph sends to its node of tools, with the state beside it."""
+    """A call that LangGraph sends to its node of tools together with the state."""
 
     tool_call: Any = None
 
 
 class _Said(msgspec.Struct, gc=False):
-    """What a model said."""
+    """A model's message within a message of LangChain."""
 
     tool_calls: list[Any] = []
 
@@ -108,7 +108,7 @@ Lacks = Callable[[Sequence[Any], int, str], bool]
 def _in_c() -> tuple[
     Members | None, Listed | None, Members | None, Listed | None, Lacks | None
 ]:
-    """What `native.pyi` promises, where it was built."""
+    """The functions of `native.pyi`; None each if it was not built."""
     try:
         from collector.dialects import native
     except ImportError:
@@ -127,12 +127,12 @@ result: Final = msgspec.json.Decoder(Result).decode
 
 
 def in_context(text: str) -> Any:
-    """The call that LangGraph has sent with the state beside it."""
+    """The call that LangGraph sent together with the state."""
     return _in_context(text).tool_call
 
 
 def last_asked(text: str) -> list[Any]:
-    """The calls that the last message of a LangGraph's state asks for."""
+    """The calls that the last message of a LangGraph state requests."""
     messages = _state(text).messages
     said = _spoken(messages[-1]).data if messages else None
     return said.tool_calls if said is not None else []

@@ -1,7 +1,9 @@
-"""What a call's result says of the call itself: that it failed, where the span says OK.
+"""Finds failed calls by their result, for dialects whose spans have status OK even then.
 
-What a tool returns is often somebody else's text, which must not decide that. So each framework's form is
-looked for only in its own spans, and only in what the framework has put around that text.
+A tool often returns a third party's text, which must not decide whether the call failed. So each
+framework's form counts only in its own spans, and only in what the framework put around that text.
+
+Example: `of_mcp` reads `{"result": ..., "is_error": true}` as a failure, but not that text inside `result`.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ __all__ = [
 ]
 
 Says = Callable[[Any, str], bool]
-"""(result, the call's id) -> whether it says that the call failed; anything may be given to it."""
+"""(result, call id) -> True if the result shows that the call failed. It accepts any value."""
 
 RESULT_MAX: Final = 256 * 1024
 """Longer results are not read."""
 
 _DEPTH: Final = 3
-"""Objects looked into: the message, and what is around it."""
+"""Nested objects that are searched: the message and those around it."""
 
 _ERROR: Final = 'error"'
-"""All have it, and few others: results are long."""
+"""All failed results contain it, and few others: a cheap search before parsing."""
 _IS_ERROR: Final = '"is_error"'
 _OBSERVED: Final = frozenset({"content", "kind"})
 _ID: Final = '"tool_call_id"'
@@ -47,7 +49,7 @@ _MCP: Final = frozenset({"result", "is_error"})
 _RETURNED: Final = "\"{'func"
 _ENDED: Final = "ToolResultState."
 _LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-"""A text as Python shows it."""
+"""The Python repr of a text."""
 _STATE: Final = re.compile(
     r"ToolResponse\(content=\[.*?\], state=<ToolResultState\.(\w+): >", re.DOTALL
 )
@@ -61,13 +63,13 @@ _REFUSED: Final = frozenset(
 
 
 def of_mcp(value: Any, _call_id: str) -> bool:
-    """`{"result": ..., "is_error": true}`, as Traceloop writes what a server answers."""
+    """`{"result": ..., "is_error": true}`: Traceloop's form of an MCP server's answer."""
     found = _object(value, _IS_ERROR)
     return found is not None and found.keys() == _MCP and found["is_error"] is True
 
 
 def of_llama_index(value: Any, _call_id: str) -> bool:
-    """A `ToolOutput`, or an event that has one: what the tool gave is a member of it."""
+    """A `ToolOutput`, or an event that contains one; the tool's own result is one member of it."""
     found = _object(value, _IS_ERROR)
     if found is None or "tool_name" not in found:
         return False
@@ -76,9 +78,9 @@ def of_llama_index(value: Any, _call_id: str) -> bool:
 
 
 def of_adk(value: Any, _call_id: str) -> bool:
-    """`{"error": ...}` where a person has not confirmed a call yet, or has rejected it.
+    """`{"error": ...}` if a person has not confirmed the call yet or has rejected it.
 
-    OpenInference has it in `response`.
+    OpenInference writes it into `response`.
     """
     found = _object(value, _ERROR)
     answer = found.get("response", found) if found is not None else None
@@ -89,9 +91,9 @@ def of_adk(value: Any, _call_id: str) -> bool:
 
 
 def of_agentscope(value: Any, _call_id: str) -> bool:
-    """`ToolResponse(content=[...], state=<ToolResultState.ERROR: 'error'>, ...)`, as Python shows it.
+    """`ToolResponse(content=[...], state=<ToolResultState.ERROR: 'error'>, ...)`, a Python repr.
 
-    What the tool gave is in texts there, which are left out: none of them is the state.
+    The tool's own result is in texts, which are removed before the state is read.
     """
     if type(value) is not str or len(value) > RESULT_MAX or _ENDED not in value:
         return False
@@ -101,7 +103,7 @@ def of_agentscope(value: Any, _call_id: str) -> bool:
 
 
 def of_openhands(value: Any, call_id: str) -> bool:
-    """An observation, or the message that a model was given where there is none: nothing was run."""
+    """An observation with an error; or the model's message, which means that no tool was executed."""
     found = _object(value, _ID) or _object(value, _IS_ERROR)
     if found is None:
         return False
@@ -111,21 +113,21 @@ def of_openhands(value: Any, call_id: str) -> bool:
 
 
 def of_upsonic(value: Any, _call_id: str) -> bool:
-    """A text as JSON: `{'func': ...}` as Python writes it around what a tool returned, or what it raised."""
+    """A JSON text: the Python repr `{'func': ...}` around a tool's result, else the exception."""
     return type(value) is str and value.startswith('"') and not value.startswith(_RETURNED)
 
 
 def of_langchain(value: Any, _call_id: str) -> bool:
-    """A message of LangChain, within what OpenInference has around it.
+    """A message of LangChain inside OpenInference's object.
 
-    That is `{"type": "tool", "data": {...}}`, or in JavaScript `{"output": {"kwargs": {...}}}`.
+    That object is `{"type": "tool", "data": {...}}`, in JavaScript `{"output": {"kwargs": {...}}}`.
     """
     found = _message(value)
     return found is not None and found.tool_call_id is None and _is_failed(found)
 
 
 def of_langfuse(value: Any, call_id: str) -> bool:
-    """A message of LangChain as it is, which must know the call's id."""
+    """A message of LangChain without an object around it; it must have the call's id."""
     found = _message(value)
     if found is None or not call_id:
         return False
@@ -140,11 +142,11 @@ _SIGNS: Final[dict[Says, str]] = {
     of_llama_index: _IS_ERROR,
     of_mcp: _IS_ERROR,
 }
-"""What each looks for first."""
+"""A text that each failed result contains."""
 
 
 def sign_of(says: Says | None) -> str:
-    """What all results have in them of which this says that the call failed; "" where nothing is known."""
+    """A text that each result contains for which `says` is True; "" if none is known."""
     return _SIGNS.get(says, "") if says is not None else ""
 
 
