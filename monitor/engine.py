@@ -506,6 +506,9 @@ class Monitor:
             return False
         session.spans += spans
         session.foreign += foreign
+        if session.owed is not None:
+            self._news += self._call_judge.pay(session, session.touched_ns)
+            self._reconsider(session, session.touched_ns)
         return True
 
     # --- time ------------------------------------------------------------------------------
@@ -587,6 +590,15 @@ class Monitor:
         """Ended sessions of which nothing is remembered: one that goes on passes as new."""
         return self._table.lost
 
+    def errors(self) -> list[Exception]:
+        """Errors of ours that kept held calls from being judged under a spec that was bound late.
+
+        They are judged at the next `saw` of their session, or else at its next `tick`. Each error is
+        returned once.
+        """
+        found, self._call_judge.errors = self._call_judge.errors, []
+        return found
+
     def news(self) -> list[Verdict]:
         """Verdicts that no call has brought: of time, and of what became known late."""
         return self._with_news([])
@@ -606,6 +618,10 @@ class Monitor:
         if session is None or not session.queued:
             return
         session.queued = False
+        if session.owed is not None:
+            self._news += self._call_judge.pay(
+                session, before + self.limits.window_ns, last=True
+            )
         if session.judges and session.held is not None:
             # What binds specs comes within the window, or costs certainty.
             self._call_judge.release(session)
@@ -635,6 +651,8 @@ class Monitor:
         return [event for session in live for event in self._finish(session, "input_end", now)]
 
     def _finish(self, session: Session, ended: Ended, now: int) -> list[SessionFinished]:
+        if session.owed is not None:
+            self._news += self._call_judge.pay(session, now, last=True)
         session.ended = ended
         session.queued = False
         self.ended[ended] += 1

@@ -160,6 +160,8 @@ class Pipeline:
             self._take_together(part, now)
         try:
             self._end_request(now)
+            for each in self.monitor.errors():
+                self._leave(each, 0)
         except Exception as error:  # noqa: BLE001 - it is counted, and what was judged is delivered
             self._leave(error, 0)
         rejects, self._rejects = self._rejects, None
