@@ -578,6 +578,8 @@ class Monitor:
         """
         self._settle(max(now, now - by) + self.limits.window_ns)
         self._table.shift(by)
+        if self._deadline_timer.busy:
+            self._deadline_timer.clock_moved(self._table.latest(), by)
         for mention in self._quiet.values():
             mention.now += by
         self.totals.shift(by)
