@@ -506,6 +506,9 @@ class Monitor:
             return False
         session.spans += spans
         session.foreign += foreign
+        if session.owed is not None:
+            self._news += self._call_judge.pay(session, session.touched_ns)
+            self._reconsider(session, session.touched_ns)
         return True
 
     # --- time ------------------------------------------------------------------------------
@@ -575,6 +578,8 @@ class Monitor:
         """
         self._settle(max(now, now - by) + self.limits.window_ns)
         self._table.shift(by)
+        if self._deadline_timer.busy:
+            self._deadline_timer.clock_moved(self._table.latest(), by)
         for mention in self._quiet.values():
             mention.now += by
         self.totals.shift(by)
@@ -586,6 +591,15 @@ class Monitor:
     def sessions_lost(self) -> int:
         """Ended sessions of which nothing is remembered: one that goes on passes as new."""
         return self._table.lost
+
+    def errors(self) -> list[Exception]:
+        """Errors of ours that kept held calls from being judged under a spec that was bound late.
+
+        They are judged at the next `saw` of their session, or else at its next `tick`. Each error is
+        returned once.
+        """
+        found, self._call_judge.errors = self._call_judge.errors, []
+        return found
 
     def news(self) -> list[Verdict]:
         """Verdicts that no call has brought: of time, and of what became known late."""
@@ -606,6 +620,10 @@ class Monitor:
         if session is None or not session.queued:
             return
         session.queued = False
+        if session.owed is not None:
+            self._news += self._call_judge.pay(
+                session, before + self.limits.window_ns, last=True
+            )
         if session.judges and session.held is not None:
             # What binds specs comes within the window, or costs certainty.
             self._call_judge.release(session)
@@ -635,6 +653,8 @@ class Monitor:
         return [event for session in live for event in self._finish(session, "input_end", now)]
 
     def _finish(self, session: Session, ended: Ended, now: int) -> list[SessionFinished]:
+        if session.owed is not None:
+            self._news += self._call_judge.pay(session, now, last=True)
         session.ended = ended
         session.queued = False
         self.ended[ended] += 1

@@ -291,6 +291,9 @@ class Correlation:
     def uncount(self, call: Call, new: ToolCall, sampled: bool) -> None:
         """Takes a call back from the statistics: the monitor failed to judge it."""
         self._count(call, new, sampled, -1)
+        near = self._near_misses.reason(new)
+        if near:
+            self._coverage.count(near, -1)
 
     def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
         if new.evidence is Evidence.EXECUTED:

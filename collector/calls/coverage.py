@@ -12,6 +12,7 @@ from collector.calls.batch import Batch
 from collector.calls.call import Call
 from collector.calls.trace_store import Trace
 from collector.telemetry.counters import Stats
+from monitor.records import ToolCall
 
 __all__ = ["COVERAGE", "Coverage"]
 
@@ -73,7 +74,12 @@ class Coverage:
         """Counts a reason in all, and in the session of the call if that was judged."""
         self._stats.add(("coverage", reason), 1)
         if call is not None and call.judged is not None:
-            self._batch.monitor.miss(call.judged.session, reason)
+            monitor = self._batch.monitor
+            judged: ToolCall | None = (
+                call.judged
+            )  # None by now where the monitor could not take it
+            if judged is not None:
+                monitor.miss(judged.session, reason)
 
     def count_traces(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """Counts a reason so many times in all, and in the session of each trace."""

@@ -139,6 +139,8 @@ class Pipeline:
         """The last key of this span that the duplicate filter did not know."""
         self._derived: list[tuple[bytes, bytes]] = []
         """Span ids of this request, each with an id that was derived from it."""
+        self._counted: list[bytes] = []
+        """Spans of this request that a reason of `coverage` was counted for: their keys, each with the reason."""
         self._failed_spans = 0
         """Spans of this request that an error of ours kept from being judged."""
         self._errors: list[Exception] = []
@@ -154,12 +156,15 @@ class Pipeline:
         """
         count = len(spans)
         self._derived.clear()
+        self._counted.clear()
         self._batch.open(now, quiet=self.quiet, at_once=count == 1)
         for first in range(0, count, TOGETHER):
             part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
             self._take_together(part, now)
         try:
             self._end_request(now)
+            for each in self.monitor.errors():
+                self._leave(each, 0)
         except Exception as error:  # noqa: BLE001 - it is counted, and what was judged is delivered
             self._leave(error, 0)
         rejects, self._rejects = self._rejects, None
@@ -169,7 +174,7 @@ class Pipeline:
                 self._deliver(verdicts)
         finally:
             if self._errors:
-                self._raise_unjudged()
+                self._raise_unjudged(now)
         return rejects
 
     def _take_together(self, spans: Sequence[Span], now: int) -> None:
@@ -285,8 +290,13 @@ class Pipeline:
             if not judged or each == self._remembered:
                 self._duplicates.forget(each)
 
-    def _raise_unjudged(self) -> None:
-        """Raises the errors that kept spans of the request from being judged."""
+    def _raise_unjudged(self, now: int) -> None:
+        """Raises the errors that kept spans of the request from being judged.
+
+        What was counted of the request's spans is remembered: it is not counted again when they are sent again.
+        """
+        for mark in self._counted:
+            self._duplicates.is_repeat(mark, now)
         count, errors = self._failed_spans, self._errors
         self._failed_spans, self._errors = 0, []
         names: dict[str, int] = {}
@@ -372,7 +382,7 @@ class Pipeline:
             self._stats.span_lag.observe(max(0, context.now - span.end_ns) / SECOND)
         self._traces.hold(context.tree, reading.arguments)
         if reading.unreadable or span.dropped or reading.control:
-            self._count(span, reading, context.node.call)
+            self._count(span, reading, evidence, context.node.call)
 
     def _take_other(self, span: Span, plan: Plan, owner: Owner, context: Context) -> None:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
@@ -471,9 +481,11 @@ class Pipeline:
         if doubt.reasons and (self._remembered or not doubt.readings):
             owner = self._session_ids.owner(span.resource)
             trace = self._traces.of(owner.namespace, span.trace_id)
+            key = self._duplicate_key(owner, span) + evidence.encode()
             for reason in doubt.reasons:
-                self._coverage.count(reason)
-                trace.miss(reason)
+                if not self._is_counted(key, reason):
+                    self._coverage.count(reason)
+                    trace.miss(reason)
         for reading in doubt.readings[1:]:
             own = self._apart(span, reading, evidence)
             self._take(own, plan, reading, evidence, now)
@@ -496,7 +508,12 @@ class Pipeline:
             if self._is_another(call, span, reading, evidence):
                 self._take_another(span, plan, reading, evidence, call, now)
                 return
-            if not call.piece(span.span_id).is_given and (reading.arguments or reading.bare):
+            # An error kept the call from being judged, and then another call came under its ids.
+            unjudged = call.judged is None and not call.doubled and not call.withdrawn
+            fuller = not call.piece(span.span_id).is_given and (
+                reading.arguments or reading.bare
+            )
+            if unjudged or fuller:
                 self._touch(trace)
                 self._take_call(span, reading, evidence, Context(trace, tree, node, now))
                 return
@@ -521,7 +538,8 @@ class Pipeline:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
         own = self._apart(span, reading, evidence)
         key = self._duplicate_key(self._session_ids.owner(span.resource), own)
-        if key not in self._duplicates and key + b"p" not in self._duplicates:
+        known = key in self._duplicates or key + b"p" in self._duplicates
+        if not known and not self._is_counted(key, "id_reused"):
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
 
@@ -537,14 +555,28 @@ class Pipeline:
         self._derived.append((span.span_id, own.span_id))
         return own
 
-    def _count(self, span: Span, reading: Reading, call: Call | None) -> None:
+    def _count(
+        self, span: Span, reading: Reading, evidence: Evidence, call: Call | None
+    ) -> None:
         """Counts why this span's call is not judged, or not for certain."""
-        if reading.unreadable == "arguments_unreadable":
+        owner = self._session_ids.owner(span.resource)
+        key = self._duplicate_key(owner, span) + evidence.encode()
+        if reading.unreadable == "arguments_unreadable" and not self._is_counted(
+            key, reading.unreadable
+        ):
             self._stats.count("arguments_unreadable", reading.dialect)
-        if span.dropped:
+        if span.dropped and not self._is_counted(key, "truncated_attributes"):
             self._coverage.count_call("truncated_attributes", call)
-        if reading.control:
+        if reading.control and not self._is_counted(key, "control"):
             self._coverage.count_call("control", call)
+
+    def _is_counted(self, key: bytes, reason: str) -> bool:
+        """True where a reason was counted for a span when an error refused its request; else it is counted now."""
+        mark = key + reason.encode()
+        if mark in self._duplicates:
+            return True
+        self._counted.append(mark)
+        return False
 
 
 def _own_id(span: Span, tool: str, arguments: str = "") -> bytes:

@@ -16,7 +16,7 @@ from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.outlook import Outlook
 from monitor.session.session import Ended, Session
-from monitor.session.survey import review
+from monitor.session.survey import review, survey
 
 __all__ = ["DeadlineTimer"]
 
@@ -73,7 +73,24 @@ class DeadlineTimer:
         """Keeps the verdicts on a session that turned out to be part of another."""
         if judgement.outlook is not None and into is not judgement:
             into.outlook = into.outlook or Outlook()
-            into.outlook.declared |= judgement.outlook.declared
+            into.outlook.absorb(judgement.outlook)
+
+    def clock_moved(self, live: Iterable[Session], by: int) -> None:
+        """The clock that gives `now` was set: a limit that runs takes as long as if it had not been.
+
+        Times of calls are their senders', and stay.
+        """
+        for session in live:
+            for judgement in _bounded(session):
+                timing = survey(judgement)
+                running = [*timing.missed, *timing.waiting()]
+                if judgement.outlook is None and running:
+                    judgement.outlook = Outlook()
+                if judgement.outlook is not None:
+                    judgement.outlook.shift(running, by)
+        self._next = {key: due_ns + by for key, due_ns in self._next.items()}
+        self._due = [(due_ns, key) for key, due_ns in self._next.items()]
+        heapq.heapify(self._due)
 
     def tick(self, find: Callable[[SessionKey], Session | None], now: int) -> list[Verdict]:
         """Reviews the sessions whose time has come.

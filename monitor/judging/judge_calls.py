@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
@@ -35,6 +36,9 @@ FOREVER: Final = 2**64
 
 HELD_ALL_MAX: Final = 50_000
 """The same, over all sessions."""
+
+ERRORS_MAX: Final = 16
+"""Errors that are kept until someone asks for them."""
 
 
 class CallJudge:
@@ -73,6 +77,8 @@ class CallJudge:
         """The name by which a holder is counted: another one may be its tenant's by now."""
         self.held_given_up = 0
         """Sessions whose calls were let go before their time: too much was held."""
+        self.errors: list[Exception] = []
+        """Errors of ours that kept held calls from being judged, the first of them."""
 
     @property
     def skewed(self) -> int:
@@ -113,14 +119,34 @@ class CallJudge:
         renamed = session.bound_as != agent
         if session.bound_on is attributes and not renamed:
             return []
-        session.bind_on(attributes, agent)
         first, binder = session.binder is None, session.binder or self.binder
-        session.binder = binder
+        before = session.binding
+        session.bind_on(attributes, agent)
+        try:
+            return self._bind(
+                session, binder, attributes, agent, now, first=first, renamed=renamed
+            )
+        except Exception:
+            session.binding = before  # the next span of these attributes binds again
+            raise
+
+    def _bind(
+        self,
+        session: Session,
+        binder: SpecBinder,
+        attributes: Mapping[str, Any],
+        agent: str,
+        now: int,
+        *,
+        first: bool,
+        renamed: bool,
+    ) -> list[Verdict]:
         bound = binder.bound(attributes, agent)
         found = bound.judges
         if renamed and len(session.attributes) > 1:
             # Another name may match together with attributes that are known already.
             found = _wanted(session.attributes, agent, binder)
+        session.binder = binder
         if first and (bound.more or not found):
             session.held = []
         verdicts: list[Verdict] = []
@@ -136,8 +162,13 @@ class CallJudge:
         new = tuple(judge for judge in found if judge not in session.judges)
         if not new:
             return []
-        session.judges = session.judges + new if session.judges else found
-        return self._catch_up(session, new, now)
+        before = session.judges
+        session.judges = before + new if before else found
+        try:
+            return self._catch_up(session, new, now)
+        except Exception:
+            session.judges = before  # no held call was judged yet
+            raise
 
     def _observe(self, session: Session, now: int) -> None:
         """The calls of a session that no spec matches are kept by an observer."""
@@ -188,7 +219,39 @@ class CallJudge:
         if lost:
             session.miss("no_spec", lost)
             session.bind_late(new, now)
-        return [verdict for call in held for verdict in self._under(session, new, call, now)]
+        return self._judge_held(session, [(call, tuple(new)) for call in held], now)
+
+    def _judge_held(
+        self, session: Session, held: Iterable[tuple[ToolCall, tuple[Judge, ...]]], now: int
+    ) -> list[Verdict]:
+        """Judges calls that were kept. One that an error keeps from being judged is owed, and keeps no other."""
+        verdicts: list[Verdict] = []
+        for call, judges in held:
+            failed = self._under(session, judges, call, now, verdicts)
+            if failed:
+                session.owe(call, failed)
+        return verdicts
+
+    def pay(self, session: Session, now: int, *, last: bool = False) -> list[Verdict]:
+        """Judges the calls that an error kept from being judged.
+
+        With `last` one that fails again is lost: its session is read as joined under these specs.
+        """
+        owed, session.owed = session.owed or [], None
+        live = [
+            (call, tuple(judge for judge in judges if judge in session.judges))
+            for call, judges in owed
+        ]
+        verdicts = self._judge_held(session, live, now)
+        if last and session.owed:
+            owed, session.owed = session.owed, None
+            session.miss("no_spec", len(owed))
+            for judge in {judge for _, judges in owed for judge in judges}:
+                session.bind_late((judge,), now)
+                for judgement in session.under(judge):
+                    blind = FOREVER if session.gaps else max(judgement.blind_ns, now)
+                    verdicts += self._report(session, judgement, judgement.join(blind))
+        return verdicts
 
     def release(self, session: Session) -> list[ToolCall]:
         """The calls a session has held, which it holds no longer."""
@@ -300,15 +363,43 @@ class CallJudge:
         return verdicts
 
     def _under(
-        self, session: Session, judges: Sequence[Judge], call: ToolCall, now: int
-    ) -> list[Verdict]:
-        """A call that was kept, under specs that were bound after it."""
-        found = [self._judge(session, judge, call, now, quiet=False) for judge in judges]
-        judged = any(verdicts is not None for verdicts in found)
-        session.judged += judged
-        if not judged:
+        self,
+        session: Session,
+        judges: Sequence[Judge],
+        call: ToolCall,
+        now: int,
+        verdicts: list[Verdict],
+    ) -> tuple[Judge, ...]:
+        """A call that was kept, under specs that were bound after it.
+
+        Returns:
+            The specs that an error kept it from being judged under.
+        """
+        failed: list[Judge] = []
+        known = any(self._find(session, judge, call) for judge in session.judges)
+        judged = False
+        for judge in judges:
+            try:
+                found = self._judge(session, judge, call, now, quiet=False)
+            except Exception as error:  # noqa: BLE001 - it keeps no other call from being judged
+                self._fail(session, judge, call, error)
+                failed.append(judge)
+            else:
+                judged = judged or found is not None
+                verdicts += found or ()
+        session.judged += judged and not known
+        if not (judged or known or failed):
             session.set_aside(call)
-        return [verdict for verdicts in found for verdict in verdicts or ()]
+        return tuple(failed)
+
+    def _fail(self, session: Session, judge: Judge, call: ToolCall, error: Exception) -> None:
+        """Removes a call after an error under one spec, as far as it was added."""
+        if len(self.errors) < ERRORS_MAX:
+            self.errors.append(error)
+        with suppress(Exception):
+            found = self._find(session, judge, call)
+            if found is not None:
+                self._take_out(session, *found)
 
     def _judge(
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
@@ -461,6 +552,7 @@ class CallJudge:
                     kept[place] = call
                     self._weigh_held(session, call_bytes(call) - call_bytes(held))
                     break
+        session.owe_no_more(old)
         verdicts: list[Verdict] = []
         for judge in session.judges or (self._unbound,):
             verdicts += self._amend(session, judge, old, call, now)
@@ -537,6 +629,7 @@ class CallJudge:
                 self._weigh_held(session, -call_bytes(held))
                 break
         session.unsee(call)
+        session.owe_no_more(call)
         verdicts: list[Verdict] = []
         judged = False
         for judge in session.judges or (self._unbound,):
@@ -592,9 +685,12 @@ class CallJudge:
                 self._accounting.alarms.absorb(moved, judgement, into)
                 verdicts += self._report(target, into, into.absorb(judgement))
                 self._accounting.absorbed(judgement, into)
-        for call in self.release(moved):
-            verdicts += self._under(target, missing, call, now)
+        held = self.release(moved)
+        verdicts += self._judge_held(target, [(call, missing) for call in held], now)
+        for call in held:
             self._hold(target, call)
+        for call, judges in moved.owed or ():
+            target.owe(call, judges)
         if target.joined or target.forgotten:
             for judgement in target.judgements:
                 blind = FOREVER if target.gaps else judgement.blind_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ class Declared:
 class Outlook:
     """The verdicts on one judgement's session, by what does not change when calls come late."""
 
-    __slots__ = ("declared", "next_ns", "trapped")
+    __slots__ = ("_shifts", "declared", "next_ns", "trapped")
 
     def __init__(self) -> None:
         self.declared: dict[Key, Declared] = {}
@@ -42,11 +43,31 @@ class Outlook:
         """A trap was declared, and has not been taken back."""
         self.next_ns: int | None = None
         """When there may be news if no call comes; None: never."""
+        self._shifts: dict[Key, int] = {}
+        """By how much our clock was set while a limit ran: that much later it is over."""
 
     @property
     def open(self) -> bool:
         """True while some verdict is not final."""
         return any(not each.final for each in self.declared.values())
+
+    def shift(self, running: Iterable[Missed], by: int) -> None:
+        """Our clock was set: limits that run, and verdicts that were given, become no older by it."""
+        self._shifts = {each.key: self._shifts.get(each.key, 0) + by for each in running}
+        for declared in self.declared.values():
+            declared.fired_ns += by
+
+    def absorb(self, other: Outlook) -> None:
+        """Takes what is known of another one's limits."""
+        self.declared |= other.declared
+        self._shifts = {**other._shifts, **self._shifts}
+
+    def is_over(self, missed: Missed, now: int) -> bool:
+        """True for a limit whose time is over by our clock."""
+        return missed.due_ns + self._shifts.get(missed.key, 0) <= now
+
+    def _fires_ns(self, missed: Missed, window_ns: int) -> int:
+        return missed.fires_ns(window_ns) + self._shifts.get(missed.key, 0)
 
     def tools(self) -> set[int]:
         """The numbers of the tools that it names."""
@@ -80,7 +101,7 @@ class Outlook:
         current = {
             each.key: each
             for each in known
-            if over or each.key in self.declared or each.fires_ns(window_ns) <= now
+            if over or each.key in self.declared or self._fires_ns(each, window_ns) <= now
         }
         gone = [self.declared.pop(key) for key in list(self.declared) if key not in current]
         withdrawn = [News(each.missed, True, each.final) for each in gone]
@@ -110,7 +131,9 @@ class Outlook:
         return final
 
     def _plan(self, found: list[Missed], now: int, window_ns: int) -> None:
-        times = [each.fires_ns(window_ns) for each in found if each.key not in self.declared]
+        times = [
+            self._fires_ns(each, window_ns) for each in found if each.key not in self.declared
+        ]
         times += [
             each.fired_ns + window_ns for each in self.declared.values() if not each.final
         ]

@@ -34,6 +34,7 @@ OUTSIDE_MAX: Final = 8
 """Of a session's calls that are in no log, so many first starts and last ends are kept by call."""
 
 _Time = tuple[int, bytes]
+Binding = tuple[Mapping[str, Any] | None, str, tuple[Mapping[str, Any], ...]]
 
 
 class Outside:
@@ -126,6 +127,7 @@ class Session:
         "newer",
         "not_judged",
         "older",
+        "owed",
         "queued",
         "seen",
         "session_from",
@@ -164,6 +166,8 @@ class Session:
         """Judgements by spec and part, where they are too many to look through."""
         self.held: list[ToolCall] | None = None
         """The calls so far, kept with their arguments while another spec may still bind."""
+        self.owed: list[tuple[ToolCall, tuple[Judge, ...]]] | None = None
+        """Held calls that an error kept from being judged, and the specs that they are to be judged under."""
         self.seen = 0
         """How many calls there were; as many as are held where none was let go."""
         self.judged = 0
@@ -391,6 +395,27 @@ class Session:
             kept = (each for each in self._others if each is not attributes)
             self._others = (last, *kept)[:ATTRIBUTES_MAX]
         self.bound_on, self.bound_as = attributes, agent
+
+    @property
+    def binding(self) -> Binding:
+        """What specs were bound on so far, to return to after an error."""
+        return self.bound_on, self.bound_as, self._others
+
+    @binding.setter
+    def binding(self, before: Binding) -> None:
+        self.bound_on, self.bound_as, self._others = before
+
+    def owe(self, call: ToolCall, judges: tuple[Judge, ...]) -> None:
+        """A held call is still to be judged under some specs."""
+        if self.owed is None:
+            self.owed = []
+        self.owed.append((call, judges))
+
+    def owe_no_more(self, call: ToolCall) -> None:
+        """A call was taken back, or read anew: it is not judged as it was held."""
+        if self.owed is not None:
+            kept = [each for each in self.owed if each[0].span_id != call.span_id]
+            self.owed = kept or None
 
     @property
     def attributes(self) -> tuple[Mapping[str, Any], ...]:

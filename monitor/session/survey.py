@@ -34,7 +34,7 @@ def review(
     Returns:
         What is given or taken back, and what has become final.
     """
-    known, waiting = _known(judgement, now, over=over, explicit=explicit)
+    known, waiting = _known(judgement, outlook, now, over=over, explicit=explicit)
     return outlook.revise(
         [*known, *_kept(judgement, outlook, known)], waiting, now, window_ns, over=over
     )
@@ -63,7 +63,7 @@ def survey(judgement: Judgement) -> Timing:
 
 
 def _known(
-    judgement: Judgement, now: int, *, over: bool, explicit: bool
+    judgement: Judgement, outlook: Outlook, now: int, *, over: bool, explicit: bool
 ) -> tuple[list[Missed], list[Missed]]:
     """What was missed for certain by now, and what still runs."""
     timing = survey(judgement)
@@ -72,7 +72,7 @@ def _known(
     known = list(certain(timing.missed, blind_ns))
     for each in waiting:
         never = explicit and each.obstacle is Obstacle.DEADLINE
-        if each.due_ns <= now or (over and never):
+        if outlook.is_over(each, now) or (over and never):
             known.append(each)
     return known, list(waiting)
 

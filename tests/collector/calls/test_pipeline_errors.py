@@ -249,3 +249,53 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
     assert refusal.value.outcome is Outcome.INTERNAL
     assert service.stats.dropped == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): count - 1}
+
+
+ODD = ("ambiguous_tool", "id_reused", "truncated_attributes", "control", "look_alike")
+
+
+def odd_spans(wire: Wire) -> list[Span]:
+    """A name twice, ids that come again, attributes that were dropped, a framework's own tool."""
+    rover = {"service.name": "farm-rover"}
+    tool, name = ("gen_ai.operation.name", "execute_tool"), "gen_ai.tool.name"
+    return [
+        wire.span("span", [tool, (name, "water"), (name, "open")], start=0, resource=rover),
+        wire.tool("water", id="a", start=2, end=3, resource=rover),
+        wire.tool("open", id="a", start=2, end=3, resource=rover),
+        wire.tool("water", id="b", start=4, end=5, resource=rover, dropped=1),
+        wire.tool("transfer_to_agent", id="c", start=6, end=7, resource=rover),
+        wire.span("span", [tool, (name, "")], id="d", start=8, resource=rover),
+    ]
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "_correlation.rise",
+        "_correlation._update",
+        "monitor.observe",
+        "monitor._call_judge.take",
+    ],
+)
+def test_a_reason_is_counted_once_though_its_span_is_sent_again(
+    stage: str, number: int
+) -> None:
+    """What an error refused had been counted before; sent again it is judged, and not counted again."""
+    spans = odd_spans(Wire())
+    good, bad = Service(), Service()
+    good.send(spans)
+    with failing(bad, stage, number):
+        bad.send(spans)
+    counted = [
+        {
+            key: count
+            for key, count in service.stats.counts.items()
+            if key[0] in ("coverage", "arguments_unreadable") and key[1] != "duplicate"
+        }
+        for service in (good, bad)
+    ]
+
+    assert counted[0]["coverage", "id_reused"] == 1
+    assert counted[0]["coverage", "ambiguous_tool"] == 1
+    assert counted[1] == counted[0]

@@ -397,3 +397,59 @@ def test_verdicts_on_sessions_are_worded_like_others() -> None:
     assert verdict.constraint == "order -> [confirm, ship] within 20 s"
     assert verdict.allowed == ("confirm", "look")
     assert (verdict.final, verdict.revised_from) == (False, None)
+
+
+# --- a clock that is set ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [3600, 15, -15, -3600])
+def test_a_clock_that_is_set_moves_no_limit(by: int) -> None:
+    """Deadline, idle limit and the end of the window come after as much time as without the jump."""
+    run, still = Run(), Run()
+    for each in (run, still):
+        each.take(call("order", 0, 1))
+        each.tick(5)
+    now = START + 6 * SECOND
+    run.monitor.clock_moved(by * SECOND, now + by * SECOND)
+
+    for at in (6, 15, 19, 20.5, 21, 30, 31, 59, 61, 80):
+        assert run.tick(at + by) == still.tick(at), at
+        assert run.counted() == still.counted(), at
+    assert run.object()["missed"] == still.object()["missed"]
+
+
+@pytest.mark.parametrize("by", [[3600, -3600], [-30, -30], [40, 7, -100]])
+def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> None:
+    """Each jump counts for the limits that run then."""
+    run, still = Run(), Run()
+    for each in (run, still):
+        each.take(call("order", 0, 1))
+    ahead = 0
+    for at, jump in enumerate(by, 2):
+        ahead += jump
+        run.monitor.clock_moved(jump * SECOND, START + (at + ahead) * SECOND)
+    for at in (10, 19, 21, 32, 59, 61):
+        assert run.tick(at + ahead) == still.tick(at), at
+
+
+@pytest.mark.parametrize("by", [3600, -3600])
+def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
+    """Its call has the time of the clock as that is set now."""
+    run = Run()
+    run.take(call("look", 0, 1))
+    run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)
+    run.take(call("order", by + 2, 2), at=by + 2)
+
+    assert run.tick(by + 21) == []
+    assert [each[:2] for each in run.tick(by + 23)] == [("cannot_finish", "deadline")]
+
+
+@pytest.mark.parametrize("by", [3600, -3600])
+def test_an_answer_after_a_jump_keeps_a_deadline(by: int) -> None:
+    """The agent's own clock was not set: its call is in time, and nothing is told."""
+    run = Run(SHOP.replace("idle: 1m\n", ""))
+    run.take(call("order", 0, 1))
+    run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)
+    assert run.tick(by + 10) == []
+    assert run.take(call("confirm", 12, 2), at=by + 12) == []
+    assert run.tick(by + 25) == []
