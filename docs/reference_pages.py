@@ -88,6 +88,29 @@ The resource has `service.name` (offrails), `service.version`, `service.instance
 A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of a processor, during
 which verdicts may be some 10 ms later. A push that fails is logged, counted in
 `offrails_telemetry_pushes_total{result="failed"}`, and not repeated: the next one has the newer values.
+
+### Traces
+
+`telemetry.traces: true` has spans of the service's own work pushed to the same receiver:
+
+| span | of | attributes (`offrails.*`) |
+|---|---|---|
+| `offrails.request` | a trace request whose body was read | transport, bytes, spans, rejected, status |
+| `offrails.delivery` | one attempt to send messages to a sink | sink, messages |
+| `offrails.scrape` | one answer of `/metrics` | open_metrics, bytes |
+| `offrails.reload` | one reading of the specs | trigger, specs, changed |
+
+Each is a trace of its own. A span of work that failed has the status ERROR and says why. No attribute holds what agents
+say.
+
+A share of requests has a span, `telemetry.traces_ratio` (0.01). Each kind has at most `telemetry.traces_per_second` (10)
+spans a second, after a burst of as many; the others are counted in `offrails_telemetry_spans_total{result="dropped"}`.
+The SDK's thread sends spans every 5 seconds (`OTEL_BSP_SCHEDULE_DELAY`), and once more when the service stops. Traces
+take about 11 MB of memory. Where they are off, nothing is loaded and a request costs one comparison more.
+
+The receiver may be an offrails, or the service itself. The resource of these spans has `offrails.own_telemetry: true`.
+They are no tool calls, so none is judged. A service with traces of its own makes no span of a request that holds
+nothing else, so its spans cause no others.
 """
 
 

@@ -47,6 +47,7 @@ from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
+    from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
 
 __all__ = ["App", "limits_of", "redaction_of"]
@@ -118,6 +119,15 @@ def _push_of(
     return push
 
 
+def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | None:
+    """The push of own traces; None where they are off, and nothing is loaded."""
+    if not settings.traces:
+        return None
+    from collector.metrics.otlp_traces import OtlpTraces
+
+    return OtlpTraces(settings, clock)
+
+
 def _begin(recorder: Recorder, settings: Record) -> None:
     try:
         recorder.start()
@@ -160,8 +170,10 @@ class App:
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact)
         self._sink = LogSink(self._log, settings.log, clock)
+        self._traces = _traces_of(settings.telemetry, clock)
+        tracer = self._tracer = self._traces.tracer if self._traces is not None else None
         self._alerts = Alerts(
-            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
+            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock, tracer
         )
         self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)
@@ -183,18 +195,20 @@ class App:
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
-        export = Export(pipeline.consume, stats, clock, bounds, record)
+        export = Export(pipeline.consume, stats, clock, bounds, record, tracer)
         admission = build_admission(settings.receiver, stats)
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
         )
-        self.reloader = Reloader(settings.specs, self._use, self._log, clock)
+        self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
+        if tracer is not None:
+            more.append(tracer)
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._push = _push_of(settings.telemetry, families, self._redaction, clock)
         self._observers = self._build_observers(families)
@@ -213,7 +227,7 @@ class App:
                 setting="metrics_names",
                 addresses=True,
             )
-            app = MetricsApp(families, self._health, self._redaction, guard)
+            app = MetricsApp(families, self._health, self._redaction, guard, self._tracer)
             found["metrics"] = self._observer(
                 "metrics", app, settings.metrics, settings.metrics_tls
             )
@@ -292,6 +306,8 @@ class App:
         if self._recorder is not None:
             _begin(self._recorder, self.settings.record)
         _check_lines(self.settings.alerts.jsonl)
+        if self._traces is not None:
+            await self._traces.start()
         try:
             for name, server in self._servers.items():
                 self.addresses[name] = await server.start()
@@ -391,3 +407,5 @@ class App:
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))
+        if self._traces is not None:
+            await self._traces.stop(grace)

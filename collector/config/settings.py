@@ -504,12 +504,12 @@ class Redact(_Section):
 
 
 class Telemetry(_Section):
-    """The service's own metrics, pushed over OTLP."""
+    """The service's own metrics and traces, pushed over OTLP."""
 
     otlp_endpoint: Annotated[
         Url,
         Field(
-            description="OTLP/HTTP receiver of the service's own metrics, such as `http://127.0.0.1:4318`; empty: nothing is pushed. Needs `offrails[otlp]`."
+            description="OTLP/HTTP receiver of the service's own metrics and traces, such as `http://127.0.0.1:4318`; empty: nothing is pushed. Needs `offrails[otlp]`."
         ),
     ] = ""
     interval_seconds: Annotated[Positive, Field(description="Time between two pushes.")] = 60.0
@@ -517,6 +517,25 @@ class Telemetry(_Section):
         Switch,
         Field(description="Push the families by agent and spec, too: up to 150 series a pair."),
     ] = False
+    traces: Annotated[
+        Switch,
+        Field(
+            description="Push spans of the service's own work, too: requests, deliveries to sinks, scrapes, reloads."
+        ),
+    ] = False
+    traces_ratio: Annotated[
+        Number, Field(ge=0, le=1, description="Share of trace requests that have a span.")
+    ] = 0.01
+    traces_per_second: Annotated[
+        Positive,
+        Field(description="Own spans of each kind in a second, at most; more are counted."),
+    ] = 10.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.traces and not self.otlp_endpoint:
+            raise ValueError("traces needs otlp_endpoint")
+        return self
 
 
 class Settings(_Section):
@@ -591,7 +610,7 @@ class Settings(_Section):
     ] = "info"
     log: Annotated[LogLines, Field(description="How many lines agents may cause.")] = LogLines()
     telemetry: Annotated[
-        Telemetry, Field(description="The service's own metrics, pushed over OTLP.")
+        Telemetry, Field(description="The service's own metrics and traces, pushed over OTLP.")
     ] = Telemetry()
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from collector.telemetry.tracing import Tracer, traced
 from monitor.findings import Finding
 from monitor.spec.acceptance import day_of
 from monitor.spec.read import Loaded, load_specs, spec_files
@@ -69,6 +70,7 @@ class Reloader:
         log: where events are written to.
         clock: Unix nanoseconds.
         poll_seconds: how often `watch` looks.
+        tracer: makes a span of each reload; None where own traces are off.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Reloader:
         log: Any,
         clock: Callable[[], int],
         poll_seconds: float = POLL_SECONDS,
+        tracer: Tracer | None = None,
     ) -> None:
         self.reloads = Reloads(success_ns=clock())
         self._paths = tuple(paths)
@@ -85,6 +88,7 @@ class Reloader:
         self._log = log
         self._clock = clock
         self._poll_seconds = poll_seconds
+        self._tracer = tracer
         self._first = look(self._paths)
         """As they were when the service was built, so that no change after it is missed."""
         self._lock = asyncio.Lock()
@@ -108,8 +112,12 @@ class Reloader:
             why: what asked for it, for the log: `signal`, `request` or `change`.
         """
         async with self._lock:
-            loaded = await asyncio.to_thread(load_specs, self._paths, day_of(self._clock()))
-            done = self._take(loaded)
+            with traced(self._tracer, "reload", trigger=why) as span:
+                loaded = await asyncio.to_thread(load_specs, self._paths, day_of(self._clock()))
+                done = self._take(loaded)
+                span.set(specs=done.specs, changed=done.changed)
+                if not done.success:
+                    span.fail("refused")
         self._tell(done, why)
         return done
 

@@ -43,6 +43,11 @@ OWN: Final[Mapping[str, Described]] = {
         ("result",),
         "Pushes of the service's own metrics over OTLP, ok or failed; only where they are pushed.",
     ),
+    "telemetry_spans": Described(
+        "counter",
+        ("result",),
+        "The service's own spans: ok or failed as they were sent over OTLP, dropped above `telemetry.traces_per_second`; only where traces are on.",
+    ),
     "internal_errors": Described(
         "counter", ("error",), "Faults of this program while it took spans, by type."
     ),

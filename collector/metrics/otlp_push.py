@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from collector import __version__
 from collector.config.settings import Telemetry
 from collector.metrics.families import TABLE
+from collector.metrics.otlp_client import exporter_arguments, in_thread, prepare, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families
-from collector.net.http_client import proxy_of, without_user
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
@@ -33,11 +28,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
 __all__ = ["OtlpPush"]
-
-EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
-
-TIMEOUT_SECONDS: Final = 10.0
-"""For one request and its retries."""
 
 POINTS_MAX: Final = 5_000
 """Samples in one request, about: so many are in memory at a time, and encoded in one go."""
@@ -65,16 +55,8 @@ class OtlpPush:
         redaction: Redaction,
         clock: Callable[[], int],
     ) -> None:
-        if not _is_installed():
-            raise OSError(
-                "telemetry.otlp_endpoint needs opentelemetry-exporter-otlp: pip install 'offrails[otlp]'"
-            )
-        # What fails is counted, and logged by us.
-        logger = logging.getLogger("opentelemetry.exporter")
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
-        url = settings.otlp_endpoint.rstrip("/") + "/v1/metrics"
-        self._sender = _Sender(url, redaction, clock())
+        prepare()
+        self._sender = _Sender(settings.otlp_endpoint, redaction, clock())
         self._families = families
         self._interval_seconds = settings.interval_seconds
         self._with_pairs = settings.pairs
@@ -97,7 +79,9 @@ class OtlpPush:
         if self._task is None:
             return
         self._ended.set()
-        await asyncio.wait({self._task}, timeout=grace_seconds)
+        _, late = await asyncio.wait({self._task}, timeout=grace_seconds)
+        if late:
+            self._sender.give_up()
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -115,7 +99,7 @@ class OtlpPush:
         """Returns why the push failed, "" if it did not."""
         try:
             families, now = await self._snapshot(), self._clock()
-            sent = await _in_thread(lambda: self._sender.send(families, now))
+            sent = await in_thread(lambda: self._sender.send(families, now))
         except Exception as error:  # noqa: BLE001 - whatever it is costs this push alone
             return f"{type(error).__name__}: {error}"
         return "" if sent else "the receiver refused it, or gave no answer in time"
@@ -147,13 +131,6 @@ class OtlpPush:
         self._failing = bool(failure)
 
 
-def _is_installed() -> bool:
-    try:
-        return find_spec(EXPORTER) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 def _is_of_pairs(family: Family) -> bool:
     row = TABLE.get(family.name.removeprefix("offrails_"))
     return row is not None and row.labels[:2] == PAIR
@@ -165,46 +142,19 @@ def _characters(sample: Sample | Marked | str) -> int:
     return len(sample.text) if isinstance(sample, Marked) else _LINE_CHARACTERS
 
 
-async def _in_thread(work: Callable[[], bool]) -> bool:
-    """What a thread returns. At its end the process does not wait for the thread."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[bool] = loop.create_future()
-
-    def settle(result: bool, error: Exception | None) -> None:
-        if done.done():  # nobody waits for it any more
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)
-
-    def run() -> None:
-        result, failure = False, None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, name="otlp-metrics", daemon=True).start()
-    return await done
-
-
 class _Sender:
     """Sends families from a thread.
 
     Args:
-        url: of the receiver, user and password included.
+        endpoint: the receiver, user and password included.
         redaction: what is taken out of labels.
         started_ns: since when counters count.
     """
 
-    def __init__(self, url: str, redaction: Redaction, started_ns: int) -> None:
-        self._url, self._authorization = without_user(url)
+    def __init__(self, endpoint: str, redaction: Redaction, started_ns: int) -> None:
+        self._endpoint = endpoint
         self._redaction = redaction
         self._started_ns = started_ns
-        self._instance = str(uuid.uuid4())
         self._exporter: OTLPMetricExporter | None = None
         self._resource: Resource | None = None
 
@@ -212,39 +162,29 @@ class _Sender:
         """Sends all of them, in several requests where there are many; False if one failed."""
         from collector.metrics.otlp_points import metrics_data
 
-        exporter, resource = self._loaded()
+        exporter, owner = self._loaded()
         return all(
             exporter.export(
-                metrics_data(lump, resource, self._redaction, self._started_ns, now)
+                metrics_data(lump, owner, self._redaction, self._started_ns, now)
             ).name
             == "SUCCESS"
             for lump in _lumps(families)
         )
 
+    def give_up(self) -> None:
+        """Tries nothing again: the thread ends with the request that is under way."""
+        if self._exporter is not None:
+            self._exporter.shutdown()
+
     def _loaded(self) -> tuple[OTLPMetricExporter, Resource]:
         if self._exporter is None or self._resource is None:
-            import requests
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import (
                 OTLPMetricExporter,
             )
-            from opentelemetry.sdk.resources import Resource
 
-            session = requests.Session()
-            session.trust_env = False  # proxies are found as for every sink
-            proxy = proxy_of(self._url)
-            if proxy is not None:
-                session.proxies = {"http": proxy, "https": proxy}
-            headers = {"authorization": self._authorization} if self._authorization else None
-            self._exporter = OTLPMetricExporter(
-                endpoint=self._url, headers=headers, timeout=TIMEOUT_SECONDS, session=session
-            )
-            self._resource = Resource.create(
-                {
-                    "service.name": "offrails",
-                    "service.version": __version__,
-                    "service.instance.id": self._instance,
-                }
-            )
+            arguments = exporter_arguments(self._endpoint, "/v1/metrics")
+            self._exporter = OTLPMetricExporter(**arguments)
+            self._resource = resource()
         return self._exporter, self._resource
 
 

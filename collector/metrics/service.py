@@ -27,6 +27,7 @@ from collector.receive.connections import FAILURES
 from collector.telemetry.build import BUILD
 from collector.telemetry.counters import TRANSPORTS, Reading, Stats
 from collector.telemetry.redaction import Redaction
+from collector.telemetry.tracing import Tracer, traced
 from monitor.engine import Monitor
 from monitor.exposition.families import Family, labels_text
 from monitor.exposition.monitor_families import families_of
@@ -175,6 +176,7 @@ class MetricsApp:
         health: of the service.
         redaction: what is taken out of labels.
         guard: by which names it is reached; the health paths by any.
+        tracer: makes a span of each scrape; None where own traces are off.
     """
 
     def __init__(
@@ -183,7 +185,9 @@ class MetricsApp:
         health: Health,
         redaction: Redaction | None = None,
         guard: Guard | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
+        self._tracer = tracer
         self._guard = guard or Guard("")
         self._redaction = redaction or Redaction()
         self._families = families
@@ -205,7 +209,16 @@ class MetricsApp:
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
             open_metrics = is_open_metrics(accept)
             kind = OPEN_METRICS if open_metrics else PLAIN
-            await self._long.send(scope, send, kind, self._parts(open_metrics=open_metrics))
+            parts = self._traced_parts if self._tracer is not None else self._parts
+            await self._long.send(scope, send, kind, parts(open_metrics=open_metrics))
+
+    async def _traced_parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
+        with traced(self._tracer, "scrape", open_metrics=open_metrics) as span:
+            size = 0
+            async for part in self._parts(open_metrics=open_metrics):
+                size += len(part)
+                yield part
+            span.set(bytes=size)
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         await self._families.prepare()

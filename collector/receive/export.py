@@ -30,6 +30,7 @@ from collector.receive.status import Outcome, Refusal
 from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
+from collector.telemetry.tracing import OWN, OwnSpan, Tracer
 
 __all__ = [
     "TAKEN",
@@ -108,6 +109,7 @@ class Export:
         clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
         limits: bounds on one request.
         record: takes the bodies of accepted trace requests; it must return at once.
+        tracer: makes spans of trace requests; None where own traces are off.
     """
 
     def __init__(
@@ -117,11 +119,13 @@ class Export:
         clock: Callable[[], int],
         limits: Limits | None = None,
         record: Record | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.stats = stats
         self.limits = limits or Limits()
         self._consume = consume
         self._record = record
+        self._tracer = tracer
         self._clock = clock
         self._log = log
         self._logged_ns: dict[str, int] = {}
@@ -182,9 +186,47 @@ class Export:
         Raises:
             Refusal: malformed, too large, refused by the pipeline, or an error in it (INTERNAL).
         """
+        if self._tracer is not None:
+            return self._traced(self._tracer, body, encoding, transport, sender)
         now_ns = self._clock()
         self._admit(body, transport)
         batch = self._decoded(body, encoding)
+        return self._take(batch, now_ns, body, encoding, transport, sender)
+
+    def _traced(
+        self,
+        tracer: Tracer,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Answer:
+        """The same, with a span of our own, unless it is our own spans that come."""
+        with tracer.request(transport, len(body)) as request:
+            try:
+                now_ns = self._clock()
+                self._admit(body, transport)
+                batch = self._decoded(body, encoding)
+                if _is_own(batch):
+                    request.discard()
+                request.set(spans=len(batch.spans))
+                answer = self._take(batch, now_ns, body, encoding, transport, sender)
+            except Refusal as refusal:
+                _note_refusal(request, refusal)
+                raise
+            request.set(status="OK", rejected=answer.rejected)
+            return answer
+
+    def _take(
+        self,
+        batch: Batch,
+        now_ns: int,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Answer:
+        """Hands on what was decoded of a body."""
         rejects = batch.rejects
         if batch.spans:
             rejects = self._judge(batch, now_ns, transport, sender)
@@ -204,12 +246,35 @@ class Export:
         sender: str | None,
         room: Reservation | None,
     ) -> Answer:
+        if self._tracer is None or signal != "traces":
+            return await self._take_slices(signal, body, encoding, transport, sender, room)
+        with self._tracer.request(transport, len(body)) as request:
+            try:
+                answer = await self._take_slices(
+                    signal, body, encoding, transport, sender, room, request
+                )
+            except Refusal as refusal:
+                _note_refusal(request, refusal)
+                raise
+            request.set(status="OK", rejected=answer.rejected)
+            return answer
+
+    async def _take_slices(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+        room: Reservation | None,
+        request: OwnSpan | None = None,
+    ) -> Answer:
         now_ns = self._clock()
         self._admit(body, transport)
         if signal != "traces":
             return await self._accept_slices(signal, body, encoding)
         kept: list[Batch] = []
-        held = count = 0
+        held = count = spans = 0
         turn = _Turn()
         hold = None if room is None else room.hold
         keeps = True
@@ -217,6 +282,7 @@ class Export:
             if piece is not None:
                 count += 1
                 batch = self._decoded(piece, encoding, place)
+                spans += len(batch.spans)
                 size = len(piece) + SPAN_BYTES * len(batch.spans)
                 keeps = keeps and held <= KEPT_SPANS and (room is None or room.takes(size))
                 if keeps:
@@ -224,6 +290,8 @@ class Export:
                     held += len(batch.spans)
             if turn.is_over():
                 await asyncio.sleep(0)
+        if request is not None:
+            request.set(spans=spans)
         again = _slices(body, encoding)  # the first has held room for both
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
@@ -398,6 +466,20 @@ class Export:
 
 TAKEN: Final = Answer()
 """In full."""
+
+
+def _is_own(batch: Batch) -> bool:
+    """True where all spans are of an offrails's own work.
+
+    They are handed on like any other, and are no tool calls: a mark must not keep a call from being judged.
+    """
+    spans = batch.spans
+    return bool(spans) and all(OWN in span.resource.attributes for span in spans)
+
+
+def _note_refusal(request: OwnSpan, refusal: Refusal) -> None:
+    request.set(status=refusal.outcome.name)
+    request.fail(refusal.outcome.name)
 
 
 def _slices(

@@ -22,6 +22,7 @@ from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.counters import Histogram, Reading
+from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, Raised, Verdict
 
@@ -46,10 +47,16 @@ class Alerts:
         trace_url: where a trace is shown.
         quiet_ns: a page is over when its session did no more such harm for so long.
         clock: Unix nanoseconds.
+        tracer: makes spans of deliveries; None where own traces are off.
     """
 
     def __init__(
-        self, settings: AlertSettings, trace_url: str, quiet_ns: int, clock: Callable[[], int]
+        self,
+        settings: AlertSettings,
+        trace_url: str,
+        quiet_ns: int,
+        clock: Callable[[], int],
+        tracer: Tracer | None = None,
     ) -> None:
         self._clock = clock
         self._repeat_ns = int(settings.repeat_seconds * SECOND)
@@ -59,17 +66,23 @@ class Alerts:
             (url, Alertmanager(url, timeout, settings.alertmanager_http))
             for url in settings.alertmanager
         ]
-        self._managers = [Queue(each, room, place=_place(url)) for url, each in managers]
+        self._managers = [
+            Queue(each, room, tracer=tracer, place=_place(url)) for url, each in managers
+        ]
         hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
         hooks = (
             [Webhook(hook.url, hook.secret.get_secret_value(), timeout, settings.webhook_http)]
             if hook.url
             else []
         )
-        self._hooks = [Queue(each, room, lump=1, place=_place(hook.url)) for each in hooks]
-        self._lines = [Queue(JsonLines(lines), room, place=str(lines))] if lines else []
+        self._hooks = [
+            Queue(each, room, tracer=tracer, lump=1, place=_place(hook.url)) for each in hooks
+        ]
+        self._lines = (
+            [Queue(JsonLines(lines), room, tracer=tracer, place=str(lines))] if lines else []
+        )
         logs = [OtlpLogs(endpoint, timeout, settings.otlp_http)] if endpoint else []
-        self._logs = [Queue(each, room, place=_place(endpoint)) for each in logs]
+        self._logs = [Queue(each, room, tracer=tracer, place=_place(endpoint)) for each in logs]
         self._senders = [each.sender for _, each in managers] + [each.sender for each in hooks]
         self._prepared: list[HttpSender | OtlpLogs] = [*self._senders, *logs]
         rules = Rules(

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 from collector.sinks.http_client import DeliveryError
 from collector.telemetry.counters import Histogram
 from collector.telemetry.logs import log
+from collector.telemetry.tracing import Tracer, traced
 
 __all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
 
@@ -74,6 +75,7 @@ class Queue:
         backoff: how deliveries are tried again.
         lump: so many are sent at once, at most.
         place: where the sink is, for the log, without what is secret.
+        tracer: makes a span of each attempt; None where own traces are off.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Queue:
         backoff: Backoff | None = None,
         lump: int = 64,
         place: str = "",
+        tracer: Tracer | None = None,
     ) -> None:
         self.name = sink.name
         self.place = place
@@ -93,6 +96,7 @@ class Queue:
         self._sink = sink
         self._backoff = backoff or Backoff()
         self._lump = lump
+        self._tracer = tracer
         self._entries: deque[_Entry] = deque()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
@@ -166,7 +170,8 @@ class Queue:
             if not entries:
                 return
             try:
-                await self._sink.send([entry.message for entry in entries])
+                with traced(self._tracer, "delivery", sink=self.name, messages=len(entries)):
+                    await self._sink.send([entry.message for entry in entries])
             except DeliveryError as problem:
                 self._log_failure(str(problem))
                 old = loop.time() - entries[0].at >= self._backoff.give_up_seconds

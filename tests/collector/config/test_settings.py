@@ -225,6 +225,9 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_TELEMETRY_OTLP_ENDPOINT": "http://d:4318",
         "OFFRAILS_TELEMETRY_INTERVAL_SECONDS": "7",
         "OFFRAILS_TELEMETRY_PAIRS": "true",
+        "OFFRAILS_TELEMETRY_TRACES": "true",
+        "OFFRAILS_TELEMETRY_TRACES_RATIO": "0.5",
+        "OFFRAILS_TELEMETRY_TRACES_PER_SECOND": "3",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"

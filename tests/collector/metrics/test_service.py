@@ -24,6 +24,7 @@ from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.redaction import Redaction
+from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -37,7 +38,8 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    more: list[Source] = [Admission(), ConnectionMetrics({}), alerts]
+    tracer = Tracer(lambda _: None, 1, 1, now_ns)
+    more: list[Source] = [Admission(), ConnectionMetrics({}), alerts, tracer]
     families = Families(Monitor(), stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
     families.add(OtlpPush(pushed, families, Redaction(), now_ns))
