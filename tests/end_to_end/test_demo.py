@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -147,16 +148,45 @@ def test_undefined_scores_are_dashes() -> None:
     assert row.split() == ["s", "1", "0", "-", "-", "-"]
 
 
-def _stays(*command: str) -> tuple[subprocess.Popen[str], int, str]:
-    """A demo with `--stay` that has come so far, its service's process and its admin address."""
-    demo = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+STARTER = (
+    "import subprocess, sys; subprocess.call([sys.executable, '-m', 'tests.demo', '--stay'])"
+)
+COMMANDS = {"alone": ("-m", "tests.demo", "--stay"), "below": ("-c", STARTER)}
+ENDINGS = [
+    *(("alone", name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")),
+    *(("below", name) for name in ("SIGTERM", "SIGKILL")),
+]
+"""How each demo was started, and what ends it."""
+
+
+@pytest.fixture(scope="module")
+def staying(
+    told: tuple[int, str, str, float],
+) -> Iterator[dict[tuple[str, str], subprocess.Popen[str]]]:
+    """A demo with `--stay` for each ending: they play side by side, once the timed one is over."""
+    demos = {
+        (how, name): subprocess.Popen(
+            [sys.executable, *COMMANDS[how]],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for how, name in ENDINGS
+    }
+    yield demos
+    for demo in demos.values():
+        with demo:
+            if demo.poll() is None:  # its test was not run, or failed
+                os.killpg(demo.pid, signal.SIGTERM)
+
+
+def _service_of(demo: subprocess.Popen[str]) -> int:
+    """The process of its service, once the demo has come so far that it stays."""
     assert demo.stdout is not None
     for line in demo.stdout:
         if line.startswith("All of it is at http://"):
-            address = line.split("http://")[1].split("/")[0]
-            return demo, _owner(demo.pid), address
+            return _owner(demo.pid)
     raise AssertionError("the demo has ended")
 
 
@@ -186,21 +216,13 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="processes are found by ps")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
-def test_a_demo_that_is_ended_leaves_no_service(name: str) -> None:
-    """By whatever signal: the service goes with it."""
-    demo, service, _ = _stays(sys.executable, "-m", "tests.demo", "--stay")
+@pytest.mark.parametrize(("how", "name"), ENDINGS)
+def test_a_demo_that_is_ended_leaves_no_service(
+    staying: dict[tuple[str, str], subprocess.Popen[str]], how: str, name: str
+) -> None:
+    """By whatever signal, to itself or to what started it, as make does: the service goes with it."""
+    demo = staying[how, name]
+    service = _service_of(demo)
     demo.send_signal(getattr(signal, name))
     demo.communicate(timeout=20)
-    eventually(lambda: _gone(service), 20)
-
-
-@pytest.mark.skipif(shutil.which("ps") is None, reason="processes are found by ps")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-def test_what_started_the_demo_may_be_ended_too(name: str) -> None:
-    """As make is: the demo notices that it is alone, and goes."""
-    starter = "import subprocess, sys; subprocess.call([sys.executable, '-m', 'tests.demo', '--stay'])"
-    above, service, _ = _stays(sys.executable, "-c", starter)
-    above.send_signal(getattr(signal, name))
-    above.communicate(timeout=20)
     eventually(lambda: _gone(service), 20)

@@ -254,7 +254,9 @@ def test_a_returning_session_goes_on(serve: Serve) -> None:
 
 def test_old_spans_are_joined_sessions(serve: Serve) -> None:
     """Where the history may have begun before us, only certain harm is told, and no scores."""
-    service = serve("--specs", "dfa_specs/farm_rover.yaml")
+    service = serve(
+        "--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_SESSIONS_WINDOW_SECONDS="2"
+    )
     spans = Rover("old").calls("water", "fly", "log", "water").spans
 
     send(service, spans)

@@ -158,11 +158,9 @@ def test_closed_streams(tmp_path: Path) -> None:
 def test_a_start_that_fails_ends_though_nobody_reads_why(tmp_path: Path) -> None:
     """The exit code says it."""
     reader, end = full_pipe()
-    for arguments, code in (
-        (("--http", "unix:/nonexistent/socket"), 1),
-        (("--specs", "x.y"), 2),
-    ):
-        service = Service(arguments, stderr=end)
-        assert service.process.wait(20) == code
+    failing = {("--http", "unix:/nonexistent/socket"): 1, ("--specs", "x.y"): 2}
+    services = [Service(arguments, stderr=end) for arguments in failing]
+    codes = [service.process.wait(20) for service in services]
+    assert codes == list(failing.values())
     os.close(reader)
     os.close(end)
