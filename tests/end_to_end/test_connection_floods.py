@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
 
-pytestmark = BUILTIN_ONLY
+pytestmark = [BUILTIN_ONLY, pytest.mark.alone]
 
-FLOOD_SECONDS = 2.0
+FLOOD_SECONDS = 1.0
 LONGEST_SECONDS = 1.0
 BODY = proto_body(20)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -164,21 +165,35 @@ def staying(
     told: tuple[int, str, str, float],
 ) -> Iterator[dict[tuple[str, str], subprocess.Popen[str]]]:
     """A demo with `--stay` for each ending: they play side by side, once the timed one is over."""
-    demos = {
-        (how, name): subprocess.Popen(
-            [sys.executable, *COMMANDS[how]],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        for how, name in ENDINGS
-    }
+    with _heeding_signals():
+        demos = {
+            (how, name): subprocess.Popen(
+                [sys.executable, *COMMANDS[how]],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            for how, name in ENDINGS
+        }
     yield demos
     for demo in demos.values():
         with demo:
             if demo.poll() is None:  # its test was not run, or failed
                 os.killpg(demo.pid, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _heeding_signals() -> Iterator[None]:
+    """Tests that run in the background of a shell ignore these signals, and hand that on."""
+    before = {
+        each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _service_of(demo: subprocess.Popen[str]) -> int:
