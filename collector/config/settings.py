@@ -209,7 +209,7 @@ class Receiver(_Section):
         Whole,
         Field(
             ge=1,
-            description="Connections of each listener; beyond it the slowest client's is closed.",
+            description="Per listener; beyond it the slowest client's is closed.",
         ),
     ] = 16_384
     head_seconds: Annotated[
@@ -219,9 +219,9 @@ class Receiver(_Section):
             description="Time for the TLS handshake, and for a request's headers.",
         ),
     ] = 10.0
-    body_seconds: Annotated[
-        Number, Field(gt=0, description="Time for the body of a request.")
-    ] = 60.0
+    body_seconds: Annotated[Number, Field(gt=0, description="Time for a request's body.")] = (
+        60.0
+    )
     tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
     auth: Annotated[Auth, Field(description="Who may send.")] = Auth()
     names: Annotated[
@@ -245,7 +245,7 @@ class Sessions(_Section):
         Whole,
         Field(
             ge=1,
-            description="Live sessions; beyond it the least recently active one is evicted.",
+            description="Live sessions; beyond it the least recent is evicted.",
         ),
     ] = 100_000
     max_bytes: Annotated[
@@ -283,15 +283,11 @@ class Sessions(_Section):
     ] = 300.0
     id_attributes: Annotated[
         Names,
-        Field(
-            description="Attributes with a session's id, best first; else the trace id is used."
-        ),
+        Field(description="Attributes with a session's id, best first; else trace id."),
     ] = SESSION_KEYS
     agent_attributes: Annotated[
         Names,
-        Field(
-            description="Attributes with an agent's name, best first; else service.name is used."
-        ),
+        Field(description="Attributes with an agent's name, best first; else service.name."),
     ] = AGENT_KEYS
     requested: Annotated[
         Literal["auto", "always", "never"],
@@ -416,9 +412,7 @@ class Alerts(_Section):
     ] = 0.5
     repeat_seconds: Annotated[
         Number,
-        Field(
-            gt=0, description="Interval at which a firing page is sent to Alertmanager again."
-        ),
+        Field(gt=0, description="Interval at which a firing page is sent again."),
     ] = 60.0
     pages_per_minute: Annotated[
         Whole,
@@ -438,9 +432,7 @@ class Alerts(_Section):
     ] = 5.0
     session_url: Annotated[
         SessionLink,
-        Field(
-            description="Link to a session, with the placeholders {session} and {namespace}."
-        ),
+        Field(description="Link to a session, with {session} and {namespace}."),
     ] = ""
     runbook_url: Annotated[
         AlertLink, Field(description="Link to a runbook, with the placeholder {alert}.")
@@ -469,9 +461,7 @@ class Record(_Section):
     file_bytes: Annotated[
         Whole, Field(ge=1, description="A file is closed at this size (bytes, uncompressed).")
     ] = 64 * 1024 * 1024
-    age_seconds: Annotated[Number, Field(gt=0, description="A file is closed at this age.")] = (
-        3600.0
-    )
+    age_seconds: Annotated[Number, Field(gt=0, description="Also at this age.")] = 3600.0
     total_bytes: Annotated[
         Whole, Field(ge=1, description="Bytes of all files; beyond it the oldest are deleted.")
     ] = 1024 * 1024 * 1024
@@ -513,15 +503,11 @@ class Redact(_Section):
 
     replace: Annotated[
         Expressions,
-        Field(
-            description="RE2 expressions. Their matches become `[redacted]`; in names, a digest."
-        ),
+        Field(description="RE2 matches become `[redacted]`; in names, a digest."),
     ] = ()
     hash: Annotated[
         Expressions,
-        Field(
-            description="RE2 expressions. Their matches become a digest, so equal texts stay equal."
-        ),
+        Field(description="RE2 matches become a digest: equal texts stay equal."),
     ] = ()
     key_file: Annotated[
         File | None,

@@ -143,7 +143,6 @@ def _of_reloads(reloads: Reloads) -> Iterator[Reading]:
 
 
 def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
-    """Readings of the receiver and the pipeline."""
     yield Reading("ingest_requests", stats.requests.items())
     yield Reading("ingest_spans", stats.spans.items())
     yield Reading("ingest_bytes", _single(stats.bytes))

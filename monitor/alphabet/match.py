@@ -188,7 +188,6 @@ def _by_tool(symbols: Mapping[str, SymbolPatterns]) -> dict[str, _Members]:
 
 
 def _always_matches(patterns: Mapping[str, Pattern] | None) -> bool:
-    """True if the symbol matches all arguments."""
     if patterns is None:
         return True
     return bool(patterns) and all(pattern.kind == "any" for pattern in patterns.values())

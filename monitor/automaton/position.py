@@ -514,13 +514,11 @@ class Stepper:
         return targets, wrong
 
     def _may_be_none(self, token: int) -> bool:
-        """True if a call may be none of the spec's symbols."""
         if not self._certain[token]:
             return True
         return not self._readings[token] and not self._failing[token]
 
     def _heeding(self, token: int) -> tuple[int, ...]:
-        """The areas that heed a token."""
         found = self._touched.get(token)
         if found is None:
             readings = self._readings[token]

@@ -130,5 +130,4 @@ class DeadlineTimer:
 
 
 def _bounded(session: Session) -> Iterator[Judgement]:
-    """The judgements of a session under specs with limits."""
     return (each for each in session.judgements if each.judge.bounds is not None)

@@ -207,7 +207,6 @@ class CallJudge:
         self._weigh_held(session, call_bytes(call))
 
     def _weigh_held(self, session: Session, size: int) -> None:
-        """Adds to the bytes that a session holds."""
         holdings = self._held_bytes
         name = self._held_under.get(session)
         if name is None:
@@ -219,7 +218,6 @@ class CallJudge:
             self._make_room(name)
 
     def _let_go(self, session: Session) -> None:
-        """Removes a session from those that hold calls."""
         name = self._held_under.pop(session, None)
         if name is None:
             return
