@@ -1,4 +1,4 @@
-"""Reference pages written from the tables the code uses: they cannot be out of date.
+"""Generates the reference pages from the code's own tables, so they are never out of date.
 
 python -m docs.reference_pages settings > docs/settings.md
 python -m docs.reference_pages metrics  > docs/metrics.md
@@ -30,10 +30,10 @@ def settings() -> str:
     ]
     head = (
         "# Settings\n\n"
-        "A YAML file (`offrails serve --config FILE`, or `OFFRAILS_CONFIG`), overridden by\n"
-        "`OFFRAILS_*` variables, overridden by options. Unknown keys are refused, and\n"
-        "so are unknown variables that are like one of these, or of a section of these; others are told\n"
-        "in the log. Lists are comma separated in a variable, paths as in `PATH`; empty parts are left out.\n\n"
+        "Settings come from a YAML file (`offrails serve --config FILE`, or `OFFRAILS_CONFIG`). `OFFRAILS_*`\n"
+        "variables override the file, options override both. Unknown keys are refused. An unknown variable is\n"
+        "refused if it resembles one below or belongs to a section below; others are logged. In a variable, a\n"
+        "list is comma separated, a list of paths is separated as in `PATH`; empty parts are ignored.\n\n"
         "| key | variable | default | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n"
@@ -63,14 +63,14 @@ def metrics() -> str:
     ]
     head = (
         "# Metrics\n\n"
-        "`GET /metrics`, in OpenMetrics or the text format as the scraper asks. The session id is\n"
-        "never a label: it is at `/api/v1/sessions`. A mean without sessions has no sample.\n\n"
-        "Families by agent and spec have the label `namespace`, too, where the service has more than one:\n"
-        "where tokens are asked for from its start, and else from the moment a second namespace is seen. From\n"
-        "then on all of their series have it, and those without it end; where that must not happen in the\n"
-        "middle of a run, set `metrics_namespace_label` to `always`, or to `never`: then the sums of all\n"
-        "namespaces are one, as one tenant's sessions are in another's means. A scraper that sets a label\n"
-        "`namespace` of its own, as Kubernetes' do, needs `honor_labels`.\n\n"
+        "`GET /metrics` answers in OpenMetrics or the text format, as the scraper requests. Session ids are\n"
+        "never labels; `/api/v1/sessions` has them. A mean without sessions has no sample.\n\n"
+        "Families by agent and spec also have the label `namespace` if the service has several: from the start\n"
+        "if tokens are required, else from the second namespace on. Then all their series have the label, and\n"
+        "the series without it end. To avoid this change during a run, set `metrics_namespace_label` to\n"
+        "`always` or `never`. With `never`, the sums of all namespaces are one, so the means of one tenant\n"
+        "contain another's sessions. A scraper with its own label `namespace`, as in Kubernetes, needs\n"
+        "`honor_labels`.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n" + PUSHED + EMBEDDED
@@ -85,9 +85,9 @@ by agent and spec; `telemetry.pairs: true` adds these. Counters are cumulative s
 The resource has `service.name` (offrails), `service.version`, `service.instance.id`, and what
 `OTEL_RESOURCE_ATTRIBUTES` adds.
 
-A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of a processor, during
-which verdicts may be some 10 ms later. A push that fails is logged, counted in
-`offrails_telemetry_pushes_total{result="failed"}`, and not repeated: the next one has the newer values.
+A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of CPU time and may delay
+verdicts by about 10 ms. A failed push is logged and counted in `offrails_telemetry_pushes_total{result="failed"}`. It is
+not repeated, because the next push has newer values.
 
 ### Traces
 
@@ -117,8 +117,8 @@ nothing else, so its spans cause no others.
 EMBEDDED = """
 ## In your own process
 
-A program that embeds the library can show the families of its monitor, scores, sessions, calls and specs,
-in a registry of prometheus-client:
+A program that embeds the library can register the families of its monitor (scores, sessions, calls and specs)
+with prometheus-client:
 
 ```python
 from prometheus_client import CollectorRegistry, generate_latest
@@ -131,7 +131,7 @@ registry.register(MonitorCollector(monitor))
 text = generate_latest(registry)
 ```
 
-A monitor is not safe for threads. If another thread serves the metrics, as prometheus-client's
+A monitor is not thread-safe. If another thread serves the metrics, as prometheus-client's
 `start_http_server` does, give the collector the lock that guards the monitor: `MonitorCollector(monitor, lock)`. The
 span processor of `offrails[sdk]` has one, `processor.lock`.
 """

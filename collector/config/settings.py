@@ -71,14 +71,16 @@ class Tls(_Section):
     """Certificates of a listener, in PEM; read again when the files change."""
 
     cert: Annotated[
-        File | None, Field(description="Certificate chain: with it, only TLS is spoken.")
+        File | None, Field(description="Certificate chain. If set, only TLS is accepted.")
     ] = None
     key: Annotated[File | None, Field(description="The certificate's key, not encrypted.")] = (
         None
     )
     client_ca: Annotated[
         File | None,
-        Field(description="Authorities: only clients with a certificate of theirs (mTLS)."),
+        Field(
+            description="Authorities for clients' certificates (mTLS). If set, other clients are refused."
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -103,7 +105,7 @@ class TokenLimits(_Section):
     ] = None
     inflight_bytes: Annotated[
         Annotated[Whole, Field(ge=1024)] | None,
-        Field(description="Bodies being read or judged, of each token's name."),
+        Field(description="Bytes of bodies being read or judged, for each token's name."),
     ] = None
 
 
@@ -112,7 +114,9 @@ class Bearer(_Section):
 
     tokens_file: Annotated[
         File | None,
-        Field(description="`token` or `name: token` a line: only who has one may send."),
+        Field(
+            description="Accepted tokens, one per line: `token` or `name: token`. If set, senders need one."
+        ),
     ] = None
     limits: Annotated[TokenLimits, Field(description="Limits of each sender.")] = TokenLimits()
 
@@ -135,7 +139,7 @@ class Cors(_Section):
     origins: Annotated[
         Names,
         Field(
-            description="Origins of pages, as `https://*.example.com`; none: no browser may."
+            description="Origins of web pages that may send, as `https://*.example.com`. If empty, browsers may not send."
         ),
     ] = ()
 
@@ -145,10 +149,10 @@ class Keepalive(_Section):
 
     ping_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: a silent client is asked so often if it is there."),
+        Field(description="gRPC: interval of pings to a silent client."),
     ] = None
     ping_timeout_seconds: Annotated[
-        Positive | None, Field(description="gRPC: it has so long to answer.")
+        Positive | None, Field(description="gRPC: time to answer a ping.")
     ] = None
     ping_min_seconds: Annotated[
         Positive | None,
@@ -159,15 +163,15 @@ class Keepalive(_Section):
     ] = None
     max_idle_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: a connection without calls is closed after so long."),
+        Field(description="gRPC: closes a connection without calls after it."),
     ] = 300.0
     max_age_seconds: Annotated[
         Positive | None,
-        Field(description="A connection is closed after so long, to spread load anew."),
+        Field(description="Closes a connection after it, to spread load anew."),
     ] = None
     max_age_grace_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: open calls of such a connection may go on for so long."),
+        Field(description="gRPC: time for its open calls to finish."),
     ] = None
 
 
@@ -179,9 +183,7 @@ class Receiver(_Section):
     ] = "127.0.0.1:4317"
     grpc_server: Annotated[
         Literal["builtin", "grpcio"],
-        Field(
-            description="Which server speaks gRPC: our own, or grpcio's (`pip install 'offrails[grpcio]'`)."
-        ),
+        Field(description="gRPC server; grpcio needs `offrails[grpcio]`."),
     ] = "builtin"
     http: Annotated[
         Address, Field(description="OTLP over HTTP: HOST:PORT, unix:PATH or off.")
@@ -193,55 +195,65 @@ class Receiver(_Section):
         Whole,
         Field(
             ge=VALUE_BYTES_MIN,
-            description="Largest attribute value that is read; a larger one counts as not known.",
+            description="Largest attribute value that is read, in bytes; a larger one counts as unknown.",
         ),
     ] = VALUE_BYTES_MAX
     max_inflight_bytes: Annotated[
-        Whole, Field(ge=1024, description="Bodies being read; beyond it, try again later.")
+        Whole,
+        Field(ge=1024, description="Bytes of bodies being read; beyond it, try again later."),
     ] = 256 * 1024 * 1024
     max_inflight_requests: Annotated[
         Whole, Field(ge=1, description="Requests being read; beyond it, try again later.")
     ] = 16_384
     max_connections: Annotated[
         Whole,
-        Field(ge=1, description="Of each listener; beyond it the slowest client's is closed."),
+        Field(
+            ge=1,
+            description="Per listener; beyond it the slowest client's is closed.",
+        ),
     ] = 16_384
     head_seconds: Annotated[
         Number,
         Field(
             gt=0,
-            description="A client has so long for the TLS handshake, and for the headers of a request.",
+            description="Time for the TLS handshake, and for a request's headers.",
         ),
     ] = 10.0
-    body_seconds: Annotated[Number, Field(gt=0, description="And so long for its body.")] = 60.0
+    body_seconds: Annotated[Number, Field(gt=0, description="Time for a request's body.")] = (
+        60.0
+    )
     tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
     auth: Annotated[Auth, Field(description="Who may send.")] = Auth()
     names: Annotated[
         Names,
         Field(
-            description="Names that HTTP senders may call us by (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+            description="Host names that HTTP senders may use, beside loopback's and addresses. If empty: any name, unless the "
+            "listener is on loopback."
         ),
     ] = ()
     cors: Annotated[Cors, Field(description="Which browsers may send.")] = Cors()
     keepalive: Annotated[Keepalive, Field(description="How long connections live.")] = (
         Keepalive()
     )
-    reflection: Annotated[
-        Switch, Field(description="gRPC clients may ask which services there are.")
-    ] = False
+    reflection: Annotated[Switch, Field(description="Offers gRPC reflection.")] = False
 
 
 class Sessions(_Section):
     """What a session is, and how long it lives."""
 
     max: Annotated[
-        Whole, Field(ge=1, description="Live sessions; beyond it the least recent is evicted.")
+        Whole,
+        Field(
+            ge=1,
+            description="Live sessions; beyond it the least recent is evicted.",
+        ),
     ] = 100_000
     max_bytes: Annotated[
         Whole,
         Field(
             ge=1 << 20,
-            description="What live sessions may take, about; beyond it the least recent is evicted, of the tenant that holds more than its share.",
+            description="Approximate bytes of all live sessions. Beyond it, the tenant above its share loses its least recently "
+            "active session.",
         ),
     ] = SESSION_BYTES_MAX
     max_argument_bytes: Annotated[
@@ -252,7 +264,7 @@ class Sessions(_Section):
         ),
     ] = ARGUMENTS_BYTES_MAX
     idle_seconds: Annotated[
-        Number, Field(gt=0, description="A session without calls for so long has ended.")
+        Number, Field(gt=0, description="A session without calls for this time has ended.")
     ] = 1800.0
     window_seconds: Annotated[
         Number,
@@ -262,22 +274,25 @@ class Sessions(_Section):
         Number,
         Field(
             ge=0,
-            description="The state of an ended session is kept for so long after its end, in case that it goes on; later it is read as joined in the middle.",
+            description="The state of an ended session is kept for this time. A session that goes on later is read as joined.",
         ),
     ] = 86400.0
     hold_seconds: Annotated[
-        Number, Field(ge=0, description="A finished session counts in the gauges for so long.")
+        Number,
+        Field(ge=0, description="A finished session counts in the gauges for this time."),
     ] = 300.0
     id_attributes: Annotated[
-        Names, Field(description="Where a session's id may be, best first; else the trace id.")
+        Names,
+        Field(description="Attributes with a session's id, best first; else trace id."),
     ] = SESSION_KEYS
     agent_attributes: Annotated[
-        Names, Field(description="Where an agent's name may be, best first; else service.name.")
+        Names,
+        Field(description="Attributes with an agent's name, best first; else service.name."),
     ] = AGENT_KEYS
     requested: Annotated[
         Literal["auto", "always", "never"],
         Field(
-            description="Judge calls that models ask for: auto, where an agent's tools leave no spans."
+            description="Whether requested calls are judged; auto: if the agent's tools leave no spans."
         ),
     ] = "auto"
     namespace_attributes: Annotated[
@@ -319,11 +334,11 @@ class HttpClient(_Section):
         ),
     ] = None
     client_cert_file: Annotated[
-        File | None, Field(description="Certificate (PEM) to show to the receiver (mTLS).")
+        File | None, Field(description="Client certificate (PEM), for mTLS.")
     ] = None
     client_key_file: Annotated[
         File | None,
-        Field(description="Its key, not encrypted; unset, it is in the certificate's file."),
+        Field(description="The certificate's key, not encrypted; unset: in its file."),
     ] = None
     proxy: Annotated[
         Proxy,
@@ -373,7 +388,7 @@ class Alerts(_Section):
 
     alertmanager: Annotated[
         Urls,
-        Field(description="Base URLs of Alertmanagers; each is told of every page."),
+        Field(description="Base URLs of Alertmanagers; each gets every page."),
     ] = ()
     alertmanager_http: HttpClient = HttpClient()
     webhook: Webhook = Webhook()
@@ -392,12 +407,12 @@ class Alerts(_Section):
     settle_seconds: Annotated[
         Number,
         Field(
-            ge=0, description="A page waits so long where an earlier call may still revise it."
+            ge=0, description="Time that a page waits for an earlier call that may revise it."
         ),
     ] = 0.5
     repeat_seconds: Annotated[
         Number,
-        Field(gt=0, description="Alertmanager is told again so often while a page fires."),
+        Field(gt=0, description="Interval at which a firing page is sent again."),
     ] = 60.0
     pages_per_minute: Annotated[
         Whole,
@@ -409,18 +424,18 @@ class Alerts(_Section):
     queue: Annotated[
         Whole,
         Field(
-            ge=1, description="Messages that wait for a sink; beyond it the oldest are dropped."
+            ge=1, description="Messages waiting for a sink; beyond it the oldest are dropped."
         ),
     ] = 1000
     timeout_seconds: Annotated[
-        Number, Field(gt=0, description="For one whole request to a sink.")
+        Number, Field(gt=0, description="Time for one whole request to a sink.")
     ] = 5.0
     session_url: Annotated[
         SessionLink,
-        Field(description="Where a session is shown: a link with {session} and {namespace}."),
+        Field(description="Link to a session, with {session} and {namespace}."),
     ] = ""
     runbook_url: Annotated[
-        AlertLink, Field(description="Where a runbook is: a link with {alert}.")
+        AlertLink, Field(description="Link to a runbook, with the placeholder {alert}.")
     ] = ""
 
     @model_validator(mode="after")
@@ -440,20 +455,19 @@ class Record(_Section):
     """Accepted trace requests kept as OTLP/JSON lines, for `learn` and `replay`."""
 
     folder: Annotated[
-        File | None, Field(description="Where to; empty: nothing is recorded.")
+        File | None,
+        Field(description="Folder of the recordings. If empty, nothing is recorded."),
     ] = None
     file_bytes: Annotated[
-        Whole, Field(ge=1, description="A file is closed at this size, uncompressed.")
+        Whole, Field(ge=1, description="A file is closed at this size (bytes, uncompressed).")
     ] = 64 * 1024 * 1024
-    age_seconds: Annotated[Number, Field(gt=0, description="Or when it is so old.")] = 3600.0
+    age_seconds: Annotated[Number, Field(gt=0, description="Also at this age.")] = 3600.0
     total_bytes: Annotated[
-        Whole, Field(ge=1, description="Of all files; beyond it the oldest go.")
+        Whole, Field(ge=1, description="Bytes of all files; beyond it the oldest are deleted.")
     ] = 1024 * 1024 * 1024
     redact: Annotated[
         Expressions,
-        Field(
-            description="RE2 expressions: what they match in a text or a number is replaced."
-        ),
+        Field(description="RE2 expressions. Their matches in texts and numbers are replaced."),
     ] = ()
 
 
@@ -489,16 +503,16 @@ class Redact(_Section):
 
     replace: Annotated[
         Expressions,
-        Field(description="What they match becomes `[redacted]`; in names, a digest."),
+        Field(description="RE2 matches become `[redacted]`; in names, a digest."),
     ] = ()
     hash: Annotated[
         Expressions,
-        Field(description="What they match becomes a digest: equal texts stay equal."),
+        Field(description="RE2 matches become a digest: equal texts stay equal."),
     ] = ()
     key_file: Annotated[
         File | None,
         Field(
-            description="Key of the digests, to be the same after a restart; else by chance."
+            description="Key of the digests, which keeps them equal after a restart. If unset, the key is random."
         ),
     ] = None
 
@@ -553,7 +567,8 @@ class Settings(_Section):
     metrics_names: Annotated[
         Names,
         Field(
-            description="Names that /metrics answers to (Host), beside those of loopback and addresses; empty: any, unless it is on loopback."
+            description="Host names that /metrics accepts, beside loopback's and addresses. If empty: any name, unless the listener "
+            "is on loopback."
         ),
     ] = ()
     metrics_pairs_max: Annotated[
@@ -580,26 +595,26 @@ class Settings(_Section):
     history: Annotated[
         Literal["auto", "complete"],
         Field(
-            description="complete: every session is seen from its first call, whatever its spans' times."
+            description="complete: promises that every session is seen from its first call, whatever its spans' times."
         ),
     ] = "auto"
     admin_names: Annotated[
         Names,
         Field(
-            description="Names the API answers to beside those of loopback; empty: any, unless it is on loopback."
+            description="Host names that the API accepts, beside loopback's. If empty: any name, unless the listener is on loopback."
         ),
     ] = ()
     trace_url: Annotated[
         TraceLink,
         Field(
-            description="Where a trace is shown: a link with {trace_id}, and {span_id} or {session}."
+            description="Link to a trace, with the placeholders {trace_id}, {span_id} and {session}."
         ),
     ] = ""
     alerts: Alerts = Alerts()
     record: Annotated[Record, Field(description="Accepted trace requests, kept.")] = Record()
     redact: Annotated[Redact, Field(description="What nobody is to see.")] = Redact()
     show_arguments: Annotated[
-        Switch, Field(description="Keep calls' arguments and show them in the API.")
+        Switch, Field(description="Keeps the arguments of calls and shows them in the API.")
     ] = False
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")

@@ -79,7 +79,6 @@ def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
 
 
 def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> None:
-    """Adds the readings of one plan."""
     if reading is None:
         _add_unclear(doubt, span, plan)
         return
@@ -139,7 +138,6 @@ def _is_doubled(span: Span, plan: Plan) -> bool:
 
 
 def _texts(span: Span, places: Iterable[int]) -> Iterable[str]:
-    """The names that are strings."""
     for at in places:
         value = span.attribute(at)
         if isinstance(value, str) and value:
@@ -147,7 +145,6 @@ def _texts(span: Span, places: Iterable[int]) -> Iterable[str]:
 
 
 def _odd_texts(span: Span, places: Iterable[int]) -> Iterable[str]:
-    """The names that are not strings, as strings."""
     for at in places:
         value = span.attribute(at)
         if not isinstance(value, str):

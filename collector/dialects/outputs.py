@@ -311,7 +311,6 @@ def _usable(found: list[Requested | None]) -> list[Requested]:
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
-    """Requests that are flattened into attributes."""
     found: list[Requested | None] = []
     for call_id, name, arguments in outputs.flat:
         given = None if arguments is None or names_only else span.attribute(arguments)

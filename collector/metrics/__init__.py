@@ -1,1 +1,1 @@
-"""The metrics listener: what is counted, as text for Prometheus."""
+"""The metrics listener: counters and sums as text for Prometheus."""

@@ -1,10 +1,10 @@
 """Names, kinds, labels and descriptions of the families on /metrics, in one table.
 
-The library describes its own families: scores, sessions, calls, specs (`monitor.exposition.families`).
-Here are those of the process: receiver, sinks, specs read anew. A part that has metrics yields
-`collector.telemetry.counters.Reading`s, which name a row of this table and give its present values;
-`collector.metrics.registry` puts both together. To add a metric, add a row here and a reading where
-it is counted. Families without the prefix `offrails_` (`process_*`, `python_*`) are prometheus_client's.
+This table has the families of the process: receiver, sinks, reloads of specs. The library describes its own:
+scores, sessions, calls, specs (`monitor.exposition.families`). A part with metrics yields
+`collector.telemetry.counters.Reading`s: the name of a row and its present values.
+`collector.metrics.registry` joins rows and readings. To add a metric, add a row here and a reading where
+it is counted. prometheus_client provides the families without the prefix `offrails_` (`process_*`, `python_*`).
 """
 
 from __future__ import annotations

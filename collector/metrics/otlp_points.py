@@ -1,7 +1,7 @@
 """Families as OTLP metrics: counters are cumulative sums, histograms have explicit bounds.
 
-A counter has no `_total` in its name, as OTLP wants it: receivers that speak Prometheus add it.
-Exemplars are not sent. This module loads opentelemetry-sdk; a thread of `otlp_push` imports it.
+OTLP names of counters have no `_total`: receivers for Prometheus add it. Exemplars are not sent.
+This module loads opentelemetry-sdk, so only the thread of `otlp_push` imports it.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def metrics_data(
     started_ns: int,
     now: int,
 ) -> MetricsData:
-    """Families of one request; those without samples are left out.
+    """The families of one request; those without samples are left out.
 
     Args:
         families: what is sent.
-        resource: whose they are.
-        redaction: what is taken out of labels.
-        started_ns: since when counters count.
-        now: when they were read, Unix nanoseconds.
+        resource: the resource of this process.
+        redaction: hides parts of labels.
+        started_ns: start of the counters, Unix nanoseconds.
+        now: time of the reading, Unix nanoseconds.
     """
     made = (_metric(metric_of(each), redaction, started_ns, now) for each in families)
     metrics = [metric for metric in made if metric.data.data_points]
@@ -83,7 +83,7 @@ def _metric(shown: Shown, redaction: Redaction, started_ns: int, now: int) -> Me
 def _histograms(
     shown: Shown, redaction: Redaction, started_ns: int, now: int
 ) -> Iterator[HistogramDataPoint]:
-    """The histograms of a family; each is its cumulative buckets, then count and sum."""
+    """The histograms of a family. Samples of one are its cumulative buckets, then count and sum."""
     buckets: list[Sample] = []
     for sample in shown.samples:
         if sample.name.endswith("_bucket"):

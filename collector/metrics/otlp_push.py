@@ -1,10 +1,10 @@
 """The service's own metrics, pushed to an OTLP/HTTP receiver at intervals.
 
-A push is a scrape that is sent: the same families, collected on the event loop in slices, because
-nothing there has a lock. All else is done by a thread, one push at a time: reading the lines,
-encoding, and the request, by opentelemetry-exporter-otlp. The exporter is loaded by the first push,
-and knows `OTEL_EXPORTER_OTLP_*` for headers, certificates and compression. A push that fails is
-counted; its values come with the next one, since they are cumulative.
+A push sends the families of a scrape. They are collected on the event loop, in slices, because the
+counters have no locks. A thread does the rest, one push at a time: parsing the lines, encoding and the
+request (opentelemetry-exporter-otlp). The first push loads the exporter, which reads
+`OTEL_EXPORTER_OTLP_*` for headers, certificates and compression. A failed push is counted and not
+repeated: values are cumulative, so the next push contains them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["OtlpPush"]
 
 POINTS_MAX: Final = 5_000
-"""Samples in one request, about: so many are in memory at a time, and encoded in one go."""
+"""Approximate samples in one request. They are encoded together, so this bounds memory."""
 
 _LINE_CHARACTERS: Final = 100
 
@@ -41,11 +41,11 @@ class OtlpPush:
     Args:
         settings: the section `telemetry`, with an endpoint.
         families: what is pushed.
-        redaction: what is taken out of labels.
+        redaction: hides parts of labels.
         clock: Unix nanoseconds.
 
     Raises:
-        OSError: a sentence; the exporter is not installed.
+        OSError: the exporter is not installed.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class OtlpPush:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self, grace_seconds: float) -> None:
-        """Pushes the last values, as far as the time allows."""
+        """Pushes the last values, within the given time."""
         if self._task is None:
             return
         self._ended.set()
@@ -100,12 +100,12 @@ class OtlpPush:
         try:
             families, now = await self._snapshot(), self._clock()
             sent = await in_thread(lambda: self._sender.send(families, now))
-        except Exception as error:  # noqa: BLE001 - whatever it is costs this push alone
+        except Exception as error:  # noqa: BLE001 - any error costs this push alone
             return f"{type(error).__name__}: {error}"
         return "" if sent else "the receiver refused it, or gave no answer in time"
 
     async def _snapshot(self) -> list[Family]:
-        """The families as they are now, their samples made in slices."""
+        """The present families; their samples are collected in slices."""
         await self._families.prepare()
         taken: list[Family] = []
         room = SLICE_CHARACTERS
@@ -159,7 +159,7 @@ class _Sender:
         self._resource: Resource | None = None
 
     def send(self, families: Sequence[Family], now: int) -> bool:
-        """Sends all of them, in several requests where there are many; False if one failed."""
+        """Sends the families, in several requests if they are many; False if a request failed."""
         from collector.metrics.otlp_points import metrics_data
 
         exporter, owner = self._loaded()
@@ -189,7 +189,7 @@ class _Sender:
 
 
 def _lumps(families: Sequence[Family]) -> Iterator[list[Family]]:
-    """Families, or parts of them, of one request each."""
+    """The families, or parts of them, for each request."""
     lump: list[Family] = []
     room = POINTS_MAX
     for family in families:

@@ -1,10 +1,10 @@
 """The process's own metrics as a registry of prometheus_client.
 
-It holds the library's collectors for the process, the interpreter and the garbage collector, and
-one collector of ours, which reads the counters of the process at each scrape. Those counters are
-plain integers (`collector.telemetry.counters`), because `inc()` of prometheus_client costs 1 us and
-a span has several. The series of agents and specs do not pass through here: a large process has
-250,000 of them, which prometheus_client renders in 2.5 s and our line templates in 0.13 s.
+It holds prometheus_client's collectors for the process, the interpreter and the garbage collector, and
+`ServiceCollector`, which reads the service's counters at each scrape. Those counters are plain integers
+(`collector.telemetry.counters`): a span increments several, and `inc()` of prometheus_client takes 1 us.
+The series of agents and specs bypass the registry. A large process has 250,000 of them, which
+prometheus_client renders in 2.5 s and the line templates in 0.13 s.
 
 This module loads prometheus_client (70 ms, 3 MB). `Families` imports it at the first scrape.
 """
@@ -40,8 +40,8 @@ def registry_of(readings: Readings, failed: Failed) -> CollectorRegistry:
     """The registry of this process.
 
     Args:
-        readings: yields the present values of the process's own families.
-        failed: is told of a collector that failed.
+        readings: yields the present values of the service's own families.
+        failed: called with the error of a collector that failed.
     """
     registry = CollectorRegistry()
     registry.register(ServiceCollector(readings))
@@ -53,7 +53,7 @@ def runtime(proc: str = PROC) -> CollectorRegistry:
     """Metrics of the process, the interpreter and the garbage collector.
 
     Args:
-        proc: where the kernel shows processes.
+        proc: the folder of the proc file system.
     """
     registry = CollectorRegistry()
     ProcessCollector(proc=proc, registry=registry)
@@ -63,7 +63,7 @@ def runtime(proc: str = PROC) -> CollectorRegistry:
 
 
 class ServiceCollector(Collector):
-    """Hands the plain counters of the process to a registry.
+    """Passes the service's plain counters to a registry.
 
     Args:
         readings: yields their present values.
@@ -77,7 +77,7 @@ class ServiceCollector(Collector):
 
 
 class _Guarded(Collector):
-    """Metrics of the runtime, which a scrape shows without where they cannot be read."""
+    """A collector of the runtime. If it fails, the scrape goes on without its metrics."""
 
     def __init__(self, inner: CollectorRegistry, failed: Failed) -> None:
         self._inner = inner
@@ -91,7 +91,7 @@ class _Guarded(Collector):
 
 
 def _metric(reading: Reading) -> Metric:
-    """A reading with its name, kind and description."""
+    """A reading as a metric, with name, kind and description."""
     row, name = OWN[reading.name], f"offrails_{reading.name}"
     metric = Metric(name, row.help, row.kind)
     full = f"{name}_total" if row.kind == "counter" else name
@@ -106,7 +106,7 @@ def _metric(reading: Reading) -> Metric:
 
 def _add_histogram(metric: Metric, labels: dict[str, str], found: Histogram) -> None:
     for bound, count in found.cumulative():
-        # Prometheus' own spelling of the bounds: "0.005", "1.0", "+Inf".
+        # Prometheus spells the bounds "0.005", "1.0", "+Inf".
         text = repr(bound) if bound != inf else "+Inf"
         metric.add_sample(f"{metric.name}_bucket", {**labels, "le": text}, count)
     metric.add_sample(f"{metric.name}_count", labels, found.count)
@@ -114,7 +114,7 @@ def _add_histogram(metric: Metric, labels: dict[str, str], found: Histogram) -> 
 
 
 def family_of(metric: Metric) -> Family:
-    """A metric of the registry as the renderer takes it: labels keep their order."""
+    """A metric of the registry as a family for the renderer; labels keep their order."""
     start = len(metric.name)
     samples = (
         Sample(

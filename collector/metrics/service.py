@@ -1,8 +1,7 @@
-"""The metrics listener: renders what is summed, in OpenMetrics or the text format.
+"""The metrics listener: renders all families in OpenMetrics or the text format.
 
-Families of agents and specs come from the library as lines. All others come from a registry of
-prometheus_client (`collector.metrics.registry`), which reads the counters of the process at scrape:
-what counts a request or a span adds to a plain integer and knows no registry.
+The library renders the families of agents and specs as lines. All others come from a registry of
+prometheus_client (`collector.metrics.registry`), which reads the service's plain counters at each scrape.
 """
 
 from __future__ import annotations
@@ -72,19 +71,19 @@ ESCAPED: Final = re.compile(r"\\(.)")
 
 
 class Source(Protocol):
-    """Something else of this process that has metrics."""
+    """Another part of this process with metrics."""
 
     def readings(self) -> Iterable[Reading]: ...
 
 
 class Families:
-    """All families of this process, made at scrape.
+    """All families of this process, collected at each scrape.
 
     Args:
-        monitor: what is judged.
-        stats: what is received.
-        reloads: how often the specs were read anew.
-        more: other parts that have metrics of their own.
+        monitor: has the families of agents and specs.
+        stats: counters of the receiver and the pipeline.
+        reloads: counters of reloads of specs.
+        more: other parts with metrics.
     """
 
     def __init__(
@@ -101,11 +100,11 @@ class Families:
         self._registry: CollectorRegistry | None = None
 
     def add(self, source: Source) -> None:
-        """Shows one more part of the process."""
+        """Adds one more part of the process."""
         self._more.append(source)
 
     async def prepare(self) -> None:
-        """Loads prometheus_client before the first scrape, in a thread: the loop goes on."""
+        """Loads prometheus_client in a thread before the first scrape, so that the event loop goes on."""
         if self._registry is None:
             await asyncio.to_thread(self.registry)
 
@@ -146,7 +145,6 @@ def _of_reloads(reloads: Reloads) -> Iterator[Reading]:
 
 
 def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
-    """The receiver and the pipeline."""
     yield Reading("ingest_requests", stats.requests.items())
     yield Reading("ingest_spans", stats.spans.items())
     yield Reading("ingest_bytes", _single(stats.bytes))
@@ -174,8 +172,8 @@ class MetricsApp:
     Args:
         families: what is shown.
         health: of the service.
-        redaction: what is taken out of labels.
-        guard: by which names it is reached; the health paths by any.
+        redaction: hides parts of labels.
+        guard: the names accepted as Host; the health paths accept any.
         tracer: makes a span of each scrape; None where own traces are off.
     """
 
@@ -239,11 +237,11 @@ class MetricsApp:
 
 
 def _label(part: re.Match[str], name: Callable[[str], str]) -> str:
-    """One label, its value hidden as far as the rules say."""
+    """One label; the redaction rules apply to its value."""
     value = ESCAPED.sub(lambda each: "\n" if each[1] == "n" else each[1], part[2])
     return labels_text([part[1]], [name(value)])
 
 
 def _encoded(texts: list[str]) -> bytes:
-    # An agent may well say half a surrogate pair; it becomes a question mark.
+    # An agent's name may contain a lone surrogate: it becomes a question mark.
     return "".join(texts).encode(errors="replace")

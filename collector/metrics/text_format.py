@@ -1,7 +1,7 @@
 """Families as text: OpenMetrics with exemplars, or Prometheus' text format.
 
-Written here because a scrape of a large process is mostly this: one pass, lines that come as text
-are taken as they are, and a stop now and then where other tasks may run.
+This renderer is the larger part of a large scrape, so it takes one pass and copies ready lines. It
+yields in between, so that other tasks may run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PLAIN = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 def is_open_metrics(accept: str) -> bool:
-    """Whether a scraper takes OpenMetrics 1.0.
+    """True if a scraper accepts OpenMetrics 1.0.
 
     Args:
-        accept: the header of its request.
+        accept: the `Accept` header of its request.
     """
     for each in accept.split(","):
         kind, *parameters = (part.strip() for part in each.split(";"))
@@ -36,7 +36,7 @@ def is_open_metrics(accept: str) -> bool:
 
 
 def lines(families: Iterable[Family], *, open_metrics: bool) -> Iterator[str]:
-    """The exposition, a line or several at a time; the first of a family are help and type."""
+    """The exposition, one or several lines at a time; each family begins with help and type."""
     for family in families:
         yield _head(family, open_metrics=open_metrics)
         name = family.name
@@ -71,7 +71,7 @@ def _head(family: Family, *, open_metrics: bool) -> str:
 
 
 def _marked(sample: Marked) -> str:
-    """Lines with their exemplars; no label holds a line end."""
+    """Lines with their exemplars. No label contains a line break."""
     lines = sample.text.split("\n")
     for place, (exemplar, observed) in sample.exemplars.items():
         lines[place] += _exemplar(exemplar, observed)
@@ -86,7 +86,7 @@ def _exemplar(exemplar: Exemplar, observed: float) -> str:
 
 
 def number(value: float) -> str:
-    """A value as both formats write it."""
+    """A value in the form of both formats."""
     if isinstance(value, int):
         return f"{value}.0"
     if isinf(value):

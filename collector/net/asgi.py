@@ -1,4 +1,4 @@
-"""The few lines of ASGI that our small web applications share."""
+"""ASGI helpers of the small web applications."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"
 async def send_status(
     send: Send, status: int, body: bytes, content_type: bytes, *headers: tuple[bytes, bytes]
 ) -> None:
-    """A whole response."""
+    """Sends a whole response."""
     length = (b"content-length", str(len(body)).encode())
     await send(
         {
@@ -44,13 +44,13 @@ async def send_status(
 
 
 async def send_json(send: Send, status: int, value: Any, *headers: tuple[bytes, bytes]) -> None:
-    """A value as JSON."""
+    """Sends a value as JSON."""
     body = as_json(value)
     await send_status(send, status, body, b"application/json", *headers)
 
 
 async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[bytes]) -> None:
-    """A response in parts, so that a long one never holds up the process."""
+    """Sends a response in parts, so that a long one never blocks the process."""
     await begin_stream(send, content_type)
     async for part in parts:
         await send_part(send, part)
@@ -58,16 +58,16 @@ async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[byte
 
 
 async def begin_stream(send: Send, content_type: bytes) -> None:
-    """The head of a response in parts."""
+    """Sends the head of a response in parts."""
     headers = [(b"content-type", content_type), *_SAFE]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 async def send_part(send: Send, part: bytes) -> None:
-    """One part of it."""
+    """Sends one part."""
     await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def end_stream(send: Send) -> None:
-    """Its end."""
+    """Ends the response."""
     await send({"type": "http.response.body", "body": b""})

@@ -8,13 +8,13 @@ __all__ = ["Health"]
 
 
 class Health:
-    """Healthy while the process runs; ready while it takes spans."""
+    """Healthy while the process runs; ready while it accepts spans."""
 
     def __init__(self) -> None:
         self.ready = False
 
     async def answer(self, scope: Scope, send: Send) -> bool:
-        """Answers a health request; False where the request is something else."""
+        """Answers a health request; False for any other request."""
         if scope["path"] == "/-/healthy":
             await send_status(send, 200, b"healthy\n", b"text/plain; charset=utf-8")
             return True

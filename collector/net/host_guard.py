@@ -1,8 +1,8 @@
-"""Keeps other sites out of our listeners: a browser sends whatever a web page has it send.
+"""Refuses requests that a browser sends for the page of another site.
 
-A name that a stranger points at 127.0.0.1 makes his page same-origin with ours (DNS rebinding).
-So a listener on loopback answers only to loopback's own names. An address is no name: it cannot be
-pointed elsewhere, so senders and scrapers may use any.
+DNS rebinding: an attacker's name resolves to 127.0.0.1, so the attacker's page has the same origin as
+the listener. So a listener on loopback accepts only loopback's own names as Host. An IP address cannot
+be rebound, so senders and scrapers may use any address.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _name(host: bytes) -> str:
-    """The name of a Host header, without its port; "" where it is none."""
+    """The name in a Host header, without its port; "" if the header is malformed."""
     try:
         return urlsplit(f"//{host.decode('latin-1')}").hostname or ""
     except ValueError:
@@ -44,24 +44,24 @@ def _is_address(name: str) -> bool:
 
 
 def is_local_name(host: bytes) -> bool:
-    """True for a name without a dot, for which no public DNS answers: a host's own, or a container's."""
+    """True for a name without a dot, such as a host's or a container's: public DNS has none."""
     return b"." not in host
 
 
 def is_foreign(origin: bytes | None, host: bytes | None) -> bool:
-    """True for the page of another site than the one that is asked."""
+    """True if the request comes from the page of another site."""
     return origin is not None and origin.partition(b"://")[2] != (host or b"")
 
 
 class Guard:
-    """Says why a request is refused.
+    """Decides which requests are refused, and why.
 
     Args:
-        address: where the listener is bound, as in the settings. Bound to anything but loopback,
-            it is meant to be reached by other names, and takes any.
-        names: the names it takes beside loopback's, wherever it is bound.
-        setting: which holds them.
-        addresses: whether any IP address is taken, too.
+        address: where the listener is bound, as in the settings. If that is not loopback, and no
+            names are given, any name is accepted.
+        names: accepted names, in addition to loopback's.
+        setting: key of the setting that holds them.
+        addresses: whether any IP address is accepted, too.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Guard:
         self._strict = bool(names) or (not address.startswith("unix:") and is_loopback(host))
 
     def refuses(self, scope: Scope) -> str | None:
-        """What is wrong with the request; None where nothing is."""
+        """The fault of the request; None if it is accepted."""
         headers = dict(scope["headers"])
         host = headers.get(b"host")
         refused = self.refuses_host(host)
@@ -91,7 +91,7 @@ class Guard:
         return None
 
     def refuses_host(self, host: bytes | None) -> str | None:
-        """What is wrong with a Host header; None where nothing is, or there is none."""
+        """The fault of a Host header; None if it is accepted or absent."""
         if not self._strict or host is None or self._takes(_name(host)):
             return None
         return f"this listener does not answer to that name ({self._setting})"

@@ -1,10 +1,10 @@
-"""What every HTTP client of ours shares: certificates, credentials, proxies, and errors in words.
+"""The shared parts of all HTTP clients: certificates, credentials, proxies, and error texts.
 
-Sinks post with `httpx.AsyncClient`, verbs ask with `httpx.Client`, both made from `options`. A client
-follows no redirect, keeps no cookie and reads no .netrc. Proxies are found in one place, `proxy_of`, so
-that every verb and every sink takes the same way to a host.
+Sinks use `httpx.AsyncClient`, verbs use `httpx.Client`, both made from `options`. A client follows no
+redirect, keeps no cookie and reads no .netrc. Only `proxy_of` chooses proxies, so all verbs and sinks
+take the same way to a host.
 
-httpx and what it needs are imported when a client is made: it takes memory and time.
+httpx is imported when a client is made, since it needs memory and time.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ NO_RESPONSE: Final = "the connection was closed without response"
 
 
 def basic(user: str, password: str) -> str:
-    """The value of `Authorization` of a user and a password (RFC 7617, in UTF-8)."""
+    """The value of `Authorization` for a user and a password (RFC 7617, UTF-8)."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def without_user(url: str) -> tuple[str, str]:
-    """A URL without user and password, and the `Authorization` that they stand for, "" if none."""
+    """A URL without user and password, and their `Authorization` value; "" if there are none."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if not at:
@@ -53,17 +53,17 @@ def without_user(url: str) -> tuple[str, str]:
 
 
 def proxy_of(url: str, given: str = "") -> str | None:
-    """The proxy on the way to a URL; None where there is none.
+    """The proxy for a URL; None if the client connects directly.
 
-    The environment's are HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, without the hosts, domains and
-    networks of NO_PROXY. What is on this machine is never reached by them.
+    The environment has HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, and exceptions in NO_PROXY: hosts,
+    domains and networks. These proxies are never used for this machine.
 
     Args:
-        url: where to.
-        given: a proxy that was set, which holds for any host, or "off"; "" as the environment says.
+        url: the target.
+        given: the configured proxy, used for all hosts; "off" for none; "" for the environment's.
 
     Raises:
-        ValueError: what the environment names is no proxy that speaks HTTP.
+        ValueError: the environment's proxy is not an HTTP proxy.
     """
     from urllib.request import getproxies_environment
 
@@ -103,7 +103,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_excepted(host: str, netloc: str, proxies: dict[str, str]) -> bool:
-    """Whether NO_PROXY names the host, its domain, or the network of its address."""
+    """True if NO_PROXY names the host, its domain, or the network of its address."""
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
     place = netloc.rpartition("@")[2]
@@ -132,17 +132,17 @@ def tls_context(
     """A context that trusts the system's authorities, or those of a file. Takes 20 to 60 ms.
 
     Args:
-        ca_file: authorities, in PEM.
-        cert_file: what to show to the server, in PEM.
-        key_file: its key, not encrypted; None: it is in the certificate's file.
+        ca_file: trusted authorities, PEM.
+        cert_file: the client's certificate, PEM.
+        key_file: the certificate's key, not encrypted; None if `cert_file` has it.
         setting: the section that names the files.
 
     Raises:
-        UnusableError: a file cannot be read, or they do not fit together.
+        UnusableError: a file cannot be read, or certificate and key do not match.
     """
     files = {"ca_file": ca_file, "client_cert_file": cert_file, "client_key_file": key_file}
     for name, file in files.items():
-        if file is not None:  # our errors name the file; those of ssl do not
+        if file is not None:  # unlike ssl's errors, these name the file
             read_file(file, f"{setting}.{name}")
     context = _trusting(ca_file, setting)
     if cert_file is not None:
@@ -176,13 +176,13 @@ def options(
     context: ssl.SSLContext | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What `httpx.Client` and `httpx.AsyncClient` are made of.
+    """The arguments of `httpx.Client` and `httpx.AsyncClient`.
 
     Args:
-        url: what will be asked; no other scheme than its is spoken.
-        timeout_seconds: to connect, and for each wait.
-        proxy: as `proxy_of` finds it.
-        context: certificates; None: the system's authorities.
+        url: the target; only its scheme is allowed.
+        timeout_seconds: for connecting, and for each read and write.
+        proxy: the result of `proxy_of`.
+        context: certificates; None for the system's authorities.
         headers: sent with each request.
     """
     from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -190,7 +190,7 @@ def options(
     import httpx
 
     with_tls = url.startswith("https:") or (proxy or "").startswith("https:")
-    if context is None:  # without TLS none is asked for, and an empty one costs nothing
+    if context is None:  # without TLS it is unused, and an empty context costs nothing
         context = tls_context() if with_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     via = None
     if proxy is not None:
@@ -210,7 +210,7 @@ def options(
 
 
 def reason(problem: BaseException) -> str:
-    """Why a request failed, in a few words: the innermost error that says it."""
+    """Why a request failed, in a few words: by its first cause of a known type, else by its own text."""
     for error in _chain(problem):
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"the certificate is not trusted: {error.verify_message}"
@@ -229,7 +229,7 @@ def reason(problem: BaseException) -> str:
 
 
 def _chain(problem: BaseException) -> Iterator[BaseException]:
-    """An error and what caused it, outermost first; of several causes, the first of each."""
+    """An error and its causes, outermost first; of a group, the first error."""
     seen: set[int] = set()
     found: BaseException | None = problem
     while found is not None and id(found) not in seen:

@@ -1,8 +1,8 @@
-"""Long responses of the metrics and admin listeners: rendered part by part, as their clients read.
+"""Long responses of the metrics and admin listeners, rendered part by part as their clients read.
 
-Whoever asks, one part is rendered in a turn of the event loop, so spans are judged in between, and a
-client that does not read costs nothing. Only so many are open at once: one more takes the place of
-the client that has not read for longest, or gets 503 with Retry-After.
+One turn of the event loop renders one part, so spans are judged in between, and a client that does not
+read costs nothing. At most `OPEN_MAX` responses are open. A further one replaces the response whose
+client has stalled for longest, or gets 503 with Retry-After.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from collector.net.asgi import Scope, Send, begin_stream, end_stream, send_part,
 __all__ = ["OPEN_MAX", "LongResponses"]
 
 OPEN_MAX: Final = 32
-"""Of one listener; of one address, half of them."""
+"""Open responses of one listener; one address has at most half of them."""
 STALLED_SECONDS: Final = 1.0
-"""Who has not read for so long may be closed in favour of another."""
+"""A response whose client has not read for this long may be replaced."""
 CALM: Final = 2
-"""With more responses open than these, the process rests between parts."""
+"""With more open responses than these, the process rests between parts."""
 REST: Final = 3
-"""For so many times as long as a part took: they take a quarter of its time at most."""
+"""Rest between parts, in multiples of a part's time: long responses take at most a quarter of the process."""
 
 
 class LongResponses:
-    """Those of one listener."""
+    """The long responses of one listener."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
-        """How many each address has open."""
+        """Address -> number of open responses."""
         self._open: dict[asyncio.Task[None], float] = {}
-        """Since when each waits for its client to read; infinity: it does not."""
+        """Task -> since when it waits for its client to read; infinity if it does not wait."""
         self._turn = asyncio.Lock()
 
     async def send(
         self, scope: Scope, send: Send, content_type: bytes, parts: AsyncIterator[bytes]
     ) -> None:
-        """Sends a response, or says that too many are open.
+        """Sends a response, or 503 if too many are open.
 
         Args:
-            scope: of the request.
-            send: of ASGI.
+            scope: ASGI scope of the request.
+            send: ASGI's send.
             content_type: of the response.
-            parts: what it is made of; an empty one gives others their turn.
+            parts: parts of the body; an empty part only gives other tasks a turn.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -71,7 +71,7 @@ class LongResponses:
             self._held -= Counter((address,))
 
     def _has_room(self, address: str) -> bool:
-        """One address never has more open than are left for the others."""
+        """True if the address has fewer open responses than are left for others."""
         return self._held[address] < OPEN_MAX - len(self._open)
 
     async def _send_part(self, task: asyncio.Task[None], send: Send, part: bytes) -> None:
@@ -89,7 +89,7 @@ class LongResponses:
             return part
 
     def _end_stalled(self) -> bool:
-        """Ends the response whose client has not read for longest; False where all read."""
+        """Ends the response whose client has stalled for longest; False if none has stalled."""
         task, since = min(self._open.items(), key=lambda each: each[1])
         if asyncio.get_running_loop().time() < since + STALLED_SECONDS:
             return False

@@ -19,8 +19,8 @@ class UnusableError(OSError):
 
     Args:
         setting: its key, with dots.
-        path: the file or folder; several as a text.
-        reason: what is wrong with it.
+        path: the file or folder; a text for several.
+        reason: the fault.
         number: the errno.
     """
 
@@ -32,10 +32,10 @@ class UnusableError(OSError):
 
 
 class Watched:
-    """Says when one of some files has changed since it was last asked.
+    """Detects changes of a group of files.
 
     Args:
-        files: looked at together.
+        files: the group.
         clock: seconds, monotonic.
     """
 
@@ -46,7 +46,7 @@ class Watched:
         self._seen = self._look()
 
     def changed(self) -> bool:
-        """True once for each change; costs a clock reading but for once a second."""
+        """True once for each change. The files are checked once a second at most; other calls only read the clock."""
         now = self._clock()
         if now < self._next:
             return False
@@ -70,10 +70,10 @@ def _signature(file: Path) -> tuple[int, int, int] | None:
 
 
 def read_file(file: Path, setting: str) -> bytes:
-    """Return what is in a file that a setting names.
+    """Return the content of a file that a setting names.
 
     Raises:
-        UnusableError: a sentence that names the setting and the file.
+        UnusableError: the file cannot be read; the message names setting and file.
     """
     try:
         return file.read_bytes()

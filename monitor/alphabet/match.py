@@ -1,8 +1,11 @@
 """The alphabet of a spec: a tool call becomes a token, by tool name and argument patterns.
 
-A token says which symbols a call may be. Tokens are made once, when the spec is compiled, and a
-session keeps their small integer ids. The ids 0..S-1 are the symbols themselves: a call with one
-certain reading that did not fail has its symbol's id.
+A token states which symbols a call may be. Tokens are made once, when the spec is compiled, and a
+session keeps their small integer ids. Invariant: ids 0..S-1 are the symbols. A call that did not fail
+and has one certain reading has its symbol's id.
+
+Example: `small: {amount: {max: 10}}` and `any: {}` of tool `pay` have ids 0 and 1. `pay` with amount 7 is 0, with
+amount 70 is 1. `pay` without its arguments is a further token with symbols (0, 1).
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
 
 TOKENS_MAX: Final = 8_192
-"""Tokens of one spec up to which readings of arguments known in part have tokens of their own."""
+"""Tokens of one spec. Beyond them, calls with partly known arguments share the token of unknown ones."""
 
 WORK_MAX: Final = 500_000
-"""Values matched against patterns to find which symbols a call may be: 0.2 s."""
+"""Matches of a value against a pattern, to find which symbols a call may be: 0.2 s."""
 
 _ABSENT: Final = object()
 
@@ -37,17 +40,17 @@ class Token:
     """What a call is, by its tool, arguments and status."""
 
     symbols: tuple[int, ...]
-    """Possible readings; () where nothing matches or the failure alone decides."""
+    """Possible readings; () if nothing matches or the failure alone decides."""
     effect: bool = True
     """False for a failed call that changes nothing where it is defined."""
     reason: Reason | None = None
-    """Why the call is harmful wherever the session is, if it is."""
+    """Why the call is harmful in every state; None if it is not."""
     exact: bool = True
-    """False where arguments were needed and are not on the wire."""
+    """False if arguments that decide on the symbol are unknown."""
     symbol: int | None = None
-    """What tool and arguments match, also when the call failed; None for nothing or several."""
+    """The symbol that tool and arguments match, also if the call failed; None for none or several."""
     sure: bool = True
-    """False where it may be none of the symbols, because arguments are not known."""
+    """False if the call may be none of the symbols, because arguments are unknown."""
     named: bool = False
     """True for a failed call of one of the spec's symbols that is harmful because it failed."""
 
@@ -58,9 +61,9 @@ class _Candidate:
 
     symbol: int
     closed: bool
-    """Refuses any argument at all."""
+    """True if it matches only calls without arguments."""
     checks: tuple[tuple[str, Matcher], ...]
-    """The arguments that must be there, and match; {any: true} needs no check."""
+    """Arguments that must be present and match; {any: true} needs no check."""
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
         if self.closed:
@@ -81,7 +84,7 @@ class _Tool:
     unknown: int
     """Token of a call whose arguments are not on the wire."""
     partly: Mapping[frozenset[int], int]
-    """Tokens of calls whose arguments are known in part, by the candidates that they may be."""
+    """Candidates that a call with partly known arguments may be -> its token."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +100,7 @@ class Alphabet:
     tokens: tuple[Token, ...]
     """Meaning by token id."""
     _certain: dict[str, int]
-    """Tools whose calls are one symbol whatever the arguments: the fast path."""
+    """Tool -> symbol, for tools whose symbol does not depend on arguments: the fast path."""
     _by_arguments: dict[str, _Tool]
     _unknown_tool: int
     _mismatch: int
@@ -129,9 +132,9 @@ class Alphabet:
         return self._mismatch
 
     def _match_known(self, found: _Tool, arguments: Partial) -> int:
-        """The same of arguments of which some cannot be read: what is known may leave few readings."""
+        """The token of a call with partly known arguments: the known ones may rule out some readings."""
         remaining = found.readings.known_in_part(arguments)
-        # Where they were too many to be listed beforehand: any that its symbols leave.
+        # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.
         return found.partly.get(remaining, found.unknown)
 
 
@@ -146,7 +149,7 @@ def build(
 ) -> Alphabet:
     """The alphabet of `symbols` (in declaration order) under a convention for failed calls.
 
-    In an `open_world` (a policy) what no symbol matches is not judged.
+    In an `open_world` (a policy), calls that match no symbol are not judged.
     """
     tokens = [Token((index,), symbol=index) for index in range(len(symbols))]
     unknown_tool = _add(tokens, Token((), reason=Reason.UNKNOWN_TOOL))
@@ -185,14 +188,13 @@ def _by_tool(symbols: Mapping[str, SymbolPatterns]) -> dict[str, _Members]:
 
 
 def _always_matches(patterns: Mapping[str, Pattern] | None) -> bool:
-    """True where no arguments could refute the symbol."""
     if patterns is None:
         return True
     return bool(patterns) and all(pattern.kind == "any" for pattern in patterns.values())
 
 
 def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _Tool:
-    """A tool and the tokens of its calls with unknown arguments, which are added."""
+    """A compiled tool. Adds the tokens of its calls with unknown arguments to `tokens`."""
     ordered = sorted(members, key=lambda member: specificity(member[1]), reverse=True)
     readings = Readings([patterns for _, patterns in ordered], work)
     partly: dict[frozenset[int], int] = {}
@@ -209,8 +211,8 @@ def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _
 def _add_uncertain(
     readings: frozenset[int], ordered: _Members, tokens: list[Token], mismatch: int
 ) -> int:
-    """The token of a call that may be any of some candidates, or none where that is one of them."""
-    # In the order they are declared in.
+    """The token of a call that may be any of the readings, which may include `NONE`."""
+    # Declaration order.
     symbols = tuple(sorted(ordered[number][0] for number in readings if number != NONE))
     if not symbols:
         return mismatch
@@ -227,13 +229,13 @@ def _candidate(index: int, patterns: Mapping[str, Pattern] | None) -> _Candidate
 
 
 def _strongest_first(item: tuple[str, Pattern]) -> int:
-    return -item[1].rank  # the exact ones are the cheapest, and refuse most
+    return -item[1].rank  # exact patterns are the cheapest and refuse most
 
 
 def specificity(
     patterns: Mapping[str, Pattern] | None,
 ) -> tuple[int, int, tuple[int, ...], bool]:
-    """Sort key: exact arguments, constrained ones, their ranks strongest first; {} before any."""
+    """Sort key: number of exact arguments, of constrained ones, ranks strongest first; {} ranks above no pattern."""
     ranks = sorted((p.rank for p in (patterns or {}).values() if p.kind != "any"), reverse=True)
     exact = sum(p.kind == "exact" for p in (patterns or {}).values())
     return exact, len(ranks), tuple(ranks), patterns is not None and not patterns
@@ -260,11 +262,11 @@ def _add_failed(
 
 
 def _harmful(token: Token, *, open_world: bool) -> Token:
-    """A failed call where each is harmful; in an open world, each that is one of the symbols."""
+    """A failed call, under `failed_calls: harmful`. In an open world only calls of the symbols are harmful."""
     return Token(
         (),
         reason=Reason.FAILED_CALL,
-        # What it did is known where it is harmful in any case.
+        # If it is harmful under every reading, nothing about it is unknown.
         exact=token.sure or not open_world,
         symbol=token.symbol,
         sure=token.sure,

@@ -1,7 +1,7 @@
-"""Argument patterns: what a value must be. Parsed once, compiled to plain fast callables.
+"""Argument patterns: conditions on a value, parsed once and compiled to plain callables.
 
-Values are JSON: 1 equals 1.0, True never equals 1, "1" never equals 1, deep in lists and
-mappings too. Regular expressions are RE2 (linear time), because the text is the agent's.
+Values are JSON: 1 equals 1.0, True never equals 1, "1" never equals 1, also inside lists and
+mappings. Regular expressions are RE2 (linear time), because agents choose the text.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ RANKS: Final[dict[str, int]] = {
 _NUMBER: Final = (int, float)
 
 NUMBER_LENGTH_MAX: Final = 65_536
-"""Characters of a text that may be a number; longer ones are none."""
+"""Characters of a text that may be a number; longer texts are not."""
 
 REGEX_LENGTH_MAX: Final = 4_096
 REGEX_MEMORY_MAX: Final = 512 * 1024
-"""Bytes of one compiled expression: typical ones take a few KiB, hostile ones any number."""
+"""Bytes of one compiled expression. Typical ones take a few KiB; hostile ones have no limit."""
 
 
 class PatternError(OffrailsError):
@@ -68,7 +68,7 @@ class Pattern:
     kind: str
     operand: Any
     matches: Matcher = field(repr=False, compare=False)
-    """Whether a JSON value is meant. A missing argument is the caller's question."""
+    """True for a JSON value that matches. Callers handle missing arguments."""
 
     @property
     def rank(self) -> int:
@@ -77,9 +77,9 @@ class Pattern:
 
     @property
     def takes(self) -> Matcher:
-        """Whether a call's argument is meant, which is what `matches` says but for texts under a limit.
+        """True for a call's argument that matches: as `matches`, but a limit also reads numbers from texts.
 
-        Tools take a text for the number that it is, so "1000" is over a maximum of 100, and 1000 is meant.
+        Tools convert texts to numbers, so "1000" is above a maximum of 100.
         """
         return _reading_numbers(self.matches) if self.kind == "range" else self.matches
 
@@ -121,9 +121,9 @@ def _is_integer(value: Any) -> bool:
 
 
 def number_in(text: str) -> int | float | None:
-    """The number that a text is to a tool that converts it; None where it is none.
+    """The number that a tool may convert a text to; None if there is none.
 
-    As Python, JavaScript and people write one: 1e3, 0x3e8, 1_000 and 1,000 are numbers, too.
+    It accepts the forms of Python, JavaScript and people: 1e3, 0x3e8, 1_000 and 1,000.
     """
     if len(text) > NUMBER_LENGTH_MAX:
         return None
@@ -205,7 +205,7 @@ def _between(low: Any, high: Any) -> Matcher:  # not float: integers may be too 
 
 
 def _reading_numbers(matches: Matcher) -> Matcher:
-    """The same for texts that are numbers, too."""
+    """A matcher that applies `matches` also to the numbers in texts."""
 
     def matching(value: Any) -> bool:
         if not isinstance(value, str):
@@ -217,7 +217,7 @@ def _reading_numbers(matches: Matcher) -> Matcher:
 
 
 def _searching(text: str) -> Matcher:
-    import re2  # only specs with a regex pay for it
+    import re2  # only specs with a regex load it
 
     options = re2.Options()
     options.max_mem = REGEX_MEMORY_MAX
@@ -246,7 +246,7 @@ def _described(problem: Exception) -> str:
 
 
 def parse(raw: Any) -> Pattern:
-    """The pattern a document's value stands for; a plain value is an exact one.
+    """The pattern of a document's value; a plain value is an exact pattern.
 
     Raises:
         PatternError: `invalid_pattern`, `invalid_regex` or `pattern_matches_nothing`.
@@ -348,7 +348,7 @@ _FEW: Final[dict[str, list[Any]]] = {"null": [None], "boolean": [True, False]}
 
 
 def _values(pattern: Pattern) -> list[Any] | None:
-    """Every value the pattern matches, where they are few; else None."""
+    """All values that the pattern matches if they are few; else None."""
     if pattern.kind == "exact":
         return [pattern.operand]
     if pattern.kind == "one_of":
@@ -359,7 +359,7 @@ def _values(pattern: Pattern) -> list[Any] | None:
 
 
 def overlaps(one: Pattern, other: Pattern) -> bool | None:
-    """Whether some value matches both; None where that is not decided (two regexes)."""
+    """True if some value matches both; None if that is not decided (two regexes)."""
     for left, right in ((one, other), (other, one)):
         values = _values(left)
         if values is not None:
@@ -371,7 +371,7 @@ def overlaps(one: Pattern, other: Pattern) -> bool | None:
 
 
 def _infinite_overlap(low: Pattern, high: Pattern) -> bool | None:
-    """As `overlaps`, for two patterns of infinitely many values; `low` is of the lower rank."""
+    """`overlaps` for two patterns of infinitely many values; `low` has the lower rank."""
     if high.kind == "regex":
         if low.kind == "type":
             return bool(low.operand == "string")
@@ -399,7 +399,7 @@ def _holds_integer(low: Any, high: Any) -> bool:  # not float, as above
 
 
 def covers(general: Pattern, special: Pattern) -> bool:
-    """True when `general` surely matches every value `special` matches (sound, not complete)."""
+    """True if `general` matches every value that `special` matches (sound, not complete)."""
     if general.kind == "any":
         return True
     values = _values(special)
@@ -434,7 +434,7 @@ def samples(patterns: Iterable[Pattern]) -> tuple[list[Any], str]:
     """At least one JSON value of each kind that some patterns distinguish.
 
     Returns:
-        The values, and a text that no pattern names, for which expressions are not decided.
+        The values, and a text that no pattern names: whether it matches an expression is not decided.
     """
     named: list[Any] = []
     for pattern in patterns:
@@ -452,7 +452,7 @@ def samples(patterns: Iterable[Pattern]) -> tuple[list[Any], str]:
 
 
 def _different(values: Iterable[Any]) -> list[Any]:
-    """The values, texts and numbers once each."""
+    """The values without duplicate texts and numbers."""
     texts, numbers, others = dict[str, None](), dict[float, None](), list[Any]()
     for each in values:
         if isinstance(each, str):
@@ -465,7 +465,7 @@ def _different(values: Iterable[Any]) -> list[Any]:
 
 
 def _numbers_between(named: Iterable[Any]) -> Iterator[int | float]:
-    """An integer and another number from before, between and behind the numbers, where there are."""
+    """An integer and a fraction below, between and above the numbers, as far as these exist."""
     numbers = {each for each in named if _is_number(each) and not _is_nan(each)}
     known = sorted(each for each in numbers if abs(each) != math.inf)
     if not known:
@@ -495,5 +495,5 @@ def _previous(number: float) -> float:
 def _as_float(number: float) -> float:
     try:
         return float(number)
-    except OverflowError:  # an integer, and so large that none has a fraction
+    except OverflowError:  # an integer too large for fractions to exist beside it
         return math.inf

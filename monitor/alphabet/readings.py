@@ -55,8 +55,8 @@ class Readings:
 
     Args:
         candidates: argument patterns by candidate, the most specific one first.
-        work: how often a value may be matched against a pattern to find its kind; an argument
-            that takes more may have any kind of value.
+        work: most matches of a value against a pattern to find its kind. An argument that needs more
+            may have any kind of value.
     """
 
     def __init__(self, candidates: Sequence[Patterns], work: int) -> None:
@@ -107,7 +107,7 @@ class Readings:
         if len(expressions) > EXPRESSIONS_MAX:
             return None
         plain = [each for each in checks if each[1].kind != "regex"]
-        # A text that reads as a number is under limits, and an expression may match it or not.
+        # Limits apply to a text that reads as a number; an expression may match it or not.
         bases = {self._of_value(plain, each) for each in (text, *_as_texts(checks, named))}
         for answers in product((False, True), repeat=len(expressions)):
             matching = dict(zip(expressions, answers, strict=True))
@@ -124,7 +124,7 @@ class Readings:
     # --- answers ------------------------------------------------------------------------------
 
     def unknown(self) -> frozenset[int]:
-        """Candidates that may win where nothing is known of the arguments; perhaps `NONE`."""
+        """Candidates that may win if all arguments are unknown; may include `NONE`."""
         masks = {self._all, self._open}
         for name, kinds in self._kinds.items():
             if kinds is None:
@@ -135,7 +135,7 @@ class Readings:
         return self._winners(masks)
 
     def known_in_part(self, arguments: Partial) -> frozenset[int]:
-        """The same where some arguments are known; those that are unread are there."""
+        """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value."""
         mask = self._open if arguments else self._all
         unread: list[_Masks] = []
         for name, checks in self._checks.items():
@@ -156,7 +156,7 @@ class Readings:
         return self._winners(masks)
 
     def remaining(self) -> set[frozenset[int]]:
-        """What `known_in_part` may answer, as far as it can be listed in reasonable time."""
+        """The possible results of `known_in_part`; if they are too many to list, all candidates as the only one."""
         families: set[_Masks] = {frozenset({self._open})}
         work = 0
         for name, kinds in self._kinds.items():
@@ -176,7 +176,7 @@ class Readings:
 
 
 def _as_texts(checks: Iterable[tuple[int, Pattern]], values: Iterable[Any]) -> list[str]:
-    """The numbers among some values as texts, where a limit takes them for numbers."""
+    """The numbers among some values as texts, which limits read as numbers."""
     if all(pattern.kind != "range" for _, pattern in checks):
         return []
     return [str(each) for each in values if type(each) is int or type(each) is float]

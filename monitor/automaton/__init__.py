@@ -1,1 +1,1 @@
-"""Automata: the table (dfa.py), questions about it (paths.py), positions and pictures."""
+"""Automata: the table (dfa.py), its graph (paths.py), positions (position.py)."""

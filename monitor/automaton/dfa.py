@@ -1,6 +1,9 @@
-"""The automaton of a task (papers/000 eq. 2): immutable, partial, stepped by look-up.
+"""The automaton of a task (papers/000 eq. 2): an immutable, partial table.
 
-State belongs to the session, never to the automaton, so one automaton serves every session.
+Idea: a step is one look-up. A missing entry is `UNDEFINED`, a harmful call. Invariant: the automaton holds
+no session's state, so one automaton serves all sessions.
+
+Example: states a, b and symbols go, look with a -go-> b, a -look-> a: the table is (1, 0, UNDEFINED, UNDEFINED).
 """
 
 from __future__ import annotations
@@ -15,17 +18,17 @@ UNDEFINED: Final = -1
 
 
 class Digit(NamedTuple):
-    """Where one constraint's own state stands in a joint state, in mixed radix."""
+    """One constraint's digit in a joint state, which is a number in mixed radix."""
 
     weight: int
-    """In the state of the whole machine."""
+    """Weight in the state of the whole machine."""
     radix: int
     own: int
-    """Its weight in the state of the area's machine."""
+    """Weight in the state of the area's machine."""
 
 
 class Machine(Protocol):
-    """What a session steps: a task's automaton, or constraints side by side. States are ints."""
+    """A task's automaton, or constraints side by side: what a session steps. States are ints."""
 
     @property
     def symbols(self) -> tuple[str, ...]: ...
@@ -43,44 +46,44 @@ class Machine(Protocol):
     def name(self, state: int) -> str: ...
 
     def everywhere(self) -> tuple[int, ...]:
-        """All states reachable from the initial one; () where they are too many to list."""
+        """All states reachable from the initial one; () if they are too many to list."""
 
     def areas(self, together: Iterable[Collection[int]]) -> tuple[Area, ...]:
-        """The machine in shares whose states can be listed.
+        """The machine split into areas whose states can be listed.
 
         Args:
-            together: symbols that one call may be: what looks at either of them is in one group.
+            together: sets of symbols that one call may be: areas that heed symbols of one set share a group.
         """
 
     def heeds(self, symbol: int) -> int:
-        """Bit mask of the parts of a state that decide on `symbol`, or that it moves.
+        """Bit mask of the parts of a state that decide on `symbol` or that it changes.
 
-        Parts do not influence each other, so two calls that share no part may change places. 0 for
-        a read of every state.
+        Parts are independent, so two calls without a common part may change places. 0 for a symbol that
+        is a self-loop in all states.
         """
 
     def likeness(self, symbol: int) -> tuple[int, ...]:
-        """Equal for symbols that do the same in every state."""
+        """A value that is equal for symbols with the same targets in all states."""
 
 
 class Area(NamedTuple):
-    """A share of a machine, small enough for its states to be listed."""
+    """A part of a machine that is small enough for its states to be listed."""
 
     machine: Machine
-    """The share, as a machine over the same symbols."""
+    """The part, as a machine over the same symbols."""
     states: tuple[int, ...]
-    """Its states that can be reached, ascending."""
+    """Its reachable states, ascending."""
     digits: tuple[Digit, ...]
-    """How its states are read from those of the whole machine."""
+    """The digits of its states in those of the whole machine."""
     group: int
-    """Areas of different groups share no call. Those of one group are parts of something too large."""
+    """Areas of different groups share no call. Areas of one group were cut from one that is too large."""
 
     def part(self, state: int) -> int:
-        """The area's own share of a state of the whole machine."""
+        """The area's state within a state of the whole machine."""
         return sum(state // weight % radix * own for weight, radix, own in self.digits)
 
     def value(self, own_state: int) -> int:
-        """What a state of the area adds to the state of the whole machine."""
+        """The value that a state of the area adds to the state of the whole machine."""
         return sum(own_state // own % radix * weight for weight, radix, own in self.digits)
 
 
@@ -95,7 +98,7 @@ class Automaton:
     table: tuple[int, ...]
 
     def step(self, state: int, symbol: int) -> int:
-        """Target state, or UNDEFINED where the call is harmful (papers/000 section 2.1)."""
+        """Target state, or UNDEFINED if the call is harmful (papers/000 section 2.1)."""
         return self.table[state * len(self.symbols) + symbol]
 
     def accepts(self, state: int) -> bool:

@@ -1,7 +1,7 @@
-"""Questions about a machine's graph: what can be reached, golden paths, shortest legal ways.
+"""Searches a machine's graph: reachable states, golden paths, shortest legal ways.
 
-Progress edges only (papers/000 section 2.1): a read never leads anywhere. Everything is bounded,
-because the states of constraints side by side are too many to list.
+Only progress edges are followed (papers/000 section 2.1), since a read leaves the state as it is. All
+searches are bounded, because the states of constraints side by side are too many to list.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def reachable(
     return tuple(queue)
 
 
-# --- asked for each harmful call, so remembered -----------------------------------------------
+# --- cached, because each harmful call needs them ---------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +84,12 @@ def shortest_way(machine: Machine, sources: Iterable[int], symbol: int) -> Word 
     """Symbols of a shortest legal way to a state where `symbol` is defined.
 
     Args:
-        machine: what is stepped.
+        machine: the machine.
         sources: states the session may be in; ties go to the first, then to declaration order.
-        symbol: the symbol that is to become possible.
+        symbol: the symbol to reach.
 
     Returns:
-        () where a source defines it; None where no state within the first `STATES_MAX` does.
+        () if a source defines it; None if none of the first `STATES_MAX` states does.
     """
     return _shortest_way(_Same(machine), tuple(sources), symbol)
 
@@ -122,8 +122,7 @@ def _word_to(state: int, came_from: dict[int, tuple[int, int] | None]) -> Word:
 def reachable_symbols(machine: Machine, state: int) -> frozenset[int]:
     """Symbols defined in some state reachable from `state`, its own included.
 
-    Of a machine with more than `STATES_MAX` states ahead: all symbols, since none can be ruled
-    out.
+    If more than `STATES_MAX` states are reachable: all symbols, since none can be ruled out.
     """
     return _reachable_symbols(_Same(machine), state)
 
@@ -141,7 +140,7 @@ def _reachable_symbols(key: _Same, state: int) -> frozenset[int]:
 
 
 def _live(machine: Machine, states: Iterable[int]) -> set[int]:
-    """Those of `states` (closed under steps) from which an accepting state can be reached."""
+    """The states from which an accepting state can be reached; `states` must be closed under steps."""
     sources: dict[int, list[int]] = {}
     for state in states:
         sources.setdefault(state, [])
@@ -160,7 +159,7 @@ def _live(machine: Machine, states: Iterable[int]) -> set[int]:
 def dead_states(machine: Machine, limit: int = STATES_MAX) -> tuple[int, ...]:
     """Reachable states from which no accepting state can be reached, breadth first.
 
-    () where the machine has more than `limit` states.
+    () if the machine has more than `limit` states.
     """
     states = reachable(machine, (machine.initial,), limit)
     if states is None:
@@ -170,9 +169,9 @@ def dead_states(machine: Machine, limit: int = STATES_MAX) -> tuple[int, ...]:
 
 
 def progress_cycles(machine: Machine) -> tuple[tuple[int, ...], ...]:
-    """The groups of reachable states that lie on a common cycle of progress edges, each sorted.
+    """Groups of reachable states on a common cycle of progress edges, each sorted.
 
-    () where the machine has more than `STATES_MAX` states.
+    () if the machine has more than `STATES_MAX` states.
     """
     states = reachable(machine, (machine.initial,)) or ()
     return tuple(tuple(sorted(group)) for group in _components(machine, states) if group[1:])
@@ -236,8 +235,8 @@ def _pop_component(state: int, stack: list[int], on_stack: set[int]) -> list[int
 def golden_paths(machine: Machine, limit: int) -> tuple[Word, ...]:
     """The first `limit` golden paths: accepting, loop-free and harm-free, in declaration order.
 
-    A golden path is an accepting word over progress edges that visits no state twice; the empty
-    word is one where the initial state accepts.
+    A golden path is an accepting word over progress edges that visits no state twice. If the initial
+    state accepts, the empty word is one.
     """
     found: list[Word] = []
     for word in walk_golden(machine):
@@ -248,9 +247,9 @@ def golden_paths(machine: Machine, limit: int) -> tuple[Word, ...]:
 
 
 def walk_golden(machine: Machine) -> Iterator[Word | None]:
-    """Golden paths one by one; None, as the last item, when the search gives up.
+    """Golden paths one by one; the last item is None if the search gives up.
 
-    It gives up after `EDGES_MAX` edges, or where more than `STATES_MAX` states are reachable.
+    It gives up after `EDGES_MAX` edges, or if more than `STATES_MAX` states are reachable.
     """
     states = reachable(machine, (machine.initial,))
     if states is None:
@@ -286,10 +285,10 @@ def walk_golden(machine: Machine) -> Iterator[Word | None]:
 
 
 def count_golden(machine: Machine, limit: int) -> int:
-    """How many golden paths there are.
+    """The number of golden paths.
 
-    Without progress cycles this is exact up to `COUNT_MAX`; with them, or with too many states to
-    list, counting stops at `limit` + 1, which is also the answer where the search gives up.
+    Without progress cycles it is exact up to `COUNT_MAX`. With cycles, or with too many states to list,
+    counting stops at `limit` + 1; this is also the result if the search gives up.
     """
     order = _ends_first(machine)
     if order is None:
@@ -303,9 +302,9 @@ def count_golden(machine: Machine, limit: int) -> int:
 
 
 def golden_lengths(machine: Machine, limit: int) -> tuple[int, ...]:
-    """The different lengths of the golden paths, ascending (the set under eq. 8's maximum).
+    """The distinct lengths of the golden paths, ascending (the set under eq. 8's maximum).
 
-    With progress cycles only the first `limit` golden paths are looked at.
+    With progress cycles, only the first `limit` golden paths count.
     """
     order = _ends_first(machine)
     if order is None:
@@ -321,7 +320,7 @@ def golden_lengths(machine: Machine, limit: int) -> tuple[int, ...]:
 
 
 def _ends_first(machine: Machine) -> list[int] | None:
-    """Reachable states, each after its targets; None with a progress cycle or too many states."""
+    """Reachable states in reverse topological order; None with a progress cycle or too many states."""
     states = reachable(machine, (machine.initial,))
     if states is None:
         return None

@@ -56,21 +56,21 @@ Layers = tuple[int, ...]
 Position = int | tuple[Layers, ...]
 
 COST_MAX: Final = 8
-"""A reading further behind the best one than this is kept as if it were as far."""
+"""Highest cost of a state. States further behind the best one are kept at this cost."""
 
 LISTED_MAX: Final = 16
-"""So many states are listed at most, of those a session may be in."""
+"""Most states that are listed of those a session may be in."""
 
 CACHE_MAX: Final = 16_384
-"""Bound of one spec's step cache; reaching it empties the cache, so cost stays flat."""
+"""Bound of one spec's step cache, which is cleared when it is full."""
 
 _WORD: Final = 1_024
 _AREA: Final = 16
-"""So many states weigh as much in this bound as one step of one state; and what an area adds to them."""
+"""A cached position of `_WORD` states weighs as much as one step; each area adds the weight of `_AREA` states."""
 
 
 class Outcome(IntEnum):
-    """What a step did to the position."""
+    """The effect of a step on the position."""
 
     PROGRESS = 0
     SELF_LOOP = 1
@@ -78,43 +78,43 @@ class Outcome(IntEnum):
 
 
 class Step(NamedTuple):
-    """The position after a call, and what the call was."""
+    """The position after a call, and the call's outcome."""
 
     position: Position
     outcome: Outcome
 
 
 class Chances(NamedTuple):
-    """What a call may have been, over all states and readings."""
+    """What a call may have been, over all states of the position and all readings."""
 
     right: bool
-    """In one of them at least it is allowed."""
+    """At least one of them allows it."""
     wrong: bool
-    """In one of them at least it is not."""
+    """At least one of them refuses it."""
 
 
 class _Moves(NamedTuple):
-    """What one symbol does to the states of an area."""
+    """The moves of one symbol in an area, as sets of states."""
 
     defined: int
     loops: int
     shifts: tuple[tuple[int, int], ...]
-    """(distance, states): so far on stands where they lead."""
+    """(distance, states): each of these states leads to the one `distance` bits higher."""
 
 
 class _Taken(NamedTuple):
-    """Where a call leads in one area, by the cost of the states before it."""
+    """Where a call leads in one area; both lists are by the cost of the states before it."""
 
     right: list[int]
-    """Behind readings that are allowed."""
+    """States after allowed readings."""
     wrong: list[int]
-    """States in which some reading is refused: they stay."""
+    """States that refuse some reading; a refused call leaves them as they are."""
     moved: bool
-    """One of the cheapest states is left."""
+    """True if the call leaves a state of least cost."""
 
 
 class _Places:
-    """One area of a machine: its states as bits."""
+    """One area of a machine; its states are bits."""
 
     __slots__ = (
         "_index",
@@ -138,7 +138,7 @@ class _Places:
         self.accepting = self.where(area.machine.accepts(state) for state in area.states)
 
     def where(self, answers: Iterable[bool]) -> int:
-        """The states for which the answer is yes; they are asked in order."""
+        """The states with a true answer; answers come in the order of the states."""
         found = 0
         for index, answer in enumerate(answers):
             if answer:
@@ -146,11 +146,11 @@ class _Places:
         return found
 
     def bit(self, state: int) -> int:
-        """The area's share of a state of the whole machine."""
+        """The bit of the area's state within a state of the whole machine."""
         return 1 << self._index[self._part(state)]
 
     def values(self, states: int) -> Iterator[int]:
-        """What they add to a state of the whole machine."""
+        """The values that the area's states add to a state of the whole machine."""
         while states:
             lowest = states & -states
             yield self._values[lowest.bit_length() - 1]
@@ -190,9 +190,9 @@ class _Places:
         Args:
             layers: the states before it.
             readings: symbols that it may be.
-            effect: False where it changes nothing where it is allowed.
-            right: it may be something else, which is allowed and changes nothing.
-            wrong: it may be something else, which is refused.
+            effect: False if an allowed call changes nothing.
+            right: the call may be none of the readings, and is then allowed and changes nothing.
+            wrong: the call may be none of the readings, and is then refused.
         """
         rights: list[int] = []
         wrongs: list[int] = []
@@ -218,7 +218,7 @@ class _Places:
 
 
 def _settled(layers: Sequence[int]) -> Layers:
-    """Each state at its least cost alone, and none further behind than `COST_MAX`."""
+    """The layers with each state at its least cost only, which is at most `COST_MAX`."""
     found: list[int] = []
     seen = 0
     for cost, layer in enumerate(layers):
@@ -234,7 +234,7 @@ def _settled(layers: Sequence[int]) -> Layers:
 
 
 def _raised(layers: Sequence[int]) -> list[int]:
-    """The layers behind a harm that is certain: nothing costs less than this harm."""
+    """The layers relative to a certain harm: no completion has fewer, so costs 0 and 1 both become 0."""
     first = layers[0] | (layers[1] if len(layers) > 1 else 0)
     return [first, *layers[2:]]
 
@@ -242,11 +242,11 @@ def _raised(layers: Sequence[int]) -> list[int]:
 class Stepper:
     """Steps positions of one machine by token, with a bounded cache.
 
-    `readings[token]` are the symbols a token may be (none: it matches nothing), `effects[token]`
-    is False for a failed call that changes nothing. `certain[token]` is False where a call may be
-    none of its symbols: in an `open_world` (a policy) that changes nothing, as an unmatched call
-    does, else it is harmful. `failing[token]` is True where the failure alone makes a call harmful
-    that is one of the spec's symbols.
+    - `readings[token]`: the symbols a token may be; empty if it matches none.
+    - `effects[token]`: False for a failed call that changes nothing.
+    - `certain[token]`: False if a call may be none of its symbols. Such a call changes nothing in an
+      `open_world` (a policy); else it is harmful.
+    - `failing[token]`: True if the failure alone makes a call of the spec's symbols harmful.
     """
 
     __slots__ = (
@@ -330,7 +330,7 @@ class Stepper:
         return self._readings[token]
 
     def under(self, machine: Machine) -> Stepper:
-        """The stepper of the same tokens by another machine over the same symbols."""
+        """A stepper for the same tokens and another machine over the same symbols."""
         return Stepper(
             machine,
             self._readings,
@@ -359,7 +359,7 @@ class Stepper:
         return self._places
 
     def _position(self, found: Sequence[Layers]) -> Position:
-        """One state as an int, else the layers of each area."""
+        """The position of these layers: an int if they are one state."""
         state = 0
         for place, layers in zip(self._areas(), found, strict=True):
             if len(layers) > 1 or layers[0].bit_count() > 1:
@@ -373,11 +373,11 @@ class Stepper:
         return position
 
     def union(self, positions: Iterable[Position], behind: Sequence[int] = ()) -> Position:
-        """Everywhere that one of the positions may be.
+        """The union of some positions.
 
         Args:
             positions: some positions.
-            behind: how many harms more each of them costs, at least one of them none; () for none.
+            behind: additional harms of each position, 0 for at least one of them; () means 0 for all.
         """
         different = list(
             dict.fromkeys(
@@ -407,7 +407,7 @@ class Stepper:
         return tuple(sorted(map(sum, islice(product(*each), LISTED_MAX))))
 
     def likely_each(self, position: Position) -> Iterator[int]:
-        """States of least cost: each that an area may be in, beside the first ones of all others."""
+        """States of least cost: each state of one area, combined with the first state of every other area."""
         if isinstance(position, int):
             yield position
             return
@@ -418,7 +418,7 @@ class Stepper:
                 yield sum(firsts) - first + value
 
     def likely_count(self, position: Position) -> int:
-        """How many states have the least cost."""
+        """The number of states of least cost."""
         found = 1
         if not isinstance(position, int):
             for layers in position:
@@ -426,7 +426,7 @@ class Stepper:
         return found
 
     def accepts(self, position: Position) -> bool:
-        """True where every state of least cost accepts."""
+        """True if every state of least cost accepts."""
         if isinstance(position, int):
             return self.machine.accepts(position)
         return all(
@@ -435,7 +435,7 @@ class Stepper:
         )
 
     def cannot_accept(self, position: Position) -> bool:
-        """True where no state accepts that the session may be in."""
+        """True if no state of the position accepts."""
         if isinstance(position, int):
             return not self.machine.accepts(position)
         return any(
@@ -444,14 +444,14 @@ class Stepper:
         )
 
     def possible(self, position: Position) -> list[list[int]]:
-        """By area, what the states that the session may be in add to a state of the machine."""
+        """By area, the values that the position's states add to a state of the machine."""
         return [
             [value for states in layers for value in place.values(states)]
             for place, layers in zip(self._areas(), self._layers(position), strict=True)
         ]
 
     def allows(self, position: Position, symbol: int) -> bool:
-        """True where a symbol is defined in one of the states of least cost."""
+        """True if a symbol is defined in a state of least cost."""
         if isinstance(position, int):
             return self.machine.step(position, symbol) != UNDEFINED
         return all(
@@ -462,7 +462,7 @@ class Stepper:
     # --- steps ------------------------------------------------------------------------------------
 
     def step(self, position: Position, token: int) -> Step:
-        """The step from `position` by `token`; a harmful one leaves a single state unchanged."""
+        """The step from `position` by `token`. A harmful call leaves a single state unchanged."""
         found = self._cache[token].get(position)
         return found if found is not None else self._remember(position, token)
 
@@ -496,7 +496,7 @@ class Stepper:
         return Step(self._position(layers), outcome)
 
     def _targets(self, state: int, token: int) -> tuple[set[int], bool]:
-        """Where the readings of a call lead that are allowed; and whether one is refused."""
+        """The targets of the allowed readings of a call, and whether some reading is refused."""
         readings, effect = self._readings[token], self._effects[token]
         targets: set[int] = set()
         wrong = self._failing[token]
@@ -514,13 +514,11 @@ class Stepper:
         return targets, wrong
 
     def _may_be_none(self, token: int) -> bool:
-        """True where a call may be none of the spec's symbols."""
         if not self._certain[token]:
             return True
         return not self._readings[token] and not self._failing[token]
 
     def _heeding(self, token: int) -> tuple[int, ...]:
-        """The areas that look at a token."""
         found = self._touched.get(token)
         if found is None:
             readings = self._readings[token]
@@ -557,7 +555,7 @@ class Stepper:
         after: list[Sequence[int]] = list(position)
         harm, heeding = False, self._heeding(token)
         for number, index in enumerate(heeding):
-            # Areas of one group: another one may refuse what this one allows.
+            # Another area of the group may refuse what this one allows.
             others = any(refusing[:number]) or any(refusing[number + 1 :])
             after[index] = _after(position[index], taken[number], refused=others)
             harm = harm or not after[index][0]
@@ -573,7 +571,7 @@ class Stepper:
         return Step(self._position([_settled(layers) for layers in after]), outcome)
 
     def chances(self, position: Position, token: int) -> Chances:
-        """What a call may have been at a position, over all that is not known."""
+        """What a call may have been at a position, over all its states and readings."""
         if isinstance(position, int):
             targets, wrong = self._targets(position, token)
             return Chances(bool(targets), wrong)
@@ -588,7 +586,7 @@ class Stepper:
 
 
 def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:
-    """The states behind a call, by cost; `refused` where something else may refuse it."""
+    """The states after a call, by cost; `refused` if another area may refuse the call."""
     found = [0] * (len(layers) + 1)
     for cost, states in enumerate(layers):
         found[cost] |= taken.right[cost]
@@ -597,9 +595,9 @@ def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:
 
 
 def _put_behind(each: tuple[Layers, ...], harms: int, best: Sequence[Layers]) -> list[Layers]:
-    """The layers of all areas, harms further behind.
+    """The layers of all areas with `harms` added to the cost.
 
-    The costs of areas are summed, so one of them bears it: the first that the best ones are not in.
+    Costs of areas are summed, so one area gets the harms: the first with a state that `best` lacks.
     """
     found = list(each)
     for index, (layers, known) in enumerate(zip(each, best, strict=True)):
@@ -610,7 +608,7 @@ def _put_behind(each: tuple[Layers, ...], harms: int, best: Sequence[Layers]) ->
 
 
 def _merged(each: Iterable[Layers]) -> Layers:
-    """All states of some layers, at their least cost."""
+    """The union of some layers; each state at its least cost."""
     found: list[int] = []
     for layers in each:
         for cost, states in enumerate(layers):

@@ -1,1 +1,1 @@
-"""Judging: the specs of a session, its calls judged, its deadlines, and the sums that follow."""
+"""Judging: binds specs to sessions, judges calls, watches deadlines, updates the sums."""

@@ -32,11 +32,11 @@ from monitor.session.tool_names import Names
 __all__ = ["Accounting"]
 
 EXEMPLAR_EACH: Final = 64
-"""Of harmless calls, the first is an exemplar, and then one of this many."""
+"""One in this many harmless calls, beginning with the first, becomes an exemplar."""
 
 
 class Accounting:
-    """Counts what judgements say, and words it.
+    """Updates the sums from the changes of judgements, and makes verdicts of changes.
 
     Args:
         totals: the sums.
@@ -45,16 +45,15 @@ class Accounting:
 
     def __init__(self, totals: Totals, names: Names) -> None:
         self.on_final: Callable[[Verdict], None] | None = None
-        """Told of each harmful verdict when it becomes final."""
+        """Called with each harmful verdict when it becomes final."""
         self.alarms = Alarms(names)
-        """What learnt references say."""
         self._totals = totals
         self._names = names
 
     # --- a judgement's place in the sums -----------------------------------------------------
 
     def enter(self, session: Session, judgement: Judgement) -> None:
-        """The judgement is counted under its agent and spec."""
+        """Adds a judgement to the sums of its agent and spec."""
         judge, spec = judgement.judge, judgement.judge.spec
         agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
         name = spec.id or UNMATCHED
@@ -77,7 +76,7 @@ class Accounting:
             self._sample_still(judgement, judgement.pair)
 
     def _sample_still(self, judgement: Judgement, pair: Pair) -> None:
-        """A judgement of the sample is another pair's now, which may have enough of them."""
+        """Moves a sampled judgement to another pair; it leaves the sample if that pair has enough."""
         if pair.repeats.live < LIVE_MAX:
             self._count_sampled(judgement, 1)
         else:
@@ -101,7 +100,7 @@ class Accounting:
             self._totals.sampled += sign
 
     def sample(self, judgement: Judgement, now: int) -> None:
-        """A judgement that begins is compared with others at its end, where there is room."""
+        """Samples a new judgement for comparison with others at its end, if there is room."""
         pair = judgement.pair
         repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
         if pair is None or not repeated or judgement.joined:
@@ -111,7 +110,7 @@ class Accounting:
             self._count_sampled(judgement, 1)
 
     def _compare(self, session: Session, judgement: Judgement, ended: Ended) -> None:
-        """The judgement leaves the sample; where all of it was seen, it is compared."""
+        """Takes a judgement out of the sample, and compares it if all of it was seen."""
         log, pair = judgement.log, judgement.pair
         if not judgement.sampled or pair is None:
             return
@@ -123,14 +122,14 @@ class Accounting:
         self.drop_sample(judgement)
 
     def absorbed(self, moved: Judgement, into: Judgement) -> None:
-        """Calls of one are the other's now: it is compared where both were in the sample."""
+        """Keeps `into`, which absorbed the calls of `moved`, in the sample only if both were in it."""
         if into.sampled and not moved.sampled:
             self.drop_sample(into)
         elif moved.sampled and not into.sampled:
             into.log.release()
 
     def drop_sample(self, judgement: Judgement) -> None:
-        """The judgement leaves the sample, with what was kept of it."""
+        """Takes a judgement out of the sample and drops its kept arguments."""
         self._count_sampled(judgement, -1)
         judgement.sampled = False
         judgement.log.release()
@@ -139,7 +138,7 @@ class Accounting:
         return self._names.text(row.tool), row.texts.hashed if row.texts else None
 
     def relabel(self, session: Session) -> None:
-        """The session's agent is another than the one that it was counted for."""
+        """Moves a session to the sums of its present agent."""
         for judgement in session.judgements:
             self.leave(judgement)
             self.enter(session, judgement)
@@ -150,12 +149,12 @@ class Accounting:
     def count(
         self, judgement: Judgement, changes: Sequence[Change], origin: Exemplar | None = None
     ) -> None:
-        """Counts first verdicts and revisions, and what they make of the live means.
+        """Counts first verdicts and revisions, and updates the live means.
 
         Args:
-            judgement: which has changed.
-            changes: what has changed.
-            origin: of the call that gets its first verdict, where it is at hand.
+            judgement: the judgement that has changed.
+            changes: its changes.
+            origin: origin of the call that gets its first verdict, if known.
         """
         pair = judgement.pair
         if pair is None or not judgement.judge.spec.id:
@@ -176,7 +175,7 @@ class Accounting:
             self._weigh(judgement, pair)
 
     def count_plain(self, judgement: Judgement, code: int) -> None:
-        """The same for the first verdict of a call that came in order and did no harm."""
+        """Counts the first verdict of a harmless call that came in order: the fast path of `count`."""
         pair, judge = judgement.pair, judgement.judge
         if pair is not None and judge.spec.id:
             if _count_call(pair, code) % EXEMPLAR_EACH == 1:
@@ -186,7 +185,7 @@ class Accounting:
                 self._weigh(judgement, pair)
 
     def _weigh(self, judgement: Judgement, pair: Pair) -> None:
-        """A call may have changed the judgement's share, which may wait where it has one."""
+        """Updates the judgement's share after a call, at once only if it has none yet."""
         run, share = judgement.head, judgement.share
         if not (share.sessions and run.exact):
             self.share(judgement)
@@ -198,7 +197,7 @@ class Accounting:
             pair.put_off(judgement)
 
     def share(self, judgement: Judgement) -> None:
-        """What the judgement adds to the live means, as of now."""
+        """Updates the judgement's share in the live means."""
         pair = judgement.pair
         if pair is None:
             return
@@ -210,7 +209,7 @@ class Accounting:
         pair.take(judgement, new)
 
     def _stand_behind(self, judgement: Judgement, calls: int) -> None:
-        """So many calls of the judgement are behind the live means by now."""
+        """Sets how many calls of the judgement are behind the live means."""
         assert judgement.pair is not None
         judgement.pair.scored_calls += calls - judgement.behind
         judgement.behind = calls
@@ -248,7 +247,7 @@ class Accounting:
     def finish(
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
-        """The judgement's session is over: its verdicts are final, its scores go to the sums."""
+        """Ends a judgement: its verdicts become final and its scores are added to the sums."""
         self.finalise(session, judgement, judgement.finalise(now).reported)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
@@ -288,7 +287,7 @@ class Accounting:
         )
 
     def _finish(self, judgement: Judgement, finished: Finished) -> None:
-        """Its final scores are counted, once: what comes after the end changes no counter."""
+        """Counts the final scores once: a call after the end changes no counter."""
         pair, last = judgement.pair, len(judgement.log) - 1
         assert pair is not None
         undone = compensated(judgement)
@@ -297,7 +296,7 @@ class Accounting:
         self._totals.finish(pair, finished, exemplar)
 
     def reopen(self, session: Session) -> None:
-        """An ended session goes on: it counts as live again, and as ended no more."""
+        """Counts an ended session as live again."""
         for judgement in session.judgements:
             self._totals.let_go(judgement.ending)
             self.enter(session, judgement)
@@ -305,9 +304,9 @@ class Accounting:
             self.alarms.compare(session, judgement)
 
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
-        """Verdicts that take back a harmful step which is about to be removed.
+        """The verdict that takes back a harmful step which is about to be removed.
 
-        The step is reported as a self-loop without effect, which it is from now on.
+        It reports the step as a self-loop without effect.
         """
         for step in judgement.walk():
             if step.place == place and step.code >= HARMFUL:
@@ -323,7 +322,7 @@ class Accounting:
     def count_session(
         self, judgement: Judgement, news: Iterable[News], final: Iterable[Missed]
     ) -> None:
-        """Counts verdicts on a session that are final, and those that were taken back."""
+        """Counts the final and the withdrawn verdicts on a session."""
         pair = judgement.pair
         if pair is None:
             return
@@ -334,9 +333,9 @@ class Accounting:
                 pair.revisions[each.missed.kind, Kind.SELF_LOOP] += 1
 
     def session_verdict(self, session: Session, judgement: Judgement, news: News) -> Verdict:
-        """The verdict on a session, given or taken back.
+        """The verdict on a session, given or withdrawn.
 
-        A verdict that is taken back is reported as a step without effect, as withdrawn calls are.
+        A withdrawn verdict is reported as a self-loop without effect, as for withdrawn calls.
         """
         judge, missed, position = judgement.judge, news.missed, judgement.head.position
         spec, mark, state = judge.spec, missed.mark, judge.state(judgement.head.position)
@@ -371,7 +370,7 @@ class Accounting:
         change: Change,
         origin: Exemplar | None = None,
     ) -> Verdict:
-        """A change in words; `origin` as in `count`."""
+        """The verdict of a change; `origin` as in `count`."""
         judge, log = judgement.judge, judgement.log
         kind, reason = CODES[change.new]
         own = origin if change.old is None else None
@@ -381,7 +380,7 @@ class Accounting:
         harmful = kind is Kind.HARMFUL
         fields = (
             session.key,
-            # In full, where the label of its counters may be folded into __overflow__.
+            # In full, although the label of its counters may be folded into __overflow__.
             (judgement.part if judge.spec.scope == "agent" else "") or session.agent,
             judge.spec.id,
             judge.spec.version,
@@ -408,7 +407,7 @@ class Accounting:
 
 
 def _count_call(pair: Pair, code: int) -> int:
-    """Counts the first verdict of a call; how many of its kind there are by now."""
+    """Counts the first verdict of a call, and returns the new count of its kind."""
     if code == PROGRESS:
         pair.progress += 1
         return pair.progress

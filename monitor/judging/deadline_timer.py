@@ -1,7 +1,7 @@
-"""Deadlines, idle limits and traps of live sessions: fires them, and takes them back.
+"""Fires deadlines, idle limits and traps of live sessions, and withdraws them.
 
-A limit fires when its time is over, and is checked against the times of the calls. A call that
-arrives late but started early enough takes the verdict back. Sessions under specs without limits
+Invariant: a verdict on a session depends only on the times of its calls, not on their arrival. So a call
+that arrives late but started early enough withdraws the verdict. Sessions under specs without limits
 cost nothing.
 """
 
@@ -22,27 +22,27 @@ __all__ = ["DeadlineTimer"]
 
 
 class DeadlineTimer:
-    """Reviews sessions when something may be due.
+    """Reviews sessions when a limit may be due.
 
     Args:
         accounting: makes and counts the verdicts.
-        window_ns: a verdict is final so long after it was given.
+        window_ns: time from a verdict until it is final.
     """
 
     def __init__(self, accounting: Accounting, window_ns: int) -> None:
         self.busy = False
-        """False while no spec in use has any limit: then nothing here need be called."""
+        """False while no spec in use has a limit: then callers skip the timer."""
         self._accounting = accounting
         self._window_ns = window_ns
         self._due: list[tuple[int, SessionKey]] = []
         self._next: dict[SessionKey, int] = {}
 
     def use(self, judges: Iterable[Judge]) -> None:
-        """Specs that are in use from now on; sessions under older ones go on."""
+        """Sets the specs that are in use from now on; sessions under older ones go on."""
         self.busy = self.busy or any(judge.bounds is not None for judge in judges)
 
     def update(self, session: Session, call: ToolCall | None, now: int) -> list[Verdict]:
-        """A call of the session was judged, or its calls have changed (`call` is None)."""
+        """Reviews a session after a call was judged, or after its calls changed (`call` is None)."""
         verdicts: list[Verdict] = []
         for judgement in _bounded(session):
             bounds = judgement.judge.bounds
@@ -56,7 +56,7 @@ class DeadlineTimer:
         return verdicts
 
     def _may_differ(self, judgement: Judgement, call: ToolCall | None) -> bool:
-        """True where a verdict that was given may be wrong now, or a new one is due at once."""
+        """True if a given verdict may have become wrong, or a new one is due at once."""
         bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
         assert bounds is not None
         hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
@@ -112,7 +112,7 @@ class DeadlineTimer:
         return verdicts
 
     def finish(self, session: Session, ended: Ended, now: int) -> list[Verdict]:
-        """The session is over: its verdicts are final."""
+        """Reviews an ended session for the last time: its verdicts are final."""
         self._next.pop(session.key, None)
         return [
             verdict
@@ -147,5 +147,4 @@ class DeadlineTimer:
 
 
 def _bounded(session: Session) -> Iterator[Judgement]:
-    """The judgements of a session under specs with limits."""
     return (each for each in session.judgements if each.judge.bounds is not None)

@@ -11,14 +11,14 @@ from monitor.records import SessionKey
 __all__ = ["DueQueue"]
 
 _LATEST: Final = 2**62 - 1
-"""In the year 2116. Clocks may be wrong by any amount; later times go to the heap."""
+"""In the year 2116. Later times, which wrong clocks may give, go to the heap."""
 
 
 class DueQueue:
     """Session keys by the time at which they are due.
 
-    Nearly all keys arrive in the order of their times. These are kept in arrays, 16 bytes each; an entry
-    of a heap takes seven times as much. Only the other keys are in a heap.
+    Nearly all keys arrive in the order of their times. Arrays hold these, at 16 bytes each. A heap holds
+    the others, at seven times as much.
     """
 
     __slots__ = ("_done", "_keys", "_last", "_others", "_times")
@@ -27,16 +27,16 @@ class DueQueue:
         self._times = array("q")
         self._keys: list[SessionKey] = []
         self._done = 0
-        """How many of them, from the first on, were due and are taken."""
+        """Number of entries at the front of the arrays that were taken."""
         self._last = 0
-        """The latest of their times."""
+        """The latest time in the arrays."""
         self._others: list[tuple[int, SessionKey]] = []
 
     def __len__(self) -> int:
         return len(self._times) - self._done + len(self._others)
 
     def put(self, due_ns: int, key: SessionKey) -> None:
-        """The key is due at a time, Unix nanoseconds."""
+        """Adds a key that is due at a time, Unix nanoseconds."""
         if self._last <= due_ns <= _LATEST:
             self._last = due_ns
             self._times.append(due_ns)
@@ -45,7 +45,7 @@ class DueQueue:
             heapq.heappush(self._others, (due_ns, key))
 
     def take(self, now: int) -> list[SessionKey]:
-        """Takes out what is due by now, by time, then by key."""
+        """Removes and returns the keys that are due by now, ordered by time, then key."""
         times, others, first = self._times, self._others, self._done
         end = first
         while end < len(times) and times[end] <= now:
@@ -58,7 +58,7 @@ class DueQueue:
         return [key for _, key in found]
 
     def _forget(self, done: int) -> None:
-        """Lets go of what is taken, once that is half of all: a deletion moves the rest."""
+        """Deletes taken entries once they are half of all, since each deletion moves the rest."""
         if 2 * done >= len(self._times):
             del self._times[:done], self._keys[:done]
             done = 0

@@ -35,7 +35,7 @@ FOREVER: Final = 2**64
 """Calls may be missing whenever one began."""
 
 HELD_ALL_MAX: Final = 50_000
-"""The same, over all sessions."""
+"""Calls that all sessions hold together."""
 
 ERRORS_MAX: Final = 16
 """Errors that are kept until someone asks for them."""
@@ -59,41 +59,41 @@ class CallJudge:
         """Calls that arrived after one that began later, under each spec."""
         self._skewed_before = 0
         self._left_out_before = 0
-        """Under specs that are not in use any more."""
+        """Both counts under specs that are no longer in use."""
         self._accounting = accounting
         self._names = names
         self._limits = limits
         self._started_ns = started_ns
         self._young_since = started_ns
-        """Our start by the clock of receipts, as that is set now."""
+        """Start of the process, by the present setting of the clock of receipts."""
         self._ahead_ns = AHEAD_MAX_NS
         self._unbound = Judge(Spec.observer())
         self._held = 0
         self._held_bytes = Holdings()
-        """Of the calls that sessions hold, by tenant."""
+        """Tenant -> bytes of the calls that its sessions hold."""
         self._holders: dict[str, OrderedDict[Session, int]] = {}
-        """Who holds some, and its bytes, by tenant, in the order in which they began to."""
+        """Tenant -> its sessions that hold calls, the earliest first, with their bytes."""
         self._held_under: dict[Session, str] = {}
-        """The name by which a holder is counted: another one may be its tenant's by now."""
+        """Session -> tenant that its bytes are counted for. The tenant's name may have changed since."""
         self.held_given_up = 0
-        """Sessions whose calls were let go before their time: too much was held."""
+        """Sessions whose held calls were dropped early, because too much was held."""
         self.errors: list[Exception] = []
         """Errors of ours that kept held calls from being judged, the first of them."""
 
     @property
     def skewed(self) -> int:
-        """Calls placed behind the call they are a part of, under each spec."""
+        """Calls placed behind their parent call, counted once per spec."""
         judges = (*self.binder.judges.values(), self._unbound)
         return self._skewed_before + sum(judge.skewed for judge in judges)
 
     @property
     def orders_left_out(self) -> int:
-        """Times that overlapping calls were judged by some of the orders they may have had."""
+        """How often overlapping calls were judged by only some of their possible orders."""
         judges = self.binder.judges.values()
         return self._left_out_before + sum(judge.left_out for judge in judges)
 
     def use(self, binder: SpecBinder) -> None:
-        """Sessions that begin from now on are bound by another binder."""
+        """Sets the binder of sessions that begin from now on."""
         kept = set(map(id, binder.judges.values()))
         gone = [judge for judge in self.binder.judges.values() if id(judge) not in kept]
         self._skewed_before += sum(judge.skewed for judge in gone)
@@ -101,9 +101,9 @@ class CallJudge:
         self.binder = binder
 
     def clock_moved(self, by: int) -> None:
-        """The clock of receipts was set by so many nanoseconds.
+        """Adapts to a jump of the clock of receipts, in nanoseconds.
 
-        Set back, calls of other hosts are not ahead of it for that.
+        If it was set back, calls of other hosts seem to come from the future; they are still accepted.
         """
         self._ahead_ns = max(AHEAD_MAX_NS, self._ahead_ns - by)
         if self._young_since:
@@ -114,7 +114,7 @@ class CallJudge:
     # --- which specs -------------------------------------------------------------------------
 
     def bind(self, session: Session, attributes: Mapping[str, Any], now: int) -> list[Verdict]:
-        """Binds specs that match what is known by now; held calls are judged under them."""
+        """Binds the specs that match the known attributes, and judges held calls under them."""
         agent = session.known_agent
         renamed = session.bound_as != agent
         if session.bound_on is attributes and not renamed:
@@ -144,7 +144,7 @@ class CallJudge:
         bound = binder.bound(attributes, agent)
         found = bound.judges
         if renamed and len(session.attributes) > 1:
-            # Another name may match together with attributes that are known already.
+            # The new name may match together with attributes that were known before.
             found = _wanted(session.attributes, agent, binder)
         session.binder = binder
         if first and (bound.more or not found):
@@ -158,7 +158,7 @@ class CallJudge:
         return verdicts
 
     def _bind_new(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
-        """Those of the specs that the session has not; the calls so far are judged under them."""
+        """Binds the specs that the session does not have yet, and judges its calls so far under them."""
         new = tuple(judge for judge in found if judge not in session.judges)
         if not new:
             return []
@@ -171,22 +171,22 @@ class CallJudge:
             raise
 
     def _observe(self, session: Session, now: int) -> None:
-        """The calls of a session that no spec matches are kept by an observer."""
+        """Logs the calls of a session without specs under the observer, which judges nothing."""
         for call in session.held or ():
             self._judge(session, self._unbound, call, now, quiet=True)
 
     def rebind(self, session: Session, now: int) -> list[Verdict]:
-        """The same where the session may have got another name."""
+        """Binds again after the session's agent name may have changed."""
         return [] if session.bound_on is None else self.bind(session, session.bound_on, now)
 
     def _unbind(self, session: Session, wanted: Collection[Judge]) -> list[Verdict]:
-        """Specs that were bound for a name which turns out not to be the session's are let go.
+        """Removes specs that were bound for an agent name that is no longer the session's.
 
-        Where one of their verdicts is final they stay: final counters never change.
+        A spec with a final verdict stays, because final counters never change.
 
         Args:
-            session: whose specs they are.
-            wanted: those that match the session under the name it has.
+            session: the session.
+            wanted: the specs that match its present name.
         """
         verdicts: list[Verdict] = []
         for judge in session.judges:
@@ -254,7 +254,7 @@ class CallJudge:
         return verdicts
 
     def release(self, session: Session) -> list[ToolCall]:
-        """The calls a session has held, which it holds no longer."""
+        """Removes and returns the calls that a session holds."""
         held, session.held = session.held or [], None
         self._held -= len(held)
         if self._holders:
@@ -270,7 +270,6 @@ class CallJudge:
         self._weigh_held(session, call_bytes(call))
 
     def _weigh_held(self, session: Session, size: int) -> None:
-        """A session holds so many bytes more."""
         holdings = self._held_bytes
         name = self._held_under.get(session)
         if name is None:
@@ -282,7 +281,6 @@ class CallJudge:
             self._make_room(name)
 
     def _let_go(self, session: Session) -> None:
-        """A session holds nothing any more."""
         name = self._held_under.pop(session, None)
         if name is None:
             return
@@ -292,9 +290,9 @@ class CallJudge:
             del self._holders[name]
 
     def _make_room(self, name: str) -> None:
-        """Sessions let their calls go: the earliest, of the tenant that holds too much.
+        """Drops held calls until the rest fits: of the tenant that holds too much, the earliest session first.
 
-        A spec that is bound to one later has missed these.
+        A spec that is bound later does not see the dropped calls.
         """
         while self._held_bytes.total > self._limits.held_bytes_max:
             holders = self._holders[self._held_bytes.gives_way(name)]
@@ -304,9 +302,9 @@ class CallJudge:
                 name = self._held_bytes.most()
 
     def join(self, session: Session, *, gaps: bool = False) -> None:
-        """The session began before it was seen: certain harms only, from now on.
+        """Reads a session as joined: from now on only certain harms count.
 
-        With `gaps` calls may be missing anywhere in it, not only before our start.
+        With `gaps`, calls may be missing anywhere in it, not only before the process started.
         """
         if session.gaps or self._limits.history_complete or (session.joined and not gaps):
             return
@@ -317,7 +315,7 @@ class CallJudge:
             self._accounting.alarms.compare(session, judgement)
 
     def resume(self, session: Session) -> list[Verdict]:
-        """The session turns out to be one whose state was let go: it is read as joined."""
+        """Reads a session as joined, because an earlier state of it was dropped."""
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
             blind = FOREVER if session.gaps else max(judgement.blind_ns, session.started_ns)
@@ -325,9 +323,9 @@ class CallJudge:
         return verdicts
 
     def doubt(self, session: Session, *, doubted: bool) -> list[Verdict]:
-        """Calls before the session's first one may be missing, or turn out not to be.
+        """Sets whether calls before the session's first one may be missing.
 
-        It is read both ways while they may, and as joined where that needs fewer harms.
+        While they may, the session is read both ways; the reading with fewer harms counts.
         """
         session.doubted = doubted
         if self._limits.history_complete:
@@ -342,7 +340,7 @@ class CallJudge:
     def take(
         self, session: Session, call: ToolCall, now: int, *, quiet: bool = False
     ) -> list[Verdict]:
-        """The call under each of the session's specs; kept for later where there is none."""
+        """Judges a call under each of the session's specs; without specs, the call is held."""
         if session.held is not None:
             self._hold(session, call)
         session.seen += 1
@@ -370,7 +368,7 @@ class CallJudge:
         now: int,
         verdicts: list[Verdict],
     ) -> tuple[Judge, ...]:
-        """A call that was kept, under specs that were bound after it.
+        """Judges a held call under specs that were bound after it.
 
         Returns:
             The specs that an error kept it from being judged under.
@@ -404,7 +402,7 @@ class CallJudge:
     def _judge(
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
     ) -> Sequence[Verdict] | None:
-        """The verdicts under one spec; None where a policy does not name the call."""
+        """The verdicts under one spec; None if it is a policy that does not name the call."""
         token = self._token(judge, call)
         if token is None:
             return None
@@ -454,7 +452,7 @@ class CallJudge:
         now: int,
         origin: Exemplar | None,
     ) -> Sequence[Change]:
-        """The call goes to its place among earlier ones, whose verdicts it may revise."""
+        """Inserts a call among later ones, whose verdicts it may revise."""
         self.out_of_order += 1
         late = judgement.late
         changes = judgement.insert(call, tool, token, at, now)
@@ -464,7 +462,7 @@ class CallJudge:
         return changes
 
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
-        """The number of the call's tool; a token that is a symbol has it."""
+        """The number of the call's tool, cached for tokens that are symbols."""
         if token >= judge.plain or judge.comparison is not None:
             return self._names.number(call.tool, call.session.namespace)
         found = judge.numbers[token]
@@ -473,7 +471,7 @@ class CallJudge:
         return found
 
     def _token(self, judge: Judge, call: ToolCall) -> int | None:
-        """The call's token, or None where a policy does not name the call."""
+        """The call's token; None if the spec is a policy that does not name the call."""
         if judge.comparison is not None:
             return judge.comparison.token(call.tool, call.arguments, call.error)
         alphabet = judge.spec.alphabet
@@ -489,7 +487,7 @@ class CallJudge:
 
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
         complete = self._limits.history_complete
-        # For a while after our start a session may have begun before us without a sign of it.
+        # For a while after the start, a session may have begun before it without any sign.
         young = session.touched_ns - self._young_since < self._limits.idle_ns
         late = session.late.get(judge, 0) if session.late else 0
         judgement = Judgement(
@@ -513,7 +511,7 @@ class CallJudge:
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:
-        """Keeps a call's arguments where they are shown, and hashes of them in the sample."""
+        """Keeps a call's arguments if they are shown, and their hashes if the judgement is sampled."""
         shown = call.arguments if self._limits.keep_arguments else None
         if judgement.sampled and len(judgement.log) >= CALLS_MAX:
             self._accounting.drop_sample(judgement)
@@ -523,17 +521,17 @@ class CallJudge:
             judgement.log.keep(call.span_id, texts)
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
-        """A burst has filled a log: its oldest steps become final before their time."""
+        """Makes room in a log that a burst has filled: its oldest steps become final early."""
         count = judgement.lump()
         self._accounting.finalise(session, judgement, judgement.finalise(now, count).reported)
         self.folded_young += count
         judgement.fold_first(count)
 
     def _at(self, judge: Judge, call: ToolCall, now: int) -> int:
-        """Where the call stands in the order: its start, or its end where the spec says so.
+        """The call's time in the order: its start, or its end if the spec says so.
 
-        A clock that cannot be right (no start, an end before it, or far ahead of the receipt) is not
-        believed: the call is placed by its receipt.
+        If its clock cannot be right (no start, end before start, far ahead of the receipt), the time of
+        receipt counts.
         """
         start, end = call.start_ns, call.end_ns
         if not start or end < start or end > now + self._ahead_ns:
@@ -544,7 +542,7 @@ class CallJudge:
     # --- corrections ---------------------------------------------------------------------------
 
     def amend(self, session: Session, old: ToolCall, call: ToolCall, now: int) -> list[Verdict]:
-        """The call that was judged as `old` is read anew, from a fuller span of it."""
+        """Judges a call again that was judged as `old`, from a fuller span."""
         kept = session.held
         if kept is not None:
             for place, held in enumerate(kept):
@@ -566,7 +564,7 @@ class CallJudge:
     def _amend(
         self, session: Session, judge: Judge, old: ToolCall, call: ToolCall, now: int
     ) -> list[Verdict]:
-        """The same under one spec, which may name the call only now, or no longer."""
+        """`amend` under one spec, which may name only one of the two readings."""
         found = self._find(session, judge, old)
         token, part = self._token(judge, call), _part(judge, call)
         verdicts: list[Verdict] = []
@@ -608,7 +606,7 @@ class CallJudge:
         return self._report(session, judgement, changes)
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
-        """True for a call whose step is folded: it stays as it was judged, and is counted."""
+        """True for a call whose step is folded: its verdict stays, and it counts as late."""
         if self._token(judge, old) is None:
             return False
         judgement = session.judgement(judge, _part(judge, old))
@@ -621,7 +619,7 @@ class CallJudge:
         return True
 
     def retract(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
-        """The step of a call was no call: what follows is judged without it."""
+        """Removes the step of a span that is not a call; later steps are judged without it."""
         for number, held in enumerate(session.held or ()):
             if held.span_id == call.span_id and session.held is not None:
                 del session.held[number]
@@ -646,7 +644,7 @@ class CallJudge:
         return verdicts
 
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
-        """Takes a step out; a judgement of no call is none, unless it was counted as one."""
+        """Removes a step, and the judgement if it has no calls left and was not counted."""
         self._accounting.alarms.removed(session, judgement, place)
         verdicts = self._report(session, judgement, judgement.retract(place))
         if not (len(judgement.log) or judgement.folded or judgement.counted):
@@ -662,7 +660,7 @@ class CallJudge:
         return [self._accounting.verdict(session, judgement, change) for change in changes]
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
-        """Moves the calls of one session into another, each to its place; what that revises."""
+        """Moves the calls of one session into another, and returns the revisions."""
         now = target.touched_ns
         verdicts = self._agree(moved, target, now)
         missing = tuple(judge for judge in target.judges if judge not in moved.judges)
@@ -702,7 +700,7 @@ class CallJudge:
         return verdicts
 
     def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:
-        """Two sessions that are one have one name, and no spec that was bound for another one."""
+        """Gives two sessions that are merged one agent name, and unbinds specs of the other name."""
         facts = (*target.attributes, *moved.attributes)
         target.named_as(moved)
         agent = target.known_agent
@@ -723,13 +721,13 @@ class CallJudge:
 def _wanted(
     facts: Iterable[Mapping[str, Any]], agent: str, binder: SpecBinder
 ) -> tuple[Judge, ...]:
-    """The specs of a session with all these attributes, under one name; in the binder's order."""
+    """The specs that match any of these attributes under a name, in the binder's order."""
     wanted = {judge for each in facts for judge in binder.bind(each, agent)}
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
 
 
 def _part(judge: Judge, call: ToolCall) -> str:
-    """Which of a session's judgements under one spec the call belongs to."""
+    """The part (agent or turn) that the call belongs to, by the spec's scope."""
     if judge.spec.scope == "session":
         return ""
     return call.agent if judge.spec.scope == "agent" else call.trace_id.hex()

@@ -1,9 +1,10 @@
-"""Raises alarms against learnt references, takes them back, and counts them when they are final.
+"""Raises alarms against learnt references, withdraws them, and counts them when they are final.
 
-An unexpected write concerns one call, whatever the order. Its alarm is raised at once, and taken
-back only if the call turns out to be another one. Divergence, first two calls and risk concern the
-session as it is known so far. A late call can change them, and then the alarm is taken back.
-Counters count final alarms only, so they do not depend on the order of arrival within the window.
+An unexpected write concerns one call, whatever the order. Its alarm is raised at once and withdrawn
+only if the call is read anew. Divergence, first two calls and risk concern the session so far. A late
+call can change them; then the alarm is withdrawn.
+
+Invariant: counters count only final alarms, so they do not depend on the order of arrival within the window.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _Call(NamedTuple):
 
 
 class Alarms:
-    """What references have to say of sessions.
+    """The alarms of live sessions against their references.
 
     Args:
         names: tool names by number.
@@ -66,19 +67,19 @@ class Alarms:
 
     def __init__(self, names: Names) -> None:
         self.on_alarm: Callable[[Raised], None] | None = None
-        """Told of each alarm that is raised or taken back."""
+        """Called with each alarm that is raised or withdrawn."""
         self._names = names
         self._shares: dict[float, Share] = {}
 
     # --- a judgement's place in the sums ---------------------------------------------------------
 
     def enter(self, judgement: Judgement) -> None:
-        """The judgement is counted under its agent and reference."""
+        """Prepares the counters of the judgement's agent and reference."""
         if judgement.pair is not None and judgement.pair.drift is None:
             judgement.pair.drift = Drift()
 
     def absorb(self, session: Session, judgement: Judgement, into: Judgement) -> None:
-        """The calls of a judgement belong to another one now, which raises its own alarms."""
+        """Withdraws the alarms of a judgement whose calls move to `into`, which raises its own."""
         self._report(session, judgement, 0, declared=judgement.declared)
         into.declared |= judgement.declared & _COUNTED
 
@@ -87,7 +88,7 @@ class Alarms:
     def take(
         self, session: Session, judgement: Judgement, token: int, place: int | None
     ) -> None:
-        """A call has come, and stands at `place`; None: behind all others."""
+        """Updates the alarms after a call, which stands at `place`; None means at the end."""
         comparison, at = judgement.judge.comparison, judgement.head.watched
         if comparison is None or at is None:
             return
@@ -121,12 +122,12 @@ class Alarms:
             self._write(session, judgement, self._call(judgement, place), withdrawn=True)
 
     def compare(self, session: Session, judgement: Judgement, *, ended: bool = False) -> None:
-        """Tells what is new of the session as a whole, and what does not hold any more."""
+        """Raises the alarms that now hold for the session as a whole, and withdraws those that do not."""
         comparison, at = judgement.judge.comparison, judgement.head.watched
         if comparison is None or at is None:
             return
         if judgement.joined:
-            # Where the session stands is not known, and so neither are its first calls.
+            # The position of a joined session is unknown, and so are its first calls.
             self._hold(session, judgement, 0.0, 0)
             return
         risk = comparison.risk_of(at)
@@ -143,7 +144,7 @@ class Alarms:
             self._rank(judgement, risk)
 
     def rank(self, judgement: Judgement) -> None:
-        """A live judgement has another agent: its risk is among that one's."""
+        """Adds the risk of a live judgement to those of its new agent."""
         comparison, at = judgement.judge.comparison, judgement.head.watched
         if comparison is not None and at is not None and not judgement.joined:
             self._rank(judgement, comparison.risk_of(at))
@@ -156,7 +157,7 @@ class Alarms:
                 pair.drift.riskiest.push(judgement)
 
     def _share(self, risk: float) -> Share:
-        """One object for each risk: there are few, and what stands for it is still true."""
+        """The share of a risk: risks have few values, so shares are cached."""
         found = self._shares.get(risk)
         if found is None:
             if len(self._shares) >= _SHARES_MAX:
@@ -167,7 +168,7 @@ class Alarms:
     # --- what is final -----------------------------------------------------------------------
 
     def settle(self, judgement: Judgement, final: Iterable[Step]) -> None:
-        """Counts unexpected writes that have become final, and what is final of the session."""
+        """Counts final unexpected writes, and final divergences of the session."""
         pair, at = judgement.pair, judgement.head.watched
         drift = pair.drift if pair is not None else None
         if drift is None or at is None:
@@ -200,9 +201,9 @@ class Alarms:
             drift.first_two += 1
 
     def finish(self, session: Session, judgement: Judgement, ended: Ended) -> None:
-        """The session is over: what did not come will not come.
+        """Counts the alarms of an ended session; calls that did not come are missing.
 
-        An evicted session may go on unseen, so that nothing is missing from it.
+        An evicted session may go on unseen, so no call counts as missing.
         """
         comparison, at, pair = (
             judgement.judge.comparison,
@@ -232,7 +233,7 @@ class Alarms:
     def _report(
         self, session: Session, judgement: Judgement, wanted: int, *, declared: int
     ) -> None:
-        """Takes back the alarms that no longer hold, then raises the new ones."""
+        """Withdraws the alarms that no longer hold, then raises the new ones."""
         if self.on_alarm is None:
             return
         for raised in self._differences(session, judgement, wanted, declared):
@@ -379,12 +380,12 @@ class Alarms:
 
 
 def _first(comparison: Comparison, at: ComparisonState, *, ended: bool) -> Divergence | None:
-    """The first divergence; of a session that is over also the call that did not come."""
+    """The first divergence; for an ended session this may be a missing call."""
     return at.divergence or (comparison.at_end(at) if ended else None)
 
 
 def _live(at: ComparisonState, risk: float) -> int:
-    """What holds of a session that goes on, as `Judgement.declared` has it."""
+    """The alarms that hold for a live session, in the form of `Judgement.declared`."""
     return (
         at.first + 1 << _FIRST_SHIFT
         | at.flags & _FIRST_TWO
@@ -393,7 +394,7 @@ def _live(at: ComparisonState, risk: float) -> int:
 
 
 def _at_end(comparison: Comparison, at: ComparisonState, risk: float) -> int:
-    """The same of one that is over: what did not come is missing."""
+    """The alarms that hold for an ended session: calls that did not come are missing."""
     return (
         packed(_first(comparison, at, ended=True)) + 1 << _FIRST_SHIFT
         | (_FIRST_TWO if comparison.first_two_at_end(at) else 0)
@@ -407,13 +408,13 @@ def _way(comparison: Comparison, found: Divergence) -> Way:
 
 
 def _is_final(judgement: Judgement, step: int) -> bool:
-    """Whether a call, by its number from 1, has its final place; folded ones have."""
+    """True if the call with this number (from 1) has its final place, as folded calls have."""
     place = step - 1 - judgement.folded
     return place < 0 or (place < len(judgement.log) and judgement.is_final(place))
 
 
 def _near(judgement: Judgement, step: int) -> Exemplar | None:
-    """The call of that number, or the last one; None where it is folded."""
+    """The call with this number, or the last one; None if it is folded."""
     place = min(step - 1 - judgement.folded, len(judgement.log) - 1)
     return judgement.exemplar(place) if place >= 0 else None
 

@@ -54,7 +54,7 @@ class Bounds:
         """The shortest of all times; 0 where there are none."""
 
     def hopeless(self, position: Position) -> bool:
-        """True where every state the session may be in is a trap."""
+        """True if every state the session may be in is a trap."""
         found = self._hopeless.get(position)
         if found is None:
             if len(self._hopeless) >= _CACHE_MAX:
@@ -74,7 +74,7 @@ class Bounds:
         return all(sum(each) in trap.states for each in product(*shares))
 
     def idle_ns(self, position: Position) -> int:
-        """How long no call may come there; 0 where that is not limited, or not for certain."""
+        """The idle limit at a position; 0 if there is none, or none that is certain."""
         if not self._idle_by_state:
             limited = self._idle_ns and self._stepper.cannot_accept(position)
             return self._idle_ns if limited else 0
@@ -91,10 +91,7 @@ class Bounds:
 
 
 def bounds_of(spec: Spec, stepper: Stepper) -> Bounds | None:
-    """The bounds of a spec whose sessions are stepped by `stepper`; None where there are none.
-
-    A reference judges nothing.
-    """
+    """The bounds of a spec whose sessions are stepped by `stepper`; None if it has none, as references do."""
     if spec.kind == "reference":
         return None
     traps = spec.traps

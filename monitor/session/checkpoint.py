@@ -1,4 +1,4 @@
-"""What remains of the folded steps of a session: the run behind them, and what its scores need."""
+"""The checkpoint of a session: the run after its folded steps, and the numbers that scores need of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONDENSED_MAX: Final = 512
 
 
 class Scored:
-    """What scores need of the folded steps, as one way took them."""
+    """The numbers that scores need of the folded steps, along one way."""
 
     __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
 
@@ -78,7 +78,7 @@ class Scored:
             self.compensations.start_episode()
 
     def give_up(self) -> None:
-        """The first calls turn out to be missing, so no score is exact."""
+        """Drops the scores, which are not exact because first calls are missing."""
         self.exact = False
         self.episodes = tuple(without_scores(each) for each in self.episodes)
 

@@ -1,7 +1,7 @@
-"""Compensating pairs (papers/000 section 1): something done, and undone by its marked undo.
+"""Compensating pairs (papers/000 section 1): a call, and the call that undoes it.
 
-The end state is clean, and no call need be harmful. Between the two calls the world was in a wrong
-state, and a failure would have left it there. So such pairs are reported, whatever the scores.
+The end state is clean, and neither call need be harmful. But between the two calls the world was in a
+wrong state, where a failure would have left it. So such pairs are reported, whatever the scores.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Compensations:
         return False
 
     def start_episode(self) -> None:
-        """A new episode begins: what was done in the last one is not undone in this."""
+        """Begins a new episode, which cannot undo calls of the last one."""
         self._open = ()
 
 

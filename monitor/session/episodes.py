@@ -1,8 +1,8 @@
 """Episodes: passes from the initial to an accepting state, each scored on its own.
 
-Under a spec with `again`, a call that an accepting state does not allow and the initial one does
-begins a new episode. Calls, substantive and harmful ones are summed over all episodes; HarmRate,
-PrefixCrit and what compares with golden paths are those of the current one.
+Under a spec with `again`, a new episode begins with a call that an accepting state refuses and the
+initial state allows. Numbers of calls, substantive steps and harmful steps are sums over all episodes.
+All scores (HarmRate, PrefixCrit, comparisons with golden paths) are those of the current episode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Episode(NamedTuple):
 
 
 def without_scores(episode: Episode) -> Episode:
-    """The same of an episode that is not exact after all."""
+    """The episode without its scores, as it is not exact."""
     counts = episode.calls, episode.substantive, episode.harmful
     return Episode(*counts, None, None, None, None, None, None)
 
@@ -54,7 +54,7 @@ class EpisodesTally(HarmTally):
         """Episodes before the current one."""
 
     def start_episode(self) -> None:
-        """The current episode is over; the next call is the first of another."""
+        """Ends the current episode; the next call is the first of another."""
         self.finished += 1
         self.current = HarmTally(self.beta)
 
@@ -87,7 +87,7 @@ class EpisodesTally(HarmTally):
 
 
 def looped(machine: Automaton) -> Automaton:
-    """The machine of many episodes: accepting states go on as the initial one where they end."""
+    """The machine of many episodes: an accepting state also allows what the initial state allows."""
     width, table = len(machine.symbols), list(machine.table)
     for state in machine.accepting:
         for symbol in range(width):

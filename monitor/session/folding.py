@@ -1,7 +1,7 @@
 """Folding: the first steps of a log go into the checkpoint, so that a session's memory stays bounded.
 
-A group of overlapping calls is folded whole, since its order may still change, unless the log is full. Where overlapping
-calls left several ways, each way has its own scores, because later calls show which of them it was.
+A group of overlapping calls is folded whole, since its order may still change, unless the log is full. If overlapping
+calls left several ways, each way keeps its own scores, because later calls show which way was taken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOG_MAX: Final = 1_024
 
 
 def foldable(log: Log, before: int) -> int:
-    """How many of the first steps are far enough back, and were received up to `before`; 0 if too few."""
+    """The number of first steps that are old enough and were received up to `before`; 0 if they are too few."""
     if len(log) < FOLD_AFTER + FOLD_LUMP or log.receipt(FOLD_LUMP - 1) > before:
         return 0
     count = 0
@@ -40,7 +40,7 @@ def foldable(log: Log, before: int) -> int:
 
 
 def lump(log: Log) -> int:
-    """How many steps are folded in a burst: a few, and no group is cut that leaves the log room."""
+    """How many steps to fold in a burst: a few, without cutting a group if that leaves room in the log."""
     count = FOLD_LUMP
     for _, end in log.groups(end=FOLD_LUMP):
         count = max(count, end)
@@ -54,7 +54,7 @@ def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
         replay: steps the log.
         base: the checkpoint before them.
         count: of the steps.
-        scored: the session has scores, so each way through overlapping calls needs its own.
+        scored: whether the session has scores: then each way through overlapping calls needs its own.
     """
     log = replay.log
     started, last = log.span(count)
@@ -77,7 +77,7 @@ def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
 
 
 def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
-    """What becomes of each way when the first steps are folded; empty where there is one alone."""
+    """The folded part of each way; empty if there is only one way."""
     log = replay.log
     if base.run.ways is None and not (log.grouped and log.groups(end=count)):
         return []
@@ -95,7 +95,7 @@ def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
 
 
 def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[Step]:
-    """Steps the checkpoint's run, and its clocks where there are any, over what is folded."""
+    """Steps the checkpoint's run, and its clocks if any, over the folded steps."""
     timing = base.timing
     if timing is None:
         return replay.walk(base.run, count)

@@ -1,7 +1,7 @@
-"""Which sessions were known once: a bounded set of hashes of their keys.
+"""Remembers which sessions were dropped: a bounded set of hashes of their keys, 8 bytes each.
 
-A session that continues after its state was dropped is not new: its first calls were seen and are
-forgotten, so it is read as joined. Remembering this takes eight bytes for each session.
+A session that continues after its state was dropped is not new: its first calls are lost, so it is read
+as joined.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Forgotten:
-    """Remembers the keys of the last quarter of a million sessions, about; 2 MiB once there is one.
+    """Remembers the keys of the last 250,000 sessions, about. It takes 2 MiB from the first key on.
 
-    What it says yes to was known, but for one key in 2^46; what it says no to may have been
-    known long ago.
+    False positives: one key in 2^46. False negatives: keys that were dropped long ago.
     """
 
     __slots__ = ("_next", "_rows", "lost")
@@ -44,7 +43,7 @@ class Forgotten:
         return mark in rows[first : first + WAYS]
 
     def add(self, key: SessionKey) -> None:
-        """The session with this key is known no more."""
+        """Adds the key of a session whose state is dropped."""
         if self._rows is None:
             self._rows = array("Q", bytes(8 * ROWS * WAYS))
             self._next = bytearray(ROWS)

@@ -230,16 +230,16 @@ class Judge:
         return HarmTally(beta) if self.once is None else EpisodesTally(beta)
 
     def is_certain(self, token: int) -> bool:
-        """True for a call of which it is known what it is."""
+        """True for a call with one certain reading."""
         if token < self.plain or token == CONTROL_TOKEN or self.comparison is not None:
             return True
         return self.spec.alphabet.tokens[token].exact
 
     def opens(self, before: Position, token: int) -> bool:
-        """True where a call starts a new episode: only the initial state allows it.
+        """True if a call starts a new episode: the present state refuses it, the initial state allows it.
 
-        A failed call that has no effect starts none. While several states are as likely none is
-        noticed, and the session goes on as one episode.
+        A failed call without effect starts none. While several states have the least cost, no new episode
+        is detected.
         """
         once = self.once
         if once is None or token == CONTROL_TOKEN or self.stepper.likely_count(before) != 1:
@@ -287,7 +287,7 @@ class Judge:
         return Reason.UNREACHABLE
 
     def _is_forbidden(self, symbol: int | None) -> bool:
-        """True for a call that a policy never allows, which counts before its having failed."""
+        """True for a call that a policy never allows; this reason comes before a failure."""
         machine = self.machine
         return (
             symbol is not None
@@ -346,14 +346,14 @@ class Judge:
         return machine.texts[machine.blame(state, symbols[0])]
 
     def is_certain_call(self, before: Position, token: int) -> bool:
-        """True where a harmful call is so whatever is not known of the session.
+        """True if a call is harmful in all readings of the session.
 
-        Else another one may have been harmful in its stead: how many are harmful is certain.
+        Otherwise another call may be the harmful one: only the number of harms is certain.
         """
         return isinstance(before, int) or not self.stepper.chances(before, token).right
 
     def symbol(self, token: int) -> str | None:
-        """What tool and arguments match, also where the call failed; None where nothing does."""
+        """The symbol that tool and arguments match, also if the call failed; None if there is none."""
         if token == CONTROL_TOKEN or self.comparison is not None:
             return None
         symbol = self.spec.alphabet.tokens[token].symbol

@@ -38,7 +38,7 @@ Binding = tuple[Mapping[str, Any] | None, str, tuple[Mapping[str, Any], ...]]
 
 
 class Outside:
-    """Times of calls that are in no log: of some by call, so that one may be taken back."""
+    """Times of calls that are in no log. Some are kept per call, so that one may be withdrawn."""
 
     __slots__ = ("_ends", "_kept", "_starts")
 
@@ -138,8 +138,8 @@ class Session:
     )
 
     def __init__(self, key: SessionKey, call: ToolCall, now: int) -> None:
-        # What each call asks for stands at the front, and what is true or false side by side:
-        # compiled, that is what is fetched together, and a byte each.
+        # Fields that each call needs come first, to share cache lines. Compiled bools that stand together
+        # take a byte each.
         self.key = key
         self.older: Session | None = None
         self.newer: Session | None = None
@@ -201,7 +201,7 @@ class Session:
         """Bytes it was last found to take, about."""
 
     def size(self) -> int:
-        """Bytes it takes by now, about: what its senders' texts and its calls make of it."""
+        """Approximate bytes of the session, from its texts and calls."""
         total = BYTES + 2 * (text_bytes(self.key.id) + text_bytes(self.agent))
         for each in self.judgements:
             total += each.log.size() + text_bytes(each.part)
@@ -214,7 +214,7 @@ class Session:
         """Takes note of a call's times and source."""
         self.touched_ns = now
         start_ns, end_ns = call.start_ns, call.end_ns
-        # Where all calls so far were taken back their times are nobody's.
+        # If all calls so far were withdrawn, their times do not count.
         if start_ns < self.started_ns or not self.seen:
             self.started_ns = start_ns
         if end_ns > self.last_ns or not self.seen:
@@ -233,28 +233,28 @@ class Session:
         self.note_source(call.session_from)
 
     def unsee(self, call: ToolCall) -> None:
-        """A call turned out to be none."""
+        """Forgets a span that turned out not to be a call."""
         if self._sources is not None:
             self._sources[call.source] -= 1
         self.seen -= 1
 
     def set_aside(self, call: ToolCall) -> None:
-        """A call is in no log: its times are kept here."""
+        """Keeps the times of a call that is in no log."""
         self._outside = self._outside or Outside()
         self._outside.add(call)
 
     def take_in(self, call: ToolCall) -> None:
-        """A call that was in no log is in one now, or is none."""
+        """Drops the times of a call that is now in a log, or is not a call."""
         if self._outside is not None:
             self._outside.remove(call.span_id)
 
     def leave_behind(self, span: tuple[int, int]) -> None:
-        """Calls are in no log any more, and cannot be taken back: (first start, last end)."""
+        """Keeps (first start, last end) of calls that left the logs and cannot be withdrawn."""
         self._outside = self._outside or Outside()
         self._outside.keep(span)
 
     def set_times(self, gone: ToolCall) -> None:
-        """A call was taken back, or read anew: the session's times are those of its calls."""
+        """Sets the session's times from its calls after one was withdrawn or read anew."""
         if gone.start_ns > self.started_ns and gone.end_ns < self.last_ns:
             return
         spans = [span for each in self.judgements if (span := each.span()) is not None]
@@ -303,7 +303,7 @@ class Session:
         return changed
 
     def named_as(self, other: Session) -> None:
-        """Takes the name of another session, whose calls move here, where it counts before this one's."""
+        """Takes the name of a session whose calls move here, if its span is earlier."""
         if other._named_by:
             self.name(Named(other._named_ns, other._named_by, other.agent))
 
@@ -331,13 +331,13 @@ class Session:
             del self._index[judgement.judge, judgement.part]
 
     def condense(self) -> None:
-        """Keeps of an ended session what it takes to go on: positions and numbers, no steps."""
+        """Reduces an ended session to what continuing needs: positions and numbers, no steps."""
         self.held = None
         for judgement in self.judgements:
             judgement.condense()
 
     def absorb(self, other: Session) -> None:
-        """Takes note of what another session knew, whose calls move here."""
+        """Takes over the state of a session whose calls move here."""
         self.started_ns = min(self.started_ns, other.started_ns)
         self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
@@ -376,7 +376,7 @@ class Session:
 
     @property
     def unjudged(self) -> dict[str, int]:
-        """What of it was not judged, or not for certain, by reason."""
+        """Reason -> number of calls that were not judged, or not with certainty."""
         also = {"no_dialect": self.foreign, "no_spec": self.without_spec}
         return {
             **(self.not_judged or {}),
@@ -423,7 +423,7 @@ class Session:
         return self._others if self.bound_on is None else (self.bound_on, *self._others)
 
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:
-        """These specs were bound when calls had been let go, which they will not see."""
+        """Marks specs that were bound after calls had been dropped, which they do not see."""
         self.late = self.late or {}
         for judge in judges:
             self.bound_late = True

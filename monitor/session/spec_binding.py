@@ -16,7 +16,7 @@ _CACHE_MAX: Final = 4_096
 
 
 class Bound(NamedTuple):
-    """What a session with some attributes and an agent is judged under."""
+    """The judges of a session with given attributes and agent."""
 
     attributes: Mapping[str, Any]
     judges: tuple[Judge, ...]
@@ -53,7 +53,7 @@ class SpecBinder:
         return frozenset(wanted | self._asked | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
 
     def differs(self, other: SpecBinder) -> bool:
-        """True where some session would be judged by other specs than under `other`."""
+        """True if some session has other specs than under the binder `other`."""
         return list(self.judges.values()) != list(other.judges.values())
 
     def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
@@ -77,7 +77,7 @@ class SpecBinder:
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
-        # What a span names adds to what its resource names, and takes nothing away.
+        # A span's attributes add to those of its resource.
         views = (seen, attributes) if AGENT_ATTRIBUTE in attributes else (seen,)
         named, also = attributes.get(SPEC_ATTRIBUTE), attributes.get(ALSO_ATTRIBUTE)
         known = self.judges.get(named) if isinstance(named, str) else None
@@ -99,9 +99,9 @@ class SpecBinder:
 
 
 def _judge(spec: Spec, known: Judge | None) -> Judge:
-    """The judge of a spec: the one there is, where the document is the same to the letter.
+    """The judge of a spec: the existing one if document and accepted calls in force are the same.
 
-    And the accepted calls in force are: they expire without a change of the document.
+    Accepted calls expire without a change of the document.
     """
     if known is not None and _document(known.spec) == _document(spec):
         return known

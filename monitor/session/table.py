@@ -52,7 +52,7 @@ class _Chains:
             del self.chains[chain.name]
 
     def weigh(self, session: Session, weight: int) -> None:
-        """A session takes so many bytes by now."""
+        """Sets the bytes of a session."""
         assert session.chain is not None
         self.bytes.add(session.chain.name, weight - session.weight)
         session.weight = weight
@@ -72,7 +72,7 @@ class _Chains:
         return found
 
     def excess(self, held: Holdings, new: Session | None) -> Session | None:
-        """The session to evict: the oldest of the tenant that holds too much, never the one that needs room."""
+        """The session to evict: the oldest of the tenant above its share, but never the one that needs room."""
         own = new.chain.name if new is not None and new.chain is not None else held.most()
         oldest = self.chains[held.gives_way(own)].oldest
         if oldest is not new:
@@ -112,7 +112,7 @@ class _Ended:
         return session
 
     def until(self, before: int) -> Iterator[Session]:
-        """Takes out those that were last touched at or before `before`, as far as they lead."""
+        """Removes sessions from the front that were last touched at or before `before`."""
         while self.sessions:
             key, session = next(iter(self.sessions.items()))
             if session.touched_ns > before:
@@ -121,7 +121,7 @@ class _Ended:
             yield session
 
     def crowded_out(self, held: Holdings, new: SessionKey) -> SessionKey:
-        """Who is forgotten for one more: the first that ended, of the tenant that holds too much."""
+        """The session to forget for a new one: the first ended one of the tenant above its share."""
         name = held.gives_way(self._tenants[new])
         return next(iter(self._by_tenant[name]))
 
@@ -160,7 +160,7 @@ class Table:
         look a key up by what it says costs five times as much."""
 
     def __del__(self) -> None:
-        """Breaks what sessions are in, since compiled nobody looks for garbage among them."""
+        """Breaks the cycles of sessions: compiled objects are not tracked by the garbage collector."""
         for session in list(self.latest()):
             session.older = session.newer = session.chain = None
             for judgement in session.judgements:
@@ -231,7 +231,7 @@ class Table:
         return session
 
     def weigh(self, session: Session) -> None:
-        """Looks anew at how much a live session takes."""
+        """Updates the bytes of a live session."""
         if session.chain is not None and session.ended is None:
             self._active.weigh(session, session.size())
 
@@ -292,7 +292,7 @@ class Table:
         return gone
 
     def excess(self, new: Session | None = None) -> Session | None:
-        """Who has to go while there are more than the bound.
+        """The session to evict while the bound is exceeded.
 
         Args:
             new: the session that needs room.

@@ -49,14 +49,14 @@ class Missed(NamedTuple):
 
     @property
     def key(self) -> tuple[Obstacle, str, bytes]:
-        """What stays the same when calls come late."""
+        """An identity that late calls do not change."""
         return self.obstacle, self.rule, self.mark.span_id
 
     def fires_ns(self, window_ns: int) -> int:
-        """When it may be declared: not before the calls that answer it had time to arrive.
+        """When it may be declared: once the calls that would answer it have had time to arrive.
 
-        A span is sent when it has ended, in a batch even later, and a verdict given too early is taken back. So
-        the limit, or at most the window, has to pass since the receipt, too.
+        A span is sent after its end, in a batch even later, and an early verdict would be withdrawn. So the limit
+        (at most the window) must also have passed since the receipt.
         """
         return max(self.due_ns, self.mark.receipt_ns + min(self.limit_ns, window_ns))
 
@@ -143,9 +143,9 @@ class Timing:
         return mark
 
     def _answer(self, mark: Mark) -> None:
-        """A call that took effect stops clocks, and starts those that do not run yet.
+        """Stops and starts clocks after a call that took effect.
 
-        It stops what it may be the answer to, and starts what it certainly is the beginning of.
+        It stops clocks that it may answer, and starts clocks that it certainly begins.
         """
         meaning = self._judge.spec.alphabet.tokens[mark.token]
         bounds = self._judge.bounds
@@ -169,7 +169,7 @@ class Timing:
                 self._running[number] = None
 
     def _pass(self, at_ns: int) -> None:
-        """The time comes to a call: what was over before it is missed."""
+        """Advances to the time of a call: limits that ended before it are missed."""
         for missed in self.waiting():
             if missed.due_ns < at_ns:
                 self._note(missed)
@@ -193,7 +193,7 @@ class Timing:
     # --- what is open -------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Missed]:
-        """Limits that run now, as what they are if nothing comes before they are over."""
+        """The running limits, as they are missed if no call comes in time."""
         bounds = self._judge.bounds
         assert bounds is not None
         for number, running in enumerate(self._running):

@@ -1,8 +1,7 @@
 """Tools' names as the small integers that the steps of sessions hold.
 
-A number is 16 bits of a step. Names that specs use have theirs for good. Those that agents invent
-are bounded in bytes, the last quarter of them for tenants that hold few, and those that no step has any
-more are forgotten: see `Names.forget`.
+A number takes 16 bits of a step. Names in specs keep theirs. Names that agents invent are bounded in bytes,
+the last quarter of which is for tenants with few; names that no step has any more are forgotten.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Names:
         return self._texts[number]
 
     def reserve(self, texts: Iterable[str]) -> None:
-        """These are names that specs use: they are never forgotten, and nobody's share."""
+        """Reserves names of specs: they are never forgotten and count for no tenant."""
         for text in texts:
             number = self._numbers.get(text)
             if number is None:

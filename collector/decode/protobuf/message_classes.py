@@ -103,7 +103,6 @@ def file_descriptor(package: str, messages: Messages, choices: Mapping[str, str]
 
 
 def _field(package: str, name: str, number: int, kind: int | str, repeated: bool) -> bytes:
-    """A FieldDescriptorProto."""
     found = [_text(1, name), _number(3, number)]
     found.append(_number(4, _REPEATED if repeated else _OPTIONAL))
     if isinstance(kind, str):

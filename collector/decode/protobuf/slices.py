@@ -277,7 +277,6 @@ def _fields(body: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 def _varint(
     body: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """The value of a varint, and its end."""
     found = 0
     for place in range(min(bytes_max, end - at)):
         byte = body[at + place]

@@ -67,7 +67,6 @@ def is_deep(value: Any, text: str | bytes, most: int = NESTED_MAX) -> bool:
 
 
 def _nests(value: Any, most: int) -> bool:
-    """True if a value has more than `most` levels."""
     inner = [value]
     for _ in range(most + 1):
         inner = [each for each in inner if type(each) is dict or type(each) is list]

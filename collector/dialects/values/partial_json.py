@@ -77,8 +77,6 @@ class Result(msgspec.Struct, gc=False):
 
 
 class _State(msgspec.Struct, gc=False):
-    """A state of LangGraph."""
-
     messages: list[msgspec.Raw] = []
 
 
