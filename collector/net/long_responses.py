@@ -2,14 +2,15 @@
 
 Whoever asks, one part is rendered in a turn of the event loop, so spans are judged in between, and a
 client that does not read costs nothing. Only so many are open at once: one more takes the place of
-the client that has not read for longest, or gets 503 with Retry-After.
+the client that has not read for longest, or gets 503 with Retry-After. An address that holds its share
+gives way first: slow readers soon, so that they keep no place from a good client beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from time import perf_counter
 from typing import Final
 
@@ -21,6 +22,8 @@ OPEN_MAX: Final = 32
 """Of one listener; of one address, half of them."""
 STALLED_SECONDS: Final = 1.0
 """Who has not read for so long may be closed in favour of another."""
+SLOW_SECONDS: Final = 0.1
+"""The same in favour of another of its own address."""
 CALM: Final = 2
 """With more responses open than these, the process rests between parts."""
 REST: Final = 3
@@ -35,6 +38,8 @@ class LongResponses:
         """How many each address has open."""
         self._open: dict[asyncio.Task[None], float] = {}
         """Since when each waits for its client to read; infinity: it does not."""
+        self._address: dict[asyncio.Task[None], str] = {}
+        """Whose each of them is."""
         self._turn = asyncio.Lock()
 
     async def send(
@@ -51,11 +56,11 @@ class LongResponses:
         task = asyncio.current_task()
         assert task is not None
         address = (scope.get("client") or ("", 0))[0]
-        if not (self._has_room(address) or self._end_stalled()):
+        if not (self._has_room(address) or self._end_slowest(address)):
             body, retry = b"too many long responses are open\n", (b"retry-after", b"1")
             await send_status(send, 503, body, b"text/plain; charset=utf-8", retry)
             return
-        self._open[task] = float("inf")
+        self._open[task], self._address[task] = float("inf"), address
         self._held[address] += 1
         try:
             await begin_stream(send, content_type)
@@ -68,6 +73,7 @@ class LongResponses:
             await end_stream(send)
         finally:
             self._open.pop(task, None)
+            self._address.pop(task, None)
             self._held -= Counter((address,))
 
     def _has_room(self, address: str) -> bool:
@@ -88,11 +94,21 @@ class LongResponses:
             await asyncio.sleep(taken * REST if len(self._open) > CALM else 0)
             return part
 
-    def _end_stalled(self) -> bool:
+    def _end_slowest(self, address: str) -> bool:
         """Ends the response whose client has not read for longest; False where all read."""
-        task, since = min(self._open.items(), key=lambda each: each[1])
-        if asyncio.get_running_loop().time() < since + STALLED_SECONDS:
+        own = [task for task, whose in self._address.items() if whose == address]
+        return self._end_one(own, SLOW_SECONDS) or self._end_one(self._open, STALLED_SECONDS)
+
+    def _end_one(self, tasks: Iterable[asyncio.Task[None]], seconds: float) -> bool:
+        """Ends one of these, if its client has not read for so long."""
+        task = min(
+            (each for each in tasks if each in self._open), key=self._since, default=None
+        )
+        if task is None or asyncio.get_running_loop().time() < self._since(task) + seconds:
             return False
         del self._open[task]
         task.cancel()
         return True
+
+    def _since(self, task: asyncio.Task[None]) -> float:
+        return self._open[task]
