@@ -17,17 +17,16 @@ move(x=3), id c1, with the start and span id of the first. Had the first one y=5
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from collector.calls.freed import Freed, freed
 from collector.decode.span import Span
 from collector.dialects.names import BETWEEN, PREFIX, is_served
 from collector.dialects.read import Reading
-from collector.dialects.values.arguments import UNREADABLE, parsed
+from collector.dialects.values.arguments import parsed
 from collector.dialects.wrappers import Wrapped
 from monitor.alphabet.pattern import same
 from monitor.partial import Partial
@@ -57,10 +56,6 @@ _SENDER: Final = "fast_agent"
 PIECES_MAX: Final = 64
 """Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
 
-_NONE: Final[frozenset[bytes]] = frozenset()
-_VALUES_MAX: Final = 32
-"""Values of a call whose digests are kept."""
-
 _LONE: Final = frozenset({"__arg1", "input"})
 """LangChain's names for the single argument of a tool whose argument names it does not know."""
 
@@ -85,10 +80,10 @@ class Piece:
         "call_id",
         "control",
         "cut",
-        "digest",
         "end_ns",
         "error",
         "evidence",
+        "freed",
         "parent",
         "request_id",
         "scope",
@@ -98,7 +93,6 @@ class Piece:
         "span_id",
         "start_ns",
         "tool",
-        "values",
         "why",
     )
 
@@ -144,10 +138,8 @@ class Piece:
         self.session_from = session_from
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
-        self.digest = b""
-        """Of its arguments, once they were freed: a span with others is another call."""
-        self.values: frozenset[bytes] = _NONE
-        """Digests of the freed arguments' values, for spans of other instrumentations."""
+        self.freed: Freed | None = None
+        """What is kept of its arguments, once they were freed: a span with others is another call."""
         self.around: Wrapped | None = None
         """The call as the span around the piece lists it."""
         # Booleans stand side by side: in the compiled class each takes one byte.
@@ -165,9 +157,8 @@ class Piece:
 
     def give_up(self) -> None:
         """Frees its arguments, and keeps a digest of them."""
-        known = self.arguments
-        if known is not None and type(known) is not Partial:
-            self.digest, self.values = _digest(known), _values(known)
+        if self.is_given:
+            self.freed = freed(self.arguments, self.bare)
         self.arguments = self.bare = self.around = None
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
@@ -293,7 +284,7 @@ class Call:
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
             piece.arguments, piece.bare = known.arguments, known.bare
-            piece.digest, piece.values = known.digest, known.values
+            piece.freed = known.freed
         elif piece.arguments is not None:
             self.given_up = False
         piece.apart, piece.around = known.apart, known.around
@@ -628,40 +619,12 @@ def agree(one: Piece, other: Piece) -> bool:
 
 def _agree_freed(one: Piece, other: Piece) -> bool:
     """`agree` for a piece whose arguments were freed, and one that has arguments."""
-    if one.is_given:
+    if other.is_given:
         one, other = other, one
-    known = other.arguments
-    if not one.digest or known is None or type(known) is Partial:
+    kept = other.freed
+    if kept is None:
         return True
-    if one.source == other.source:
-        return one.digest == _digest(known)
-    mine, others = one.values, _values(known)
-    return not mine or not others or mine <= others or others <= mine
-
-
-def _digest(arguments: Mapping[str, Any]) -> bytes:
-    """The same for equal arguments in any order."""
-    return _hash({name: _text(value) for name, value in arguments.items()})
-
-
-def _values(arguments: Mapping[str, Any]) -> frozenset[bytes]:
-    """Digests of the values, which need not have the same names in another instrumentation; none if many."""
-    if len(arguments) > _VALUES_MAX:
-        return _NONE
-    return frozenset([_hash(_text(value)) for value in arguments.values()])
-
-
-def _text(value: Any) -> Any:
-    """The same for a value and its text."""
-    if not isinstance(value, str):
-        return value
-    known = parsed(value)
-    return value if known is UNREADABLE else known
-
-
-def _hash(value: Any) -> bytes:
-    text = json.dumps(value, sort_keys=True, default=repr)
-    return blake2b(text.encode(), digest_size=16).digest()
+    return kept.agrees(one.arguments, one.bare, one_source=one.source == other.source)
 
 
 def _is_lone(arguments: Mapping[str, Any]) -> bool:

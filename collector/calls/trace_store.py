@@ -391,8 +391,10 @@ class Traces:
         """The trace's tree, with room for one more span."""
         if now < self._since:  # the clock was set back
             self._since = now
-        if now - self._since >= self._period_ns or self._spans >= self._spans_max:
+        if now - self._since >= self._period_ns:
             self._turn(now)
+        elif self._spans >= self._spans_max:
+            self._turn_early(now)
         if self._leaving and self._is_behind(now):
             self._leave(AT_ONCE)
         if trace.epoch != self._epoch:
@@ -484,6 +486,37 @@ class Traces:
         self._epoch += 1
         self._since = now
         self._spans = 0
+
+    def _turn_early(self, now: int) -> None:
+        """Begins a period as there are too many spans: for tenants that hold more than half a fair share of them.
+
+        The trees of the others stay as young as they are. So they are freed as time passes, not by a flood.
+        """
+        held = Holdings()
+        for trace in chain(self._old, self._young):
+            tree = trace.tree
+            if tree is not None:
+                held.add(held.name(trace.namespace), tree.size)
+        share = self._spans_max // (2 * max(1, len(held.held)))
+        small = {name for name, size in held.held.items() if size <= share}
+        epoch, since = self._epoch, self._since
+        old, young = self._old, self._young
+        if small:
+            self._old = [each for each in old if held.name(each.namespace) not in small]
+            self._young = [each for each in young if held.name(each.namespace) not in small]
+        self._turn(now)
+        if not small:
+            return
+        self._since = since
+        for trace in old:
+            if trace.epoch == epoch - 1 and held.name(trace.namespace) in small:
+                trace.epoch = epoch
+                self._old.append(trace)
+        for trace in young:
+            if trace.epoch == epoch and held.name(trace.namespace) in small:
+                trace.epoch = epoch + 1
+                self._young.append(trace)
+                self._spans += trace.tree.size if trace.tree is not None else 0
 
     def _leave(self, count: int) -> None:
         """Frees up to `count` trees that are due, the oldest first."""

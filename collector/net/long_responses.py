@@ -2,14 +2,15 @@
 
 One turn of the event loop renders one part, so spans are judged in between, and a client that does not
 read costs nothing. At most `OPEN_MAX` responses are open. A further one replaces the response whose
-client has stalled for longest, or gets 503 with Retry-After.
+client has stalled for longest, or gets 503 with Retry-After. An address that holds its
+share gives way first: its slow readers soon, so that they keep no place from a good client beside them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from time import perf_counter
 from typing import Final
 
@@ -21,6 +22,8 @@ OPEN_MAX: Final = 32
 """Open responses of one listener; one address has at most half of them."""
 STALLED_SECONDS: Final = 1.0
 """A response whose client has not read for this long may be replaced."""
+SLOW_SECONDS: Final = 0.1
+"""The same for one of its own address."""
 CALM: Final = 2
 """With more open responses than these, the process rests between parts."""
 REST: Final = 3
@@ -35,6 +38,8 @@ class LongResponses:
         """Address -> number of open responses."""
         self._open: dict[asyncio.Task[None], float] = {}
         """Task -> since when it waits for its client to read; infinity if it does not wait."""
+        self._address: dict[asyncio.Task[None], str] = {}
+        """Task -> address of its client."""
         self._turn = asyncio.Lock()
 
     async def send(
@@ -51,11 +56,11 @@ class LongResponses:
         task = asyncio.current_task()
         assert task is not None
         address = (scope.get("client") or ("", 0))[0]
-        if not (self._has_room(address) or self._end_stalled()):
+        if not (self._has_room(address) or self._end_slowest(address)):
             body, retry = b"too many long responses are open\n", (b"retry-after", b"1")
             await send_status(send, 503, body, b"text/plain; charset=utf-8", retry)
             return
-        self._open[task] = float("inf")
+        self._open[task], self._address[task] = float("inf"), address
         self._held[address] += 1
         try:
             await begin_stream(send, content_type)
@@ -68,6 +73,7 @@ class LongResponses:
             await end_stream(send)
         finally:
             self._open.pop(task, None)
+            self._address.pop(task, None)
             self._held -= Counter((address,))
 
     def _has_room(self, address: str) -> bool:
@@ -88,11 +94,21 @@ class LongResponses:
             await asyncio.sleep(taken * REST if len(self._open) > CALM else 0)
             return part
 
-    def _end_stalled(self) -> bool:
-        """Ends the response whose client has stalled for longest; False if none has stalled."""
-        task, since = min(self._open.items(), key=lambda each: each[1])
-        if asyncio.get_running_loop().time() < since + STALLED_SECONDS:
+    def _end_slowest(self, address: str) -> bool:
+        """Ends the response whose client has not read for longest; False where all read."""
+        own = [task for task, whose in self._address.items() if whose == address]
+        return self._end_one(own, SLOW_SECONDS) or self._end_one(self._open, STALLED_SECONDS)
+
+    def _end_one(self, tasks: Iterable[asyncio.Task[None]], seconds: float) -> bool:
+        """Ends one of these, if its client has not read for so long."""
+        task = min(
+            (each for each in tasks if each in self._open), key=self._since, default=None
+        )
+        if task is None or asyncio.get_running_loop().time() < self._since(task) + seconds:
             return False
         del self._open[task]
         task.cancel()
         return True
+
+    def _since(self, task: asyncio.Task[None]) -> float:
+        return self._open[task]

@@ -28,6 +28,7 @@ from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
 from monitor.session.timing import Missed
 from monitor.session.tool_names import Names
+from monitor.tenants import Holdings
 
 __all__ = ["Accounting"]
 
@@ -49,6 +50,10 @@ class Accounting:
         self.alarms = Alarms(names)
         self._totals = totals
         self._names = names
+        self._sampled: dict[Judgement, str] = {}
+        """Judgements in a sample, the first first, each with who holds its place."""
+        self._shares = Holdings()
+        """Places in samples, by tenant."""
 
     # --- a judgement's place in the sums -----------------------------------------------------
 
@@ -73,12 +78,12 @@ class Accounting:
         if judge.comparison is not None:
             self.alarms.enter(judgement)
         if judgement.sampled:
-            self._sample_still(judgement, judgement.pair)
+            self._sample_still(session, judgement, judgement.pair)
 
-    def _sample_still(self, judgement: Judgement, pair: Pair) -> None:
+    def _sample_still(self, session: Session, judgement: Judgement, pair: Pair) -> None:
         """Moves a sampled judgement to another pair; it leaves the sample if that pair has enough."""
         if pair.repeats.live < LIVE_MAX:
-            self._count_sampled(judgement, 1)
+            self._count_in(session, judgement)
         else:
             judgement.sampled = False
             judgement.log.release()
@@ -91,23 +96,48 @@ class Accounting:
             self._stand_behind(judgement, 0)
             pair.active -= 1
             if judgement.sampled:
-                self._count_sampled(judgement, -1)
+                self._count_out(judgement)
             judgement.share, judgement.pair, judgement.is_behind = NO_SHARE, None, False
 
-    def _count_sampled(self, judgement: Judgement, sign: int) -> None:
+    def _count_in(self, session: Session, judgement: Judgement) -> None:
         if judgement.pair is not None:
-            judgement.pair.repeats.live += sign
-            self._totals.sampled += sign
+            judgement.pair.repeats.live += 1
+            self._totals.sampled += 1
+            name = self._sampled[judgement] = self._shares.name(session.key.namespace)
+            self._shares.add(name, 1)
 
-    def sample(self, judgement: Judgement, now: int) -> None:
+    def _count_out(self, judgement: Judgement) -> None:
+        if judgement.pair is not None:
+            judgement.pair.repeats.live -= 1
+            self._totals.sampled -= 1
+            name = self._sampled.pop(judgement, None)
+            if name is not None:
+                self._shares.add(name, -1)
+
+    def _gives_way(self, session: Session) -> Judgement | None:
+        """Which judgement leaves a full sample for one of this session; None where it is to stay out."""
+        name = self._shares.name(session.key.namespace)
+        giver = self._shares.gives_way(name)
+        if giver == name or self._shares.of(giver) <= self._shares.of(name) + 1:
+            return None
+        return next(each for each, held_by in self._sampled.items() if held_by == giver)
+
+    def sample(self, session: Session, judgement: Judgement, now: int) -> None:
         """Samples a new judgement for comparison with others at its end, if there is room."""
         pair = judgement.pair
         repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
         if pair is None or not repeated or judgement.joined:
             return
-        if self._totals.sampled < SAMPLED_MAX and pair.repeats.wants(now):
+        gone = None
+        if self._totals.sampled >= SAMPLED_MAX:
+            gone = self._gives_way(session)
+            if gone is None:
+                return
+        if pair.repeats.wants(now):
+            if gone is not None:
+                self.drop_sample(gone)
             judgement.sampled = True
-            self._count_sampled(judgement, 1)
+            self._count_in(session, judgement)
 
     def _compare(self, session: Session, judgement: Judgement, ended: Ended) -> None:
         """Takes a judgement out of the sample, and compares it if all of it was seen."""
@@ -130,7 +160,7 @@ class Accounting:
 
     def drop_sample(self, judgement: Judgement) -> None:
         """Takes a judgement out of the sample and drops its kept arguments."""
-        self._count_sampled(judgement, -1)
+        self._count_out(judgement)
         judgement.sampled = False
         judgement.log.release()
 

@@ -507,7 +507,7 @@ class CallJudge:
             judgement.doubt(doubtful=True)
         session.add(judgement)
         self._accounting.enter(session, judgement)
-        self._accounting.sample(judgement, session.touched_ns)
+        self._accounting.sample(session, judgement, session.touched_ns)
         return judgement
 
     def _keep(self, judgement: Judgement, call: ToolCall) -> None:

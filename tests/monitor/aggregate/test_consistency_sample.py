@@ -14,6 +14,7 @@ from monitor.aggregate.consistency_sample import (
     EVERY_NS,
     KEPT,
     LIVE_MAX,
+    SAMPLED_MAX,
     ConsistencySample,
     hashed,
 )
@@ -240,3 +241,25 @@ def test_hashes_are_those_of_the_flat_set(arguments: dict[str, Any]) -> None:
     """What is kept of a call's arguments is a hash of each pair that Definition 4 compares."""
     assert hashed(arguments) == frozenset(map(hash, flatten(arguments)))
     assert hashed(None) is None
+
+
+def test_the_sample_is_shared_among_tenants() -> None:
+    """One tenant that fills the sample gives up places to another, up to a fair share."""
+    monitor = Monitor([task()], LIMITS)
+    accounting = monitor._accounting
+    made = [
+        (f"{tenant}/{number}", f"agent {number}")
+        for tenant in ("loud", "quiet")
+        for number in range(SAMPLED_MAX + 100 if tenant == "loud" else 30)
+    ]
+    for number, (namespace, agent) in enumerate(made):
+        made_call = ToolCall(
+            SessionKey(namespace, str(number)), agent, "a", {"x": 1}, False, number, number + 1,
+            b"t" * 16, number.to_bytes(8, "big"), b"", "", Evidence.EXECUTED, ATTRIBUTES,
+        )  # fmt: skip
+        monitor.observe(made_call, SECOND)
+
+    assert monitor.totals.sampled == accounting._shares.total == SAMPLED_MAX
+    assert accounting._shares.of("quiet") == 30
+    monitor.close(10**18)
+    assert monitor.totals.sampled == accounting._shares.total == len(accounting._sampled) == 0

@@ -1,0 +1,61 @@
+"""A flood of one tenant takes nothing from another: ids that are known, and trees of spans."""
+
+from __future__ import annotations
+
+from random import Random
+
+from collector.calls.duplicates import DuplicateFilter
+from collector.calls.trace_store import Trace, Traces
+
+
+def test_a_flood_forgets_no_ids_of_another_tenant() -> None:
+    """However many ids one tenant sends within the period, the other's are known."""
+    seen, random = DuplicateFilter(period_ns=100, bound=16 * 100), Random(1)
+    quiet = [random.randbytes(24) + b"quiet/prod" for _ in range(200)]
+    for key in quiet:
+        assert not seen.is_repeat(key, 0)
+    for _ in range(20_000):
+        assert not seen.is_repeat(random.randbytes(24) + b"loud/prod", 50)
+
+    assert all(key in seen for key in quiet)
+    assert sum(len(part.young) + len(part.old) for part in seen._parts) <= 2 * 16 * 100
+
+
+def test_ids_of_a_quiet_tenant_are_forgotten_with_time() -> None:
+    """A flood makes them no older, and keeps them no longer."""
+    seen, random = DuplicateFilter(period_ns=100, bound=16 * 100), Random(1)
+    quiet = [random.randbytes(24) + b"quiet/prod" for _ in range(200)]
+    for key in quiet:
+        seen.is_repeat(key, 0)
+    for now in range(0, 400, 20):
+        for _ in range(2_000):
+            seen.is_repeat(random.randbytes(24) + b"loud/prod", now)
+
+    assert not any(key in seen for key in quiet)
+
+
+def grow(traces: Traces, namespace: str, number: int, now: int) -> Trace:
+    trace = traces.of(namespace, number.to_bytes(16, "big"))
+    traces.grow(trace, now).put(number.to_bytes(8, "big"), b"")
+    return trace
+
+
+def test_a_flood_frees_no_trees_of_another_tenant() -> None:
+    """Its calls may wait for spans for as long as without the flood, and no longer."""
+    traces = Traces(period_ns=1_000, spans_max=100)
+    quiet = [grow(traces, "quiet/prod", number, 0) for number in range(10)]
+    loud = [grow(traces, "loud/prod", number, 10) for number in range(2_000)]
+
+    assert all(trace.tree is not None for trace in quiet)
+    assert sum(trace.tree is not None for trace in loud) <= 300
+    for now in range(1_000, 5_000, 100):
+        for number in range(50):
+            grow(traces, "loud/prod", 10_000 + now + number, now)
+    assert all(trace.tree is None for trace in quiet)
+
+
+def test_a_flood_of_one_tenant_alone_ends_periods_early() -> None:
+    """Its own trees are freed as ever."""
+    traces = Traces(period_ns=1_000, spans_max=100)
+    loud = [grow(traces, "loud/prod", number, 10) for number in range(2_000)]
+    assert sum(trace.tree is not None for trace in loud) <= 300
