@@ -2,7 +2,7 @@
 
 Idea: a call is often several spans: the framework's, below it the MCP client's, below that the MCP server's; or
 two instrumentations at once. Their spans share a call id, or are each other's ancestors and name one tool. The call
-is judged once. `merge` decides which spans are one call; this module says what the call then is.
+is judged once. `merge` joins them by the criteria of `same_call`; this module says what the call then is.
 
 - Name, start and place come from the outermost piece.
 - Arguments come from the outermost piece that has them in full.
@@ -22,195 +22,24 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.freed import Freed, freed
-from collector.decode.span import Span
-from collector.dialects.names import BETWEEN, PREFIX, is_served
-from collector.dialects.read import Reading
-from collector.dialects.values.arguments import parsed
+from collector.calls.piece import Piece, outward
+from collector.calls.same_call import differ, is_lone, is_unnamed
 from collector.dialects.wrappers import Wrapped
-from monitor.alphabet.pattern import same
 from monitor.partial import Partial
 from monitor.records import Evidence, SessionKey, ToolCall
 
-__all__ = [
-    "PIECES_MAX",
-    "SERVER",
-    "Call",
-    "Piece",
-    "agree",
-    "differ",
-    "is_another",
-    "outward",
-    "overlaps",
-    "same_call",
-]
-
-SERVER: Final = "mcp"
-"""The dialect of MCP's own spans."""
-_ACTIONS: Final = "openhands"
-_UNNAMED: Final = "MCPToolAction"
-"""The dialect that gives one name to the tools of all MCP servers, and that name."""
-_SENDER: Final = "fast_agent"
-"""The dialect whose spans are the agent's side of MCP only."""
+__all__ = ["PIECES_MAX", "Call"]
 
 PIECES_MAX: Final = 64
 """Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
 
-_LONE: Final = frozenset({"__arg1", "input"})
-"""LangChain's names for the single argument of a tool whose argument names it does not know."""
-
 _MILLISECOND: Final = 1_000_000
 """In nanoseconds."""
+
 _SDK: Final = "telemetry.sdk.language"
+
 _COARSE: Final = ("nodejs", "webjs")
 """The SDKs whose spans begin at whole milliseconds: see `_end`."""
-
-
-@mypyc_attr(acyclic=True)
-class Piece:
-    """One span of a call."""
-
-    __slots__ = (
-        "agent",
-        "apart",
-        "arguments",
-        "around",
-        "attributes",
-        "bare",
-        "call_id",
-        "control",
-        "cut",
-        "end_ns",
-        "error",
-        "evidence",
-        "freed",
-        "parent",
-        "request_id",
-        "scope",
-        "session",
-        "session_from",
-        "source",
-        "span_id",
-        "start_ns",
-        "tool",
-        "why",
-    )
-
-    def __init__(
-        self,
-        span_id: bytes,
-        parent: bytes,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        bare: Any,
-        call_id: str,
-        request_id: str,
-        agent: str,
-        error: bool,
-        control: bool,
-        start_ns: int,
-        end_ns: int,
-        evidence: Evidence,
-        source: str,
-        attributes: Mapping[str, Any],
-        session: SessionKey | None,
-        session_from: str,
-        why: str = "",
-        cut: bool = False,
-        scope: str = "",
-    ) -> None:
-        self.span_id = span_id
-        self.parent = parent
-        self.tool = tool
-        self.arguments = arguments
-        self.bare = bare
-        self.call_id = call_id
-        self.request_id = request_id
-        self.agent = agent
-        self.start_ns = start_ns
-        self.end_ns = end_ns
-        self.evidence = evidence
-        self.source = source
-        self.scope = scope
-        self.attributes = attributes
-        self.session = session
-        """Its own session, where the span itself names one."""
-        self.session_from = session_from
-        self.why = why
-        """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
-        self.freed: Freed | None = None
-        """What is kept of its arguments, once they were freed: a span with others is another call."""
-        self.around: Wrapped | None = None
-        """The call as the span around the piece lists it."""
-        # Booleans stand side by side: in the compiled class each takes one byte.
-        self.error = error
-        self.control = control
-        self.cut = cut
-        """True if the sender dropped attributes of the span: arguments may be missing."""
-        self.apart = False
-        """True once a span above it has settled which call it is part of."""
-
-    @property
-    def is_given(self) -> bool:
-        """True where something is known of its arguments."""
-        return self.arguments is not None or self.bare is not None
-
-    def give_up(self) -> None:
-        """Frees its arguments, and keeps a digest of them."""
-        if self.is_given:
-            self.freed = freed(self.arguments, self.bare)
-        self.arguments = self.bare = self.around = None
-
-    def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
-        """The listed call that this is a piece of, if that is certain.
-
-        If several listed calls have the same arguments, the result has these arguments and no id.
-        """
-        mine = [call for call in calls if call.tool == self.tool]
-        if self.bare is not None:
-            bare = self.bare.value
-            mine = [call for call in mine if _is_given(call, bare)]
-        elif len(mine) > 1 and self.arguments is not None:
-            mine = [call for call in mine if call.arguments == self.arguments]
-        if not mine or any(call.arguments != mine[0].arguments for call in mine):
-            return None
-        return mine[0] if len(mine) == 1 else mine[0]._replace(call_id="")
-
-    @staticmethod
-    def of(
-        span: Span,
-        reading: Reading,
-        agent: str,
-        evidence: Evidence,
-        session: SessionKey | None,
-        session_from: str,
-    ) -> Piece:
-        """The piece that a span is, once it is read."""
-        end_ns = span.end_ns
-        if evidence is Evidence.PENDING and end_ns < span.start_ns:
-            end_ns = span.start_ns
-        return Piece(
-            span.span_id,
-            span.parent_span_id,
-            reading.tool,
-            reading.arguments,
-            reading.bare,
-            reading.call_id,
-            reading.request_id,
-            agent,
-            reading.error,
-            reading.control,
-            span.start_ns,
-            end_ns,
-            evidence,
-            reading.dialect,
-            span.resource.attributes,
-            session,
-            session_from,
-            _why(reading),
-            span.dropped > 0,
-            span.scope,
-        )
 
 
 @mypyc_attr(acyclic=True)
@@ -350,8 +179,8 @@ class Call:
         self._made = None
         inner = self._inner or ()
         outermost = [piece for key, piece in self.pieces.items() if key not in inner]
-        if any(_is_unnamed(piece) for piece in outermost):
-            outermost = [piece for piece in self.pieces.values() if not _is_unnamed(piece)]
+        if any(is_unnamed(piece) for piece in outermost):
+            outermost = [piece for piece in self.pieces.values() if not is_unnamed(piece)]
         self.outer = min(outermost or self.pieces.values(), key=outward)
 
     @property
@@ -495,21 +324,9 @@ def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
             continue
         if type(known) is Partial:
             some = some or known
-        elif best is None or best.keys() < known.keys() or (_is_lone(best) and len(known) == 1):
+        elif best is None or best.keys() < known.keys() or (is_lone(best) and len(known) == 1):
             best = known
     return some if best is None else best
-
-
-def _is_given(call: Wrapped, bare: Any) -> bool:
-    """True if this is the value of the call's only argument, or its text."""
-    values = list((call.arguments or {}).values())
-    return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
-
-
-def _why(reading: Reading) -> str:
-    if reading.unreadable:
-        return reading.unreadable
-    return "" if reading.bare is None else "arguments_unnamed"
 
 
 def _end(piece: Piece) -> int:
@@ -523,152 +340,3 @@ def _end(piece: Piece) -> int:
     if start % _MILLISECOND or not fine or end <= start:
         return end
     return max(start + 1, end - fine) if piece.attributes.get(_SDK) in _COARSE else end
-
-
-def outward(piece: Piece) -> tuple[int, int, bytes]:
-    """Sort key of pieces: the outermost first, as far as times tell."""
-    return piece.start_ns, -piece.end_ns, piece.span_id
-
-
-def same_call(outer: Piece, inner: Piece) -> bool:
-    """True if a piece below another one, with no other call between them, is the same call.
-
-    The client's and the server's part may be timed by two clocks, so times are compared only within one
-    instrumentation: a span that begins after its ancestor ended is another call, made in a context that leaked.
-    """
-    if outer.source == inner.source != SERVER and not overlaps(outer, inner):
-        return False
-    if not agree(outer, inner):
-        return False
-    if outer.call_id and inner.call_id:
-        if outer.call_id != inner.call_id:
-            return False
-        if inner.source == SERVER and outer.tool.startswith(PREFIX):
-            return True  # the ids agree, and the name says that a server executes the tool
-    return outer.tool == inner.tool or (
-        inner.source == SERVER
-        and (is_served(outer.tool, inner.tool) or _is_unnamed(outer) or _is_sent(outer, inner))
-    )
-
-
-def _is_unnamed(piece: Piece) -> bool:
-    """True for a piece that does not say which server's tool it calls."""
-    return piece.tool == _UNNAMED and piece.source == _ACTIONS
-
-
-def _is_sent(outer: Piece, inner: Piece) -> bool:
-    """True for a tool that fast-agent names with its server's name before it."""
-    return outer.source == _SENDER and outer.tool.endswith(BETWEEN + inner.tool)
-
-
-def differ(one: Piece, other: Piece) -> bool:
-    """True if two pieces with one call id are two calls: models may repeat an id.
-
-    Either their arguments differ, or one instrumentation wrote both, overlapping, below one span.
-    """
-    return not agree(one, other) or _are_beside(one, other)
-
-
-def _are_beside(one: Piece, other: Piece) -> bool:
-    return (
-        one.parent == other.parent != b""
-        and one.parent not in (one.span_id, other.span_id)
-        and one.span_id != other.span_id
-        and one.call_id == other.call_id != ""
-        and (one.source, one.scope) == (other.source, other.scope)
-        and Evidence.REQUESTED not in (one.evidence, other.evidence)
-        and overlaps(one, other)
-    )
-
-
-def is_another(known: Piece, piece: Piece) -> bool:
-    """True if a second span with a known id is neither a copy nor a fuller copy, but another call."""
-    if Evidence.REQUESTED in (known.evidence, piece.evidence):
-        return False
-    return (
-        known.tool != piece.tool or known.start_ns != piece.start_ns or not agree(known, piece)
-    )
-
-
-def agree(one: Piece, other: Piece) -> bool:
-    """False if the known arguments of two pieces show that they are two calls.
-
-    One instrumentation writes the arguments of a call the same way each time. Of two instrumentations, one may
-    add arguments, or write values as text. Unknown and unreadable arguments contradict nothing.
-    """
-    if not (one.is_given and other.is_given):
-        return _agree_freed(one, other)
-    mine, others = one.arguments, other.arguments
-    if mine is None or others is None:
-        return _agree_bare(one, other)
-    if mine is others:
-        return True
-    alike = _is_equal if one.source == other.source else _is_alike
-    unread = _unread(mine) | _unread(others)
-    common = mine.keys() & others.keys()
-    if not all(name in unread or alike(mine[name], others[name]) for name in common):
-        return False
-    if len(common) == len(mine) == len(others) or unread:
-        return True
-    if one.source == other.source:
-        return False
-    if _is_lone(mine) is not _is_lone(others) and len(mine) == len(others) == 1:
-        return _is_alike(next(iter(mine.values())), next(iter(others.values())))
-    return 0 < len(common) == min(len(mine), len(others))
-
-
-def _agree_freed(one: Piece, other: Piece) -> bool:
-    """`agree` for a piece whose arguments were freed, and one that has arguments."""
-    if other.is_given:
-        one, other = other, one
-    kept = other.freed
-    if kept is None:
-        return True
-    return kept.agrees(one.arguments, one.bare, one_source=one.source == other.source)
-
-
-def _is_lone(arguments: Mapping[str, Any]) -> bool:
-    """True for a single argument whose name is not known."""
-    return len(arguments) == 1 and not _LONE.isdisjoint(arguments)
-
-
-def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:
-    return arguments.unread if isinstance(arguments, Partial) else frozenset()
-
-
-def _agree_bare(one: Piece, other: Piece) -> bool:
-    """`agree` for pieces of which at least one has values without names."""
-    if one.bare is None:
-        one, other = other, one
-    bare, given = one.bare.value, other.arguments
-    if given is None:
-        return _is_alike(bare, other.bare.value)
-    values = list(given.values())
-    return _is_alike(bare, given) or (
-        _is_alike(bare, values)
-        if isinstance(bare, list)
-        else any(_is_alike(bare, value) for value in values) or bool(_unread(given))
-    )
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return one is other or same(one, other) or repr(one) == repr(other)
-
-
-def _is_alike(one: Any, other: Any) -> bool:
-    """True for equal values, and for a value and its text."""
-    if _is_equal(one, other):
-        return True
-    if isinstance(other, str):
-        one, other = other, one
-    return isinstance(one, str) and (one == str(other) or _is_equal(parsed(one), other))
-
-
-def overlaps(one: Piece, other: Piece) -> bool:
-    """True if the pieces overlap in time. Requests have no time, and overlap with everything."""
-    if Evidence.REQUESTED in (one.evidence, other.evidence):
-        return True
-    if one.start_ns == other.start_ns:
-        return True
-    first, second = (one, other) if one.start_ns < other.start_ns else (other, one)
-    return first.end_ns > second.start_ns or first.evidence is Evidence.PENDING

@@ -16,7 +16,7 @@ amended where one had.
 from __future__ import annotations
 
 from collector.calls.batch import Batch
-from collector.calls.call import SERVER, Call, Piece
+from collector.calls.call import Call
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
 from collector.calls.inventory import Inventory
@@ -24,6 +24,7 @@ from collector.calls.mcp_echo import McpEcho
 from collector.calls.merge import CallMerge
 from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
+from collector.calls.piece import SERVER, Piece
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.span_tree import Node

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 
-from collector.calls.call import Call, Piece
+from collector.calls.call import Call
+from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.dialects.names import is_served
 

@@ -12,15 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.calls.call import (
-    PIECES_MAX,
-    Call,
-    Piece,
-    differ,
-    outward,
-    overlaps,
-    same_call,
-)
+from collector.calls.call import PIECES_MAX, Call
+from collector.calls.piece import Piece, outward
+from collector.calls.same_call import differ, overlaps, same_call
 from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence, ToolCall

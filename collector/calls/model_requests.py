@@ -23,8 +23,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from collector.calls.call import Call, Piece
+from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
+from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.calls.span_tree import Tree
 from collector.calls.trace_store import OpenRequest, Trace

@@ -23,14 +23,16 @@ from hashlib import blake2b
 from typing import Final
 
 from collector.calls.batch import Batch
-from collector.calls.call import Call, Piece, is_another
+from collector.calls.call import Call
 from collector.calls.context import Context
 from collector.calls.correlation import Correlation
 from collector.calls.coverage import Coverage
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.inventory import Inventory
 from collector.calls.model_requests import Mode, ModelRequests
+from collector.calls.piece import Piece
 from collector.calls.requested_calls import RequestedCalls
+from collector.calls.same_call import is_another
 from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, Trace, Traces

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.calls.call import Piece, agree
+from collector.calls.piece import Piece
+from collector.calls.same_call import agree
 from collector.dialects.values.arguments import Bare
 from monitor.partial import Partial
 from monitor.records import Evidence

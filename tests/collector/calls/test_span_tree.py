@@ -9,7 +9,8 @@ from itertools import islice, pairwise
 
 import pytest
 
-from collector.calls.call import Call, Piece
+from collector.calls.call import Call
+from collector.calls.piece import Piece
 from collector.calls.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
 from collector.calls.trace_store import AT_ONCE, SOON, Trace, Traces
 from monitor.records import Evidence
