@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from mypy_extensions import mypyc_attr
@@ -245,7 +245,7 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         found = _items(span.attribute(outputs.plain))
     if outputs.said is not None and not found:
         found = _answered(span.attribute(outputs.said))
-    asked = [each for each in found if each is not None]  # those that name a tool
+    asked = _usable(found)
     if len(asked) <= _MANY:
         return asked
     return asked[:_MANY] + [OVERSIZED] * (len(asked) - _MANY)
@@ -298,6 +298,14 @@ def _is_answer(value: Any, depth: int) -> bool:
     return depth > 0 and any(
         _is_answer(each, depth - 1) for key, each in value.items() if key not in _ABOUT_TOOLS
     )
+
+
+def _usable(found: list[Requested | None]) -> list[Requested]:
+    """Those that name a tool, as mostly all do."""
+    for each in found:
+        if each is None:
+            return [other for other in found if other is not None]
+    return cast("list[Requested]", found)
 
 
 def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
