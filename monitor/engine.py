@@ -329,7 +329,8 @@ class Monitor:
         if session is None:
             self._keep_mention(key, _Mention(now, start_ns, named, (attributes,)))
             return self._with_news([]) if self._news else []
-        session.note_source(session_from)
+        if session_from:
+            session.note_source(session_from)
         self._learn(session, start_ns, named)
         verdicts = self._call_judge.bind(session, attributes, now)
         if not session.queued:

@@ -85,12 +85,12 @@ class Shared(Generic[Value]):
         most: how many there may be.
     """
 
-    __slots__ = ("_by_tenant", "_counts", "_most", "_names", "_values")
+    __slots__ = ("_by_tenant", "_counts", "_most", "_values")
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[SessionKey, Value] = OrderedDict()
-        self._names: dict[SessionKey, str] = {}
+        self._values: OrderedDict[SessionKey, tuple[str, Value]] = OrderedDict()
+        """Session -> its tenant's name, and its value."""
         self._by_tenant: dict[str, OrderedDict[SessionKey, None]] = {}
         self._counts = Holdings()
 
@@ -99,14 +99,18 @@ class Shared(Generic[Value]):
 
     def get(self, key: SessionKey) -> Value | None:
         """The value of a session."""
-        return self._values.get(key)
+        found = self._values.get(key)
+        return found[1] if found is not None else None
 
     def put(self, key: SessionKey, value: Value) -> bool:
         """The value of a session from now on, the latest of all; True where another one had to go."""
         self.pop(key)
         name = self._counts.name(key.namespace)
-        self._values[key], self._names[key] = value, name
-        self._by_tenant.setdefault(name, OrderedDict())[key] = None
+        order = self._by_tenant.get(name)
+        if order is None:
+            order = self._by_tenant[name] = OrderedDict()
+        self._values[key] = name, value
+        order[key] = None
         self._counts.add(name, 1)
         if len(self._values) <= self._most:
             return False
@@ -115,20 +119,22 @@ class Shared(Generic[Value]):
 
     def pop(self, key: SessionKey) -> Value | None:
         """Takes the value of a session out."""
-        value = self._values.pop(key, None)
-        if value is not None:
-            name = self._names.pop(key)
-            order = self._by_tenant[name]
-            del order[key]
-            if not order:
-                del self._by_tenant[name]
-            self._counts.add(name, -1)
+        if key not in self._values:
+            return None
+        name, value = self._values.pop(key)
+        order = self._by_tenant[name]
+        del order[key]
+        if not order:
+            del self._by_tenant[name]
+        self._counts.add(name, -1)
         return value
 
     def values(self) -> list[Value]:
         """The values of all, the earliest first."""
-        return list(self._values.values())
+        return [value for _, value in self._values.values()]
 
     def first(self) -> tuple[SessionKey, Value] | None:
         """The earliest of all."""
-        return next(iter(self._values.items()), None)
+        for key, (_, value) in self._values.items():
+            return key, value
+        return None

@@ -66,7 +66,9 @@ def arguments_bytes(arguments: Mapping[str, Any] | None) -> int:
         total += 2 * ITEM_BYTES + len(key)
         if isinstance(value, str):
             total += text_bytes(value)
-        elif isinstance(value, dict | list | bytes):
+        elif isinstance(
+            value, (dict, list, bytes)
+        ):  # compiled, `|` would make a type each time
             total += value_bytes(value)
     return total
 

@@ -102,31 +102,27 @@ class Batch:
 
     def observe(self, of: Call, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
         """Has a call judged, as it is known now: see `Monitor.observe`."""
-        if self._at_once:
-            self._observe(of, call, named, doubted)
-            return
         entry = self._next()
         entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
+        if self._at_once:
+            self.flush()
 
     def learn(
         self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
     ) -> None:
         """Tells the monitor what a span that is no call says of its session: see `Monitor.learn`."""
-        if self._at_once:
-            self._learn(key, named, attributes, start_ns)
-            return
         entry = self._next()
-        entry.call = None
         entry.key, entry.named, entry.attributes = key, named, attributes
         entry.start_ns = start_ns
+        if self._at_once:
+            self.flush()
 
     def answer(self, key: SessionKey, span: Span) -> None:
         """Reads an agent's final answer from a span, if its session is compared with others."""
-        if self._at_once:
-            self._answer(key, span)
-            return
         self._answered.append(key)
         self._answers.append(span)
+        if self._at_once:
+            self.flush()
 
     # --- at once, behind what is buffered -----------------------------------------------------
 
@@ -156,10 +152,28 @@ class Batch:
             )
             # A reused entry must not keep the last request's objects alive.
             entry.call = entry.of = entry.named = entry.key = entry.attributes = None
-            if call is not None and of is not None:
-                self._observe(of, call, named, entry.doubted)
-            elif key is not None and attributes is not None:
-                self._learn(key, named, attributes, entry.start_ns)
+            try:
+                if call is not None:
+                    news = self._monitor.observe(
+                        call, self._now, named, quiet=self._quiet, doubted=entry.doubted
+                    )
+                elif key is not None and attributes is not None:
+                    news = self._monitor.learn(
+                        key,
+                        self._now,
+                        named=named,
+                        attributes=attributes,
+                        start_ns=entry.start_ns,
+                    )
+                else:
+                    continue
+            except Exception as error:  # noqa: BLE001
+                if of is not None:
+                    of.judged = None
+                self.failed.append(Failed(error, of, call))
+                continue
+            if news:
+                self._verdicts += news
         if self._answers:
             self._flush_answers()
 
@@ -171,42 +185,14 @@ class Batch:
             self._entries.append(_Entry())
         return self._entries[place]
 
-    def _observe(self, of: Call, call: ToolCall, named: Named | None, doubted: bool) -> None:
-        try:
-            news = self._monitor.observe(
-                call, self._now, named, quiet=self._quiet, doubted=doubted
-            )
-        except Exception as error:  # noqa: BLE001
-            of.judged = None
-            self.failed.append(Failed(error, of, call))
-            return
-        if news:
-            self._verdicts += news
-
-    def _learn(
-        self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
-    ) -> None:
-        try:
-            news = self._monitor.learn(
-                key, self._now, named=named, attributes=attributes, start_ns=start_ns
-            )
-        except Exception as error:  # noqa: BLE001
-            self.failed.append(Failed(error, None, None))
-            return
-        if news:
-            self._verdicts += news
-
     def _flush_answers(self) -> None:
-        for place, span in enumerate(self._answers):
-            self._answer(self._answered[place], span)
+        for place, key in enumerate(self._answered):
+            try:
+                if self._monitor.is_compared(key):
+                    answer = answer_of(self._answers[place])
+                    if answer is not None:
+                        self._monitor.answered(key, (*answer[:3], hash(answer.text)))
+            except Exception as error:  # noqa: BLE001
+                self.failed.append(Failed(error, None, None))
         self._answers.clear()
         self._answered.clear()
-
-    def _answer(self, key: SessionKey, span: Span) -> None:
-        try:
-            if self._monitor.is_compared(key):
-                answer = answer_of(span)
-                if answer is not None:
-                    self._monitor.answered(key, (*answer[:3], hash(answer.text)))
-        except Exception as error:  # noqa: BLE001
-            self.failed.append(Failed(error, None, None))

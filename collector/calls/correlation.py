@@ -200,7 +200,7 @@ class Correlation:
             return
         context.tree.above(call, outer)
         key, source = self._sessions.key(context, call)
-        attributes = self._sessions.attributes(trace, call.outer.attributes)
+        attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged
         new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
         if new is old or call.doubled:
@@ -303,7 +303,7 @@ class Correlation:
             self._stats.count("calls", new.evidence, by=by)
         if new.arguments is None:
             self._coverage.count(call.outer.why or "arguments_missing", by)
-        elif type(new.arguments) is Partial:
+        elif type(new.arguments) is not dict and type(new.arguments) is Partial:
             self._coverage.count("arguments_unreadable", by)
         if new.session_from == FROM_TRACE:
             self._coverage.count("no_session_id", by)

@@ -35,10 +35,10 @@ class AgentRecord:
     """What one service's spans carry."""
 
     __slots__ = (
-        "_agent",
         "_dialect",
         "_session_from",
         "_switch",
+        "agent",
         "agents",
         "arguments",
         "bytes",
@@ -64,7 +64,7 @@ class AgentRecord:
         self.bytes = 0
         """Approximate bytes of these names."""
         self._session_from = Tally(1)
-        self._agent = ""
+        self.agent = ""
         """The last agent, dialect and setting: mostly the next call has the same."""
         self._dialect = ""
         self._switch = ""
@@ -89,7 +89,8 @@ class AgentRecord:
         """Adds a call."""
         self.last_ns = now
         self.calls += 1
-        self.record_agent(call.agent)
+        if call.agent is not self.agent:
+            self.record_agent(call.agent)
         source = call.source
         if source is not self._dialect:
             self._dialect = source
@@ -102,8 +103,8 @@ class AgentRecord:
 
     def record_agent(self, agent: str) -> None:
         """Adds an agent's name, if it is not empty."""
-        if agent is not self._agent and agent:
-            self._agent = agent
+        if agent:
+            self.agent = agent
             self._keep(self.agents, agent)
 
     def record_move(self, before: str, now: str) -> None:
@@ -180,18 +181,16 @@ class Inventory:
         """Adds a call that is about to be judged."""
         namespace = call.session.namespace
         attributes = call.attributes
-        found = self._known(namespace, attributes)
-        if found is None:
-            found = self._open(_key(namespace, attributes), now)
-            self._note(found, namespace, attributes)
+        found = self._last
+        if found is None or attributes is not self._attributes or namespace != self._namespace:
+            found = self._known(namespace, attributes)
+            if found is None:
+                found = self._open(_key(namespace, attributes), now)
+                self._note(found, namespace, attributes)
         found.record(call, switch, now)
 
     def _known(self, namespace: str, attributes: Mapping[str, Any]) -> AgentRecord | None:
-        """The service with these attributes, if known; mostly it is the last one."""
-        if attributes is self._attributes and namespace == self._namespace:
-            last = self._last
-            if last is not None:
-                return last
+        """The service with these attributes, if known: the last one from now on."""
         found = self._agents.get(_key(namespace, attributes))
         if found is not None:
             self._note(found, namespace, attributes)
@@ -222,8 +221,10 @@ class Inventory:
 
     def record_agent(self, namespace: str, attributes: Mapping[str, Any], agent: str) -> None:
         """Adds an agent's name that a span other than a call carries."""
-        found = self._known(namespace, attributes)
-        if found is not None:
+        found = self._last
+        if found is None or attributes is not self._attributes or namespace != self._namespace:
+            found = self._known(namespace, attributes)
+        if found is not None and agent is not found.agent:
             found.record_agent(agent)
 
     def record_move(self, call: ToolCall, session_from: str) -> None:

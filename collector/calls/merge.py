@@ -97,7 +97,7 @@ class CallMerge:
         for _depth in range(DEPTH_MAX):
             if above is None:
                 return
-            if not above.came:
+            if not above.place:
                 if tree.parts is not None or not (
                     piece.apart and piece.agent and piece.session is not None
                 ):

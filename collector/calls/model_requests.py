@@ -305,7 +305,11 @@ class ModelRequests:
             Judged requests to retract, because tool spans tell of them.
         """
         if not judged:
-            self._done(trace, tool)
+            known = _open_of(trace, tool)
+            if known is not None:
+                self._one_less(known)
+            elif trace.tree is not None:
+                _note_early(trace.tree, tool)
         if source in _PROTOCOL:
             return self._is_served(requester, tool)
         if trace.has_tools and self._agent(requester).has_tools:
@@ -395,16 +399,6 @@ class ModelRequests:
             del others[known.tool]
         else:
             known.trace.open = None
-
-    def _done(self, trace: Trace, tool: str) -> None:
-        """Notes an execution: of an open request, or of one that is still to arrive."""
-        known = _open_of(trace, tool)
-        if known is None:
-            tree = trace.tree
-            if tree is not None:
-                _note_early(tree, tool)
-        else:
-            self._one_less(known)
 
     def _one_less(self, known: OpenRequest) -> None:
         if known.count == 1:

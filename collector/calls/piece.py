@@ -160,7 +160,7 @@ class Piece:
             span.resource.attributes,
             session,
             session_from,
-            _why(reading),
+            reading.unreadable or ("" if reading.bare is None else "arguments_unnamed"),
             span.dropped > 0,
             span.scope,
         )
@@ -170,12 +170,6 @@ def _is_given(call: Wrapped, bare: Any) -> bool:
     """True if this is the value of the call's only argument, or its text."""
     values = list((call.arguments or {}).values())
     return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
-
-
-def _why(reading: Reading) -> str:
-    if reading.unreadable:
-        return reading.unreadable
-    return "" if reading.bare is None else "arguments_unnamed"
 
 
 def outward(piece: Piece) -> tuple[int, int, bytes]:

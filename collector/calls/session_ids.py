@@ -213,7 +213,10 @@ class SessionIds:
                 tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
-        if trace.is_earlier(claim, node.span_id, start_ns):
+        # The claim that wins, made again by a span that began later, changes nothing.
+        if (claim is not first or start_ns <= trace.first_ns) and trace.is_earlier(
+            claim, node.span_id, start_ns
+        ):
             trace.set_first(claim, node.span_id, start_ns)
             first = claim
         if trace.split:

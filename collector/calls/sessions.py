@@ -13,8 +13,8 @@ and B move to s1. A sub-agent's span then tells s2: the trace is split, and B, b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
@@ -66,7 +66,7 @@ class Sessions:
         self._inventory = inventory
         self._coverage = coverage
         self._stats = stats
-        self._span_keys = frozenset(span_keys)
+        self.span_keys = frozenset(span_keys)
         self._monitor = monitor
 
     # --- whose session --------------------------------------------------------------------------
@@ -142,10 +142,6 @@ class Sessions:
 
     # --- what spans tell of them ------------------------------------------------------------------
 
-    def attributes(self, trace: Trace, resource: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The attributes that specs bind on: a resource's, with those of the trace's spans."""
-        return trace.attributes(resource, self._span_keys)
-
     def note(self, span: Span, plan: Plan, context: Context) -> None:
         """Notes what a span tells of its whole trace: an agent's name, and attributes specs bind on."""
         trace = context.trace
@@ -168,7 +164,7 @@ class Sessions:
         trace, agent = context.trace, context.agent
         if agent:
             self._inventory.record_agent(trace.namespace, span.resource.attributes, agent)
-        attributes = trace.attributes(span.resource.attributes, self._span_keys)
+        attributes = trace.attributes(span.resource.attributes, self.span_keys)
         if trace.split:
             named = Named(span.start_ns, span.span_id, agent) if agent else None
         else:

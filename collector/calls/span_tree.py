@@ -218,11 +218,16 @@ class Tree:
             span_id
         )  # mostly it is new: a look-up before would cost as much as the insertion
         node = self.nodes.setdefault(span_id, made)
-        if not node.came:
+        if not node.place:
             self.size += 1
             self.places += 1
             node.place = self.places
-        above = node.above = self._parent(parent) if parent else None
+        above: Node | None = None
+        if parent:
+            above = self.last
+            if above is None or above.span_id != parent:
+                above = self.last = self.nodes.setdefault(parent, Node(parent))
+        node.above = above
         if self.looped is not None:
             self.looped.pop(span_id, None)
         if above is not None and (
@@ -230,14 +235,6 @@ class Tree:
         ):
             self._loop(node, above)
         return node
-
-    def _parent(self, span_id: bytes) -> Node:
-        """The node of a span that others name as their parent, made if needed."""
-        last = self.last
-        if last is not None and last.span_id == span_id:
-            return last
-        found = self.last = self.nodes.setdefault(span_id, Node(span_id))
-        return found
 
     def node(self, span_id: bytes) -> Node | None:
         """The node of a span that arrived, or that is the parent of one."""
@@ -307,12 +304,15 @@ class Tree:
         # A model's request is below the model's span, and may have the id of that span.
         if around is None or around.span_id != outer.parent:
             around = self.node(outer.parent)
-        if around is None or not around.came:
+        if around is None or not around.place:
             call.look_up("", None, b"")  # nothing above is known
             return
         agent = "" if outer.agent or node is None else self._agent_above(node)
-        listed = self.listed_around(outer.parent)
+        if self.wrapped is None:
+            call.look_up(agent, None, b"")
+            return
         beyond = self.up(around)
+        listed = self.wrapped.get(outer.parent)
         call.look_up(agent, listed, beyond.span_id if beyond is not None else b"")
 
     def like(self, call_id: str, tool: str) -> Alike:

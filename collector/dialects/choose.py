@@ -285,7 +285,16 @@ class Plans:
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
         """
-        known_shape = self._shape_plans(span)
+        shape, scope, kind = span.shape, span.scope, span.kind
+        slot = (id(shape) >> 4) & (SLOTS - 1)  # objects begin at multiples of 16
+        known_shape = self._slots[slot]
+        if (
+            known_shape is None
+            or known_shape.shape is not shape
+            or known_shape.kind != kind
+            or known_shape.scope != scope
+        ):
+            known_shape = self._slots[slot] = self._found(span, shape, scope, kind)
         usual = known_shape.usual
         # Bytes are compared in place, in a tenth of the time that decoding them would take.
         if (
@@ -314,23 +323,8 @@ class Plans:
         known_shape.usual = found
         return found.plan
 
-    def _shape_plans(self, span: Span) -> _ShapePlans:
-        """What is known of a span's shape, scope and kind."""
-        shape, scope, kind = span.shape, span.scope, span.kind
-        slot = (id(shape) >> 4) & (SLOTS - 1)  # objects begin at multiples of 16
-        last = self._slots[slot]
-        if (
-            last is not None
-            and last.shape is shape
-            and last.kind == kind
-            and last.scope == scope
-        ):
-            return last
-        found = self._slots[slot] = self._found(span, shape, scope, kind)
-        return found
-
     def _found(self, span: Span, shape: tuple[str, ...], scope: str, kind: int) -> _ShapePlans:
-        """The same, looked up, or made."""
+        """What is known of a span's shape, scope and kind: looked up, or made."""
         known = self._shapes.get(id(shape))
         if known is not None:
             for known_shape in known:

@@ -97,24 +97,17 @@ TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
 
 def read(span: Span, plan: Plan) -> Reading | None:
     """The span as a tool call; None if it is none, TOO_LONG if the tool's name is over the bound."""
+    # The hot path: an attribute is decoded at most once, and only if it is used.
     for fields in plan.calls:
-        reading = _read(span, plan, fields)
-        if reading is not None:
-            return reading
+        tool = fields.name.find(span.name) if fields.name is not None else ""
+        if tool is None:
+            continue
+        if fields.tool is not None:
+            value = span.recurring(fields.tool)
+            tool = value if type(value) is str and value else tool
+        if tool:
+            return read_as(span, plan, fields, tool)
     return None
-
-
-def _read(span: Span, plan: Plan, fields: Fields) -> Reading | None:
-    """The hot path: an attribute is decoded at most once, and only if it is used."""
-    tool = fields.name.find(span.name) if fields.name is not None else ""
-    if tool is None:
-        return None
-    if fields.tool is not None:
-        value = span.recurring(fields.tool)
-        tool = value if type(value) is str and value else tool
-    if not tool:
-        return None
-    return read_as(span, plan, fields, tool)
 
 
 def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
@@ -132,8 +125,8 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
     dialect = fields.dialect
-    error = (span.status == STATUS_ERROR and dialect.status_tells) or _has_text(
-        span, plan.error
+    error = (span.status == STATUS_ERROR and dialect.status_tells) or (
+        plan.error is not None and bool(text(span, plan.error))
     )
     control = len(dialect.control) > 0 and tool in dialect.control
     if not control and dialect.control_prefixes:
@@ -141,16 +134,21 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
     if not fields.plain:
         error = error or _failed(span, plan, fields, call_id)
         control = control or _is_marked(span, fields)
+    bare, unreadable = None, ""
+    if type(arguments) is not dict:
+        if arguments is None or arguments is UNREADABLE:
+            unreadable = _why_unread(span, fields, arguments)
+        elif type(arguments) is Partial:
+            unreadable = "arguments_unreadable"
+        elif type(arguments) is Bare:
+            bare = arguments
+        arguments = arguments if isinstance(arguments, dict) else None
     return Reading(
         dialect.name,
         tool,
-        arguments if isinstance(arguments, dict) else None,
-        arguments if type(arguments) is Bare else None,
-        _why_unread(span, fields, arguments)
-        if arguments is None or arguments is UNREADABLE
-        else "arguments_unreadable"
-        if type(arguments) is Partial
-        else "",
+        arguments,
+        bare,
+        unreadable,
         call_id,
         _id(span, fields.request_id) if fields.request_id is not None else "",
         error,
@@ -194,10 +192,6 @@ def _event_value(span: Span, event: str, key: str) -> Any:
         if name == event and key in attributes:
             return attributes[key]
     return None
-
-
-def _has_text(span: Span, at: int | None) -> bool:
-    return at is not None and bool(text(span, at))
 
 
 def _is_marked(span: Span, fields: Fields) -> bool:
@@ -277,6 +271,12 @@ def _id(span: Span, index: int | None) -> str:
 def agent_of(span: Span, plan: Plan) -> str:
     """The agent that a span names; "" if it names none."""
     for place in plan.agents:
+        if (
+            place.as_written
+            and place.at is not None
+            and span.came_as(place.at, place.as_written)
+        ):
+            return place.agent
         name = _agent_at(span, place)
         if name:
             return name
@@ -296,8 +296,6 @@ def _agent_at(span: Span, place: AgentAt) -> str:
         if name != place.agent:
             # Equal names stay one object, which is hashed once.
             place.agent = _agent(name)
-        return place.agent
-    if span.came_as(place.at, place.as_written):
         return place.agent
     raw = span.values[place.at]
     name = _name(span, place.at)

@@ -490,18 +490,18 @@ class CallJudge:
         # For a while after the start, a session may have begun before it without any sign.
         young = session.touched_ns - self._young_since < self._limits.idle_ns
         late = session.late.get(judge, 0) if session.late else 0
+        if session.gaps:
+            blind_ns = FOREVER
+        else:
+            blind_ns = max(late, 0 if complete else self._started_ns)
+            if session.forgotten:
+                blind_ns = max(blind_ns, session.started_ns)
         judgement = Judgement(
             judge,
             part,
             joined=late > 0 or session.forgotten or (session.joined and not complete),
             doubtful=young and not complete,
-            blind_ns=FOREVER
-            if session.gaps
-            else max(
-                late,
-                0 if complete else self._started_ns,
-                session.started_ns if session.forgotten else 0,
-            ),
+            blind_ns=blind_ns,
         )
         if session.doubted and not complete:
             judgement.doubt(doubtful=True)

@@ -221,7 +221,8 @@ class Session:
             self.last_ns = end_ns
         if call.source != self._source or self._sources is not None:
             self._count_source(call.source, 1)
-        self.note_source(call.session_from)
+        if call.session_from != self.session_from:
+            self.note_source(call.session_from)
 
     def see_again(self, old: ToolCall, call: ToolCall) -> None:
         """Takes note of a fuller reading of a call."""

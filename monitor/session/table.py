@@ -101,14 +101,15 @@ class _Ended:
         self.bytes.add(name, session.weight)
 
     def remove(self, key: SessionKey) -> Session | None:
-        session = self.sessions.pop(key, None)
-        if session is not None:
-            name = self._tenants.pop(key)
-            del self._by_tenant[name][key]
-            if not self._by_tenant[name]:
-                del self._by_tenant[name]
-            self.count.add(name, -1)
-            self.bytes.add(name, -session.weight)
+        if key not in self.sessions:
+            return None
+        session, name = self.sessions.pop(key), self._tenants.pop(key)
+        order = self._by_tenant[name]
+        del order[key]
+        if not order:
+            del self._by_tenant[name]
+        self.count.add(name, -1)
+        self.bytes.add(name, -session.weight)
         return session
 
     def until(self, before: int) -> Iterator[Session]:
@@ -202,7 +203,7 @@ class Table:
         return iter(() if found is None else (found,))
 
     def live(self, key: SessionKey) -> Session | None:
-        place = _place(key)
+        place = (id(key) >> 4) & (NEAR - 1)  # objects begin at multiples of 16
         near = self._near[place]
         if near is not None and near.key is key:
             return near
@@ -254,7 +255,7 @@ class Table:
         """Takes a live session out without a tombstone."""
         session = self._live.pop(key, None)
         if session is not None:
-            place = _place(session.key)
+            place = (id(session.key) >> 4) & (NEAR - 1)
             if self._near[place] is session:
                 self._near[place] = None
             self._active.remove(session)
@@ -344,7 +345,3 @@ class Table:
         for ended in (self._ended, self._remembered):
             for session in ended.sessions.values():
                 session.touched_ns += by
-
-
-def _place(key: SessionKey) -> int:
-    return (id(key) >> 4) & (NEAR - 1)  # objects begin at multiples of 16
