@@ -261,9 +261,9 @@ def test_a_harmful_call_is_one_log_line(serve: Serve, rover: Rovers) -> None:
     send(service, session.spans)
     send(service, session.spans)
     service.stop()
-    (line,) = service.err
-    event = json.loads(line)
+    started, event, stopped = map(json.loads, service.err)
 
+    assert (started["event"], stopped["event"]) == ("started", "stopped")
     assert (event["event"], event["level"]) == ("harmful_call", "warning")
     assert (event["session"], event["spec"], event["tool"]) == (
         session.session,

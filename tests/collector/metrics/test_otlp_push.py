@@ -19,7 +19,7 @@ from collector import __version__
 from collector.app.service import App
 from collector.config.settings import Receiver as ReceiverSettings
 from collector.config.settings import Settings, Telemetry
-from collector.metrics import otlp_push
+from collector.metrics import otlp_client
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.service import Families
@@ -46,7 +46,7 @@ def no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     It takes random numbers for its pauses, which hypothesis forbids while it makes examples.
     """
-    monkeypatch.setattr(otlp_push, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(otlp_client, "TIMEOUT_SECONDS", 2.0)
     yield
     for thread in threading.enumerate():
         if thread.name == "otlp-metrics":
