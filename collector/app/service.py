@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
-from monitor.aggregate.totals import NamespaceLabel
+from monitor.aggregate.totals import OVERFLOW, NamespaceLabel
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
@@ -54,6 +55,8 @@ __all__ = ["App", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
+UNMATCHED_AFTER_NS = 600 * SECOND
+"""After which a spec that no session has matched is told, if there were sessions."""
 """A new agent is logged when it has had time to show more than one call."""
 
 TICK_SECONDS = 0.25
@@ -201,6 +204,7 @@ class App:
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
         )
+        self._unmatched_ns = clock() + UNMATCHED_AFTER_NS
         self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
         self.reloader.loaded(len(self.monitor.binder.judges))
         self._pipeline = pipeline
@@ -294,6 +298,7 @@ class App:
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
+            self._unmatched_ns = self._clock() + UNMATCHED_AFTER_NS
         return changed
 
     async def start(self) -> dict[str, str]:
@@ -335,6 +340,7 @@ class App:
                 self._end_sessions,
                 self._sink.tick,
                 self._introduce,
+                self._log_unmatched,
                 self._log_expired,
             ):
                 try:
@@ -362,7 +368,20 @@ class App:
         """One line for each agent seen for the first time, once its first calls have come."""
         new = self._seen.new
         while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
-            self._sink.introduce(new.pop(0))
+            agent = new.pop(0)
+            name = next(iter(agent.agents), "")
+            judges = self.monitor.binder.bind(agent.attributes, name)
+            self._sink.introduce(agent, [judge.spec.id for judge in judges])
+
+    def _log_unmatched(self, now: int) -> None:
+        """One line for each spec that looks healthy and judges nothing: its `match` may be mistyped."""
+        if now < self._unmatched_ns or not self.monitor.totals.pairs:
+            return
+        self._unmatched_ns = sys.maxsize
+        matched = {key[1] for key in self.monitor.totals.pairs}
+        for spec_id, judge in self.monitor.binder.judges.items():
+            if spec_id not in matched and OVERFLOW not in matched:
+                self._sink.unmatched(judge.spec, UNMATCHED_AFTER_NS / SECOND)
 
     def _log_expired(self, _now: int) -> None:
         """One line for each accepted call that is harmful again from now on."""

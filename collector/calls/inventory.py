@@ -41,6 +41,7 @@ class AgentRecord:
         "agent",
         "agents",
         "arguments",
+        "attributes",
         "bytes",
         "calls",
         "dialects",
@@ -53,9 +54,13 @@ class AgentRecord:
         "tools",
     )
 
-    def __init__(self, namespace: str, service: str, now: int) -> None:
+    def __init__(
+        self, namespace: str, service: str, now: int, attributes: Mapping[str, Any]
+    ) -> None:
         self.namespace = namespace
         self.service = service
+        self.attributes = attributes
+        """Of the resource that its first call came with."""
         self.tenant = ""
         self.agents: dict[str, None] = {}
         self.dialects: dict[str, None] = {}
@@ -185,7 +190,7 @@ class Inventory:
         if found is None or attributes is not self._attributes or namespace != self._namespace:
             found = self._known(namespace, attributes)
             if found is None:
-                found = self._open(_key(namespace, attributes), now)
+                found = self._open(_key(namespace, attributes), now, attributes)
                 self._note(found, namespace, attributes)
         found.record(call, switch, now)
 
@@ -199,8 +204,10 @@ class Inventory:
     def _note(self, last: AgentRecord, namespace: str, attributes: Mapping[str, Any]) -> None:
         self._last, self._namespace, self._attributes = last, namespace, attributes
 
-    def _open(self, key: tuple[str, str], now: int) -> AgentRecord:
-        found = self._agents[key] = AgentRecord(*key, now)
+    def _open(
+        self, key: tuple[str, str], now: int, attributes: Mapping[str, Any]
+    ) -> AgentRecord:
+        found = self._agents[key] = AgentRecord(*key, now, attributes)
         found.tenant = self._counts.name(found.namespace)
         self._counts.add(found.tenant, 1)
         if len(self._agents) > self._agents_max:

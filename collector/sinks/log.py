@@ -18,6 +18,7 @@ from collector.telemetry.clock import now_ns
 from collector.telemetry.logs import Log
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, Kind, Raised, Verdict
+from monitor.spec.spec import Spec
 
 __all__ = ["LogSink"]
 
@@ -139,8 +140,13 @@ class LogSink:
                 }
                 self._logger.log_fields(logging.INFO, "session_finished", fields)
 
-    def introduce(self, agent: AgentRecord) -> None:
-        """An agent that is seen for the first time. Each has another name: its namespace is limited."""
+    def introduce(self, agent: AgentRecord, specs: Sequence[str]) -> None:
+        """An agent that is seen for the first time. Each has another name: its namespace is limited.
+
+        Args:
+            agent: what was seen of it.
+            specs: ids of those that judge its sessions.
+        """
         if self._agents.allows(agent.namespace, "", "", self._clock()):
             fields = {
                 "service": agent.service,
@@ -149,10 +155,24 @@ class LogSink:
                 "dialects": list(agent.dialects),
                 "tools": sorted(agent.tools),
                 "session_from": list(agent.session_sources()),
+                "specs": list(specs),
                 "arguments": bool(agent.arguments),
                 "to_see_arguments": [] if agent.arguments else list(agent.switches),
             }
+            if not specs:
+                fields["hint"] = "no spec matches: `offrails init` writes a starter spec"
             self._logger.log_fields(logging.INFO, "agent_seen", fields)
+
+    def unmatched(self, spec: Spec, seconds: float) -> None:
+        """A spec that no session has matched since it was loaded, though there were sessions."""
+        fields = {
+            "spec": spec.id,
+            "file": spec.file,
+            "match": list(spec.match.keys),
+            "seconds": round(seconds),
+            "hint": "no session has its attributes: compare `match` with the events `agent_seen`",
+        }
+        self._logger.log_fields(logging.WARNING, "spec_without_sessions", fields)
 
 
 def _limit(per_second: float, given: LogLines) -> LineLimit:

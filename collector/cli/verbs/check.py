@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from collector.cli.arguments import to_path
 from collector.cli.inputs import FAILED, OK, default_settings, only_task, quit_with, recordings
 
 __all__ = ["add", "run"]
+
+NOTES_MAX = 3
+"""Tasks without `match` that are named one by one."""
 
 
 def add(group: Any) -> None:
@@ -50,9 +53,23 @@ def run(options: argparse.Namespace) -> int:
         errors = sum(finding.severity == "error" for finding in loaded.findings)
         warnings = len(loaded.findings) - errors
         print(f"{len(loaded.specs)} specs fine, {errors} errors, {warnings} warnings")
+        for line in _unmatched(loaded.specs):
+            print(line)
     if loaded.refused:
         return FAILED
     return _check_runs(options, loaded.specs) if options.runs else OK
+
+
+def _unmatched(specs: Sequence[Any]) -> Iterator[str]:
+    """A note on tasks that match no session by its attributes: one line for few, one for many."""
+    found = [spec for spec in specs if spec.kind == "task" and not spec.match.rules]
+    for spec in found[:NOTES_MAX]:
+        yield (
+            f"{spec.file}: note: no `match`: only sessions that name the spec are judged "
+            f"(the attribute offrails.spec, here {spec.id!r})"
+        )
+    if len(found) > NOTES_MAX:
+        yield f"and {len(found) - NOTES_MAX} more tasks without `match`"
 
 
 def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:

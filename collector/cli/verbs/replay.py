@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         quit_with(f"--weights: {problem}")
     specs = load_specs_or_quit(options.specs or ())
     options.files = recordings(options.files)
-    progress = Progress(options.files)
+    progress, judged = Progress(options.files), list[bool]()
     if options.against:
         return _against(options, specs)
     try:
@@ -89,13 +89,26 @@ def run(options: argparse.Namespace) -> int:
                 progress=progress,
                 unnamed=_only_reference(specs),
             )
-            lines = _replayed(found, weights, options)
+            lines = _replayed(_noted(found, judged), weights, options)
         for line in lines:
             print(line)
     except BadInput as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    if options.by != "task" and not any(judged):
+        print(f"offrails: {_NOT_JUDGED}", file=sys.stderr)
+        return FAILED
     return OK
+
+
+_NOT_JUDGED = "no spec judged a run: name specs by --specs; a spec judges what its `match` says, or what names it"
+
+
+def _noted(found: Iterable[dict[str, Any]], judged: list[bool]) -> Iterator[dict[str, Any]]:
+    """The judgements as they are; notes of each whether a spec gave it."""
+    for judgement in found:
+        judged.append(bool(judgement["spec"]))
+        yield judgement
 
 
 def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:

@@ -340,3 +340,41 @@ def test_a_sink_that_fails_keeps_verdicts_from_no_other(
     assert status == 200
     assert events == ["a sink failed", "harmful_call"]
     assert 'offrails_internal_errors_total{error="ZeroDivisionError"} 1' in metrics
+
+
+MISTYPED = """
+id: mistyped
+kind: policy
+match: {service.name: farm-rowver}
+alphabet: {move: {tool: move}}
+constraints: [{at_most: [move, 1]}]
+"""
+
+
+def test_a_spec_that_nothing_matches_is_told() -> None:
+    """Ten minutes after the start, once; the agent's own line names the specs that judge it."""
+
+    async def use() -> None:
+        spec, findings = compile_text(MISTYPED, "mistyped.yaml")
+        assert spec is not None, findings
+        clock = Clock()
+        app = App(settings(), [*SPECS, spec], clock)
+        await app.start()
+        try:
+            assert (
+                await http(app.addresses["http"], "POST", "/v1/traces", body("unlock_safety"))
+            )[0] == 200
+            for _ in range(2):
+                clock.now += 601 * SECOND
+                app._log_unmatched(clock.now)
+                app._introduce(clock.now)
+        finally:
+            await app.stop()
+
+    with captured() as events:
+        asyncio.run(use())
+
+    [agent] = [each for each in events if each["event"] == "agent_seen"]
+    [told] = [each for each in events if each["event"] == "spec_without_sessions"]
+    assert (agent["service"], agent["specs"]) == ("farm-rover", ["farm_rover"])
+    assert (told["spec"], told["match"]) == ("mistyped", ["service.name"])

@@ -101,7 +101,7 @@ def test_ends_of_sessions_and_new_agents_are_limited_too() -> None:
     ended = SessionFinished(SessionKey("n", "x"), "a", "s", "1", "idle", SCORES)
     written.sink.finished([ended] * 10_000)
     for number in range(10_000):
-        written.sink.introduce(AgentRecord("n", f"service-{number}", written.now))
+        written.sink.introduce(AgentRecord("n", f"service-{number}", written.now, {}), ())
 
     assert (written.count("session_finished"), written.count("agent_seen")) == (100, 100)
     written.pass_seconds(1)
