@@ -36,7 +36,8 @@ def desk() -> Iterator[Service]:
         found.kill()
 
 
-def _packages(agent: str) -> tuple[str, ...]:
+def packages(agent: str) -> tuple[str, ...]:
+    """What an example needs beside the SDK that every agent here gets."""
     lines = (EXAMPLES / "requirements" / f"{agent}.txt").read_text().splitlines()
     return tuple(line for line in lines if not line.startswith("opentelemetry-"))
 
@@ -50,7 +51,7 @@ def test_an_example_is_judged_right(
     session = f"{agent}-{run}"
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "PYTHON"))}
     done = subprocess.run(
-        [str(python(_packages(agent))), str(EXAMPLES / f"agent_{agent}.py"), run, session],
+        [str(python(packages(agent))), str(EXAMPLES / f"agent_{agent}.py"), run, session],
         env={**clean, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{desk.addresses['http']}"},
         capture_output=True,
         text=True,
