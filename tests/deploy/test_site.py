@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
 
 
+@pytest.mark.timeout(180)
 def test_the_site_is_built(tmp_path: Path) -> None:
     """mkdocs warns of nothing, each page is there, every block of code is one, and nothing is loaded from elsewhere."""
     site = tmp_path / "site"

@@ -11,6 +11,7 @@ from tests.examples.test_examples import AGENTS
 from tests.examples.tutorial import follow
 
 OTHERS = [each for each in AGENTS if each != "pydantic_ai"]
+pytestmark = pytest.mark.timeout(240)
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
