@@ -12,7 +12,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native wheel fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: $(VENV)/.run
@@ -87,6 +87,10 @@ wheel: $(VENV)/.run
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
 	@touch $@
 
+# The documentation site, in .site.
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # What we are compared with, in .peers: a Collector built from its Go modules (a few minutes), and
 # what comes from the package index. `make bench` leaves out what is not there.
 bench-peers:
@@ -115,7 +119,7 @@ audit: $(VENV)/.python
 	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean:
-	rm -rf $(VENV) .native .peers .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .native .peers .site .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

@@ -13,43 +13,67 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from monitor.engine import Monitor
-    from monitor.errors import OffrailsError, SpecError
+    from monitor.errors import CallError, OffrailsError, SpecError
     from monitor.exposition.collector import MonitorCollector
     from monitor.limits import Limits
-    from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
+    from monitor.plain_calls import JudgedCalls, judge_calls, tool_call
+    from monitor.records import (
+        Evidence,
+        Kind,
+        Named,
+        Raised,
+        Reason,
+        SessionKey,
+        ToolCall,
+        Verdict,
+    )
     from monitor.spec.read import load_spec, load_specs
     from monitor.spec.spec import Spec
 
 __all__ = [
+    "CallError",
+    "Evidence",
+    "JudgedCalls",
+    "Kind",
     "Limits",
     "Monitor",
     "MonitorCollector",
     "Named",
     "OffrailsError",
     "Raised",
+    "Reason",
     "SessionKey",
     "Spec",
     "SpecError",
     "ToolCall",
     "Verdict",
+    "judge_calls",
     "load_spec",
     "load_specs",
+    "tool_call",
 ]
 
 _HOME = {
+    "CallError": "monitor.errors",
+    "Evidence": "monitor.records",
+    "JudgedCalls": "monitor.plain_calls",
+    "Kind": "monitor.records",
     "Limits": "monitor.limits",
     "Monitor": "monitor.engine",
     "MonitorCollector": "monitor.exposition.collector",
     "Named": "monitor.records",
     "OffrailsError": "monitor.errors",
     "Raised": "monitor.records",
+    "Reason": "monitor.records",
     "SessionKey": "monitor.records",
     "Spec": "monitor.spec.spec",
     "SpecError": "monitor.errors",
     "ToolCall": "monitor.records",
     "Verdict": "monitor.records",
+    "judge_calls": "monitor.plain_calls",
     "load_spec": "monitor.spec.read",
     "load_specs": "monitor.spec.read",
+    "tool_call": "monitor.plain_calls",
 }
 
 

@@ -1,6 +1,7 @@
 """Errors of the monitor.
 
 OffrailsError
+├── CallError        a plain call is not of the form that `judge_calls` reads
 └── SpecError        a spec document cannot be used; carries its findings
 """
 
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from monitor.findings import Finding
 
-__all__ = ["OffrailsError", "SpecError"]
+__all__ = ["CallError", "OffrailsError", "SpecError"]
 
 
 class OffrailsError(Exception):
     """Base of every error this library raises on purpose."""
+
+
+class CallError(OffrailsError):
+    """A plain call cannot be read; the message says which one and why."""
 
 
 class SpecError(OffrailsError):

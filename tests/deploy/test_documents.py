@@ -12,7 +12,7 @@ import pytest
 from collector.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("docs", "dfa_specs", "deploy", "grafana", "tests")
+FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),
@@ -23,7 +23,9 @@ FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
-NAMED = re.compile(r"`((?:collector|monitor|tests|docs|deploy|grafana|dfa_specs)/[\w./-]*)`")
+NAMED = re.compile(
+    r"`((?:collector|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+)
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z]+)\b([^\n`]*)")
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
