@@ -7,7 +7,7 @@ more are forgotten: see `Names.forget`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.limits import NAMES_BYTES_MAX
@@ -69,6 +69,10 @@ class Names:
     def text(self, number: int) -> str:
         """The name, or `OVERFLOW`."""
         return self._texts[number]
+
+    def find(self, fits: Callable[[str], bool]) -> frozenset[int]:
+        """The numbers of the names that fit."""
+        return frozenset(number for text, number in self._numbers.items() if fits(text))
 
     def reserve(self, texts: Iterable[str]) -> None:
         """These are names that specs use: they are never forgotten, and nobody's share."""
