@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.end_to_end.service import Service, eventually
 from tests.end_to_end.traffic import GOLDEN, Rover, send
-from tests.page.browser import CHROMIUM, Browser, Page
+from tests.page.browser import MISSING, Browser, Page
 
 __all__ = ["PAINT_MS_MAX", "Paint", "cold", "fill", "floor", "serve"]
 
@@ -113,8 +113,8 @@ def _told(name: str, took: list[float]) -> None:
 
 def main() -> None:
     """Measures, prints."""
-    if CHROMIUM is None:
-        print("there is no chromium here (apt-get install chromium)")
+    if MISSING:
+        print(MISSING)
         return
     os.environ["no_proxy"] = "127.0.0.1"
     service = serve()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.bench.page import PAINT_MS_MAX, cold, fill, floor, serve
 from tests.end_to_end.service import Service
-from tests.page.browser import CHROMIUM, Page
+from tests.page.browser import MISSING, Page
 
 
 def test_first_paint_waits_for_the_page_alone(monitor: Service, page: Page) -> None:
@@ -31,8 +31,8 @@ def test_cold_browser_paints_soon() -> None:
     The best, because other work on the machine only ever adds; where a few bytes of JSON take
     half of that, the machine is too busy to tell.
     """
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here (apt-get install chromium)")
+    if MISSING:
+        pytest.skip(MISSING)
     service = serve()
     try:
         fill(service)
