@@ -173,7 +173,9 @@ class Browser:
     async def _open(self) -> Page:
         context = await self._driven.new_context(locale="en-GB", timezone_id="UTC")
         tab = await context.new_page()
-        return Page(self._wait, context, tab, await context.new_cdp_session(tab))
+        devtools = await context.new_cdp_session(tab)
+        await devtools.send("Page.enable")
+        return Page(self._wait, context, tab, devtools)
 
     def close(self) -> None:
         self._wait(self._driven.close())
