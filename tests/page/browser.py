@@ -77,10 +77,10 @@ class Page:
         self._wait(self._tab.set_viewport_size({"width": wide, "height": high}))
         self._wait(self._tab.emulate_media(color_scheme="dark" if dark else "light"))
 
-    def still(self, at_ms: int) -> None:
-        """The page's clock shows one time for ever, and nothing moves: for pictures."""
+    def still(self, at: float) -> None:
+        """The page's clock shows one time for ever, in Unix seconds, and nothing moves: for pictures."""
         self._wait(self._tab.emulate_media(reduced_motion="reduce"))
-        self._wait(self._tab.clock.set_fixed_time(at_ms))
+        self._wait(self._tab.clock.set_fixed_time(at))
 
     def run(self, script: str) -> Any:
         """The value of an expression. The page's policy does not apply to it, as it would to Playwright's own."""
