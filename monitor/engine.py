@@ -714,6 +714,14 @@ class Monitor:
             for judgement in session.judgements:
                 yield session, judgement
 
+    def tool_name(self, number: int) -> str:
+        """The name of a tool, by the number that steps hold."""
+        return self._names.text(number)
+
+    def tools_named(self, fits: Callable[[str], bool]) -> frozenset[int]:
+        """The numbers of the tools whose names fit."""
+        return self._names.find(fits)
+
     def named(
         self, id_: str, namespace: str | None = None
     ) -> Iterator[tuple[Session, Judgement]]:

@@ -5,116 +5,83 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from collector.api.session_query import LISTED_MAX, Matcher, SessionQuery
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
 from monitor.session.session import Session
-from monitor.session.summary import SORTS, agent_of, summary
+from monitor.session.summary import SORTS, summary
 
 __all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
 
-LISTED_MAX = 1_000
-"""Rows of one list."""
-
 _LUMP = 500
-"""Sessions looked at before other tasks get their turn: half a millisecond."""
-
+"""Judgements looked at before other tasks get their turn: half a millisecond."""
+_DEEP = 50
+"""So many where each call of them may have to be looked at."""
 
 REST: Final = 4
 """After a list the process rests from lists for so many times as long as it took: a fifth at most."""
 
 
-PARTS: Final = ("harmful", "live", "ended")
-"""Of all sessions, those that may be listed alone."""
+class _Entry(NamedTuple):
+    """One session of a list. Its number breaks ties, the more recent first; sessions are never compared."""
+
+    key: Any
+    number: int
+    session: Session
+    judgements: list[Judgement]
 
 
-class SessionQuery(NamedTuple):
-    """What a list is to have; "" lets anything pass."""
+async def ranked(
+    monitor: Monitor, query: SessionQuery, shown: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """The summaries of one page of sessions, and how many sessions match in all.
 
-    sort: str
-    limit: int
-    agent: str = ""
-    spec: str = ""
-    namespace: str | None = None
-    text: str = ""
-    """Part of a session's id, its agent or its spec, in any case."""
-    only: str = ""
-    """One of `PARTS`."""
+    A session is one entry, ranked by the judgement of it that comes first; its judgements that match stand
+    together. Memory is bounded by the offset and the limit; other tasks run between lumps.
 
-    @classmethod
-    def read(cls, query: Mapping[str, str]) -> SessionQuery:
-        """Reads a query string's values.
-
-        Raises:
-            ValueError: `sort`, `limit` or `only` is none that there is.
-        """
-        sort, limit = query.get("sort", "recent"), query.get("limit", "200")
-        only = query.get("only", "")
-        if sort not in SORTS:
-            raise ValueError(f"sort must be one of {', '.join(SORTS)}")
-        if not (limit.isascii() and limit.isdecimal()):
-            raise ValueError("limit must be a whole number")
-        if only and only not in PARTS:
-            raise ValueError(f"only must be one of {', '.join(PARTS)}")
-        return cls(
-            sort,
-            min(int(limit[:9]), LISTED_MAX),
-            query.get("agent", ""),
-            query.get("spec", ""),
-            query.get("namespace"),
-            query.get("q", "").casefold(),
-            only,
-        )
-
-    @property
-    def filters(self) -> bool:
-        """True where some judgements do not match."""
-        return self != SessionQuery(self.sort, self.limit)
-
-    def matches(self, session: Session, judgement: Judgement) -> bool:
-        """True where a row of the list is about this judgement."""
-        spec, agent = judgement.judge.spec.id, agent_of(session, judgement)
-        return (
-            (not self.agent or agent == self.agent)
-            and (not self.spec or spec == self.spec)
-            and (self.namespace is None or session.key.namespace == self.namespace)
-            and self._has(session, judgement)
-            and (not self.text or self.text in f"{session.key.id}\n{agent}\n{spec}".casefold())
-        )
-
-    def _has(self, session: Session, judgement: Judgement) -> bool:
-        if self.only == "harmful":
-            judged = judgement.judge.spec.kind != "reference"
-            return judged and judgement.head.tally.harmful_steps > 0
-        if self.only in ("live", "ended"):
-            return (session.ended is None) == (self.only == "live")
-        return True
-
-
-async def ranked(monitor: Monitor, query: SessionQuery) -> dict[str, Any]:
-    """The first `limit` summaries, and how many judgements match in all.
-
-    Memory is bounded by the limit; other tasks run between lumps.
+    Args:
+        monitor: has the sessions.
+        query: which of them, and in what order.
+        shown: what is shown of a tool's name.
     """
-    key, filters = SORTS[query.sort], query.filters
-    best: list[tuple[Any, int, Session, Judgement]] = []
-    matching = 0
-    for number, (session, judgement) in enumerate(monitor.open_judgements()):
-        if number % _LUMP == _LUMP - 1:
+    key, most = SORTS[query.sort], query.offset + query.limit
+    matcher = Matcher(monitor, query, shown) if query.filters else None
+    lump = _DEEP if query.text or query.tool or query.reason or query.severity else _LUMP
+    best: list[_Entry] = []
+    matching = seen = 0
+    for number, (session, found) in enumerate(_by_session(monitor)):
+        seen += len(found)
+        if seen >= lump:
+            seen = 0
             await asyncio.sleep(0)
-        if filters and not query.matches(session, judgement):
+        judgements = found
+        if matcher is not None:
+            judgements = [each for each in found if matcher.matches(session, each)]
+        if not judgements:
             continue
         matching += 1
-        # The number breaks ties: the more recent first, and sessions are never compared.
-        entry = (key(session, judgement), -number, session, judgement)
-        if len(best) < query.limit:
+        rank = max(key(session, each) for each in judgements)
+        entry = _Entry(rank, -number, session, judgements)
+        if len(best) < most:
             heapq.heappush(best, entry)
         elif best and entry > best[0]:
             heapq.heapreplace(best, entry)
-    rows = [summary(session, judgement) for _, _, session, judgement in sorted(best)[::-1]]
+    page = sorted(best)[::-1][query.offset :]
+    rows = [
+        summary(entry.session, each, monitor.tool_name)
+        for entry in page
+        for each in entry.judgements
+    ]
     return {"sessions": rows, "matching": matching, "live": monitor.sessions}
+
+
+def _by_session(monitor: Monitor) -> Iterator[tuple[Session, list[Judgement]]]:
+    for session, pairs in groupby(monitor.open_judgements(), key=lambda pair: pair[0]):
+        yield session, [judgement for _, judgement in pairs]
 
 
 class SessionLists:
@@ -124,8 +91,9 @@ class SessionLists:
     while a list is being made waits for the next one, so that none is older than the question.
     """
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, shown: Callable[[str], str] = str) -> None:
         self._monitor = monitor
+        self._shown = shown
         self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
         """By query, the list that has not been begun."""
         self._turn = asyncio.Lock()
@@ -146,6 +114,6 @@ class SessionLists:
             del self._waiting[query]
             began = time.thread_time()
             try:
-                return await ranked(self._monitor, query)
+                return await ranked(self._monitor, query, self._shown)
             finally:
                 self._next = loop.time() + REST * (time.thread_time() - began)

@@ -255,6 +255,7 @@ class App:
         """The API and the session view."""
         # Loaded here: where it is off, it costs nothing.
         from collector.api.reload import ReloadEndpoint
+        from collector.api.session_view.about import About
         from collector.api.session_view.routes import SessionView
         from collector.api.sessions import Admin
         from collector.api.verdict_stream import VerdictStream
@@ -266,7 +267,13 @@ class App:
             self.monitor,
             self._health,
             Guard(settings.admin, settings.admin_names),
-            settings.trace_url,
+            About(
+                settings.trace_url,
+                self.addresses,
+                tls=settings.receiver.tls.cert is not None,
+                token=settings.receiver.auth.bearer.tokens_file is not None,
+                show_arguments=settings.show_arguments,
+            ),
             redaction=self._redaction,
         )
 

@@ -1,4 +1,4 @@
-"""The fields of a judgement that lists show: O(1), from its running numbers."""
+"""The fields of a judgement that lists show: from its running numbers, and its latest harmful call."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from monitor.session.episodes import EpisodesTally
+from monitor.session.harms import last_harm
 from monitor.session.judge import count_code
 from monitor.session.judgement import Judgement
 from monitor.session.session import Session
@@ -79,8 +80,25 @@ SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
 """Orders of a list; the greatest key comes first. `prefix_crit` puts the lowest score first."""
 
 
-def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
-    """The judgement object without its steps, and without what only its steps show."""
+def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
+    found = last_harm(judgement, text_of)
+    if found is None:
+        return None
+    return {
+        "step": found.step,
+        "tool": text_of(found.tool),
+        "reason": found.reason.value,
+        "severity": found.severity,
+    }
+
+
+def summary(
+    session: Session, judgement: Judgement, text_of: Callable[[int], str]
+) -> dict[str, Any]:
+    """The judgement object with its latest harmful call in place of its steps.
+
+    `text_of` gives the name of a tool's number.
+    """
     judge, run = judgement.judge, judgement.head
     spec, tally, scored = judge.spec, run.tally, _scored(judgement)
     judged = _judged(judgement)
@@ -97,6 +115,7 @@ def summary(session: Session, judgement: Judgement) -> dict[str, Any]:
         "calls": tally.calls,
         "substantive": tally.substantive if judged else None,
         "harmful": tally.harmful_steps if judged else None,
+        "last_harm": _last_harm(judgement, text_of),
         "harm_rate": tally.harm_rate if scored else None,
         "prefix_crit": tally.prefix_crit if scored else None,
         "accepting": judge.accepts(run.position) if judged else None,

@@ -6,7 +6,7 @@ the last quarter of which is for tenants with few; names that no step has any mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.limits import NAMES_BYTES_MAX
@@ -68,6 +68,10 @@ class Names:
     def text(self, number: int) -> str:
         """The name, or `OVERFLOW`."""
         return self._texts[number]
+
+    def find(self, fits: Callable[[str], bool]) -> frozenset[int]:
+        """The numbers of the names that fit."""
+        return frozenset(number for text, number in self._numbers.items() if fits(text))
 
     def reserve(self, texts: Iterable[str]) -> None:
         """Reserves names of specs: they are never forgotten and count for no tenant."""

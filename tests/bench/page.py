@@ -1,4 +1,5 @@
-"""The session view with 10,000 live sessions: how soon a cold browser paints, and what ingest feels.
+"""The session view with 10,000 live sessions: how soon a cold browser paints, how long an update takes, and what
+ingest feels.
 
     python -m tests.bench.page
 
@@ -12,18 +13,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
 from tests.end_to_end.service import Service, eventually
 from tests.end_to_end.traffic import GOLDEN, Rover, send
-from tests.page.browser import CHROMIUM, Browser, Page
+from tests.page.browser import MISSING, Browser, Page
 
-__all__ = ["PAINT_MS_MAX", "Paint", "cold", "fill", "floor", "serve"]
+__all__ = [
+    "PAINT_MS_MAX",
+    "UPDATE_MS_MAX",
+    "Paint",
+    "cold",
+    "fill",
+    "floor",
+    "serve",
+    "updates",
+]
 
 SESSIONS = 10_000
 PAINT_MS_MAX = 200.0
 """To the first paint, on loopback."""
+UPDATE_MS_MAX = 50.0
+"""From an answer of the service to its picture: the list, or one session."""
 
 _BAD = ("unlock_safety", "water", "move", "move", "scan")
 _LUMP = 100
@@ -34,6 +47,20 @@ new MutationObserver(() => {
   requestAnimationFrame(() => setTimeout(() => { self.listed = performance.now(); }));
 }).observe(document, { childList: true, subtree: true });
 """
+
+
+_TIME = """
+self.took = { showList: [], showSession: [] };
+for (const name of Object.keys(took)) {
+  const real = self[name];
+  self[name] = (...given) => {
+    const began = performance.now();
+    real(...given);
+    requestAnimationFrame(() => setTimeout(() => took[name].push(performance.now() - began)));
+  };
+}
+"""
+"""Times what draws an answer, to the end of its frame."""
 
 
 class Paint(NamedTuple):
@@ -96,6 +123,36 @@ def floor(service: Service) -> float:
     return _in_new_browser(service, "/api/v1/about", lambda page: Paint(_first(page), 0)).first
 
 
+def updates(
+    service: Service, session: str = "updated", count: int = 12
+) -> dict[str, list[float]]:
+    """Milliseconds that each update of the list and of an open session took, as its calls came."""
+    rover = Rover(session, 4 * SESSIONS).calls(*GOLDEN[:1])
+    send(service, rover.spans, "http_proto")
+    eventually(lambda: service.judgements(session))
+    browser = Browser()
+    try:
+        page = browser.page()
+        page.window(1400, 900)
+        page.open(f"http://{service.addresses['admin']}/?sort=recent#//{session}")
+        page.until(lambda: page.text("main h2") == session and page.text("#range"))
+        page.run(_TIME)
+        for number in range(count):
+            sent = len(rover.spans)
+            rover.calls(_BAD[number % len(_BAD)])
+            send(service, rover.spans[sent:], "http_proto")
+            page.until(partial(_drawn, page, number + 1))
+        found: dict[str, list[float]] = page.run("took")
+        return {name: sorted(took) for name, took in found.items()}
+    finally:
+        browser.close()
+
+
+def _drawn(page: Page, count: int) -> bool:
+    """True when both have been drawn again so often."""
+    return bool(page.run(f"Object.values(took).every((each) => each.length >= {count})"))
+
+
 def _ingest(service: Service, first: int) -> list[float]:
     """Milliseconds of each of some requests of ten calls."""
     took = []
@@ -113,8 +170,8 @@ def _told(name: str, took: list[float]) -> None:
 
 def main() -> None:
     """Measures, prints."""
-    if CHROMIUM is None:
-        print("there is no chromium here (apt-get install chromium)")
+    if MISSING:
+        print(MISSING)
         return
     os.environ["no_proxy"] = "127.0.0.1"
     service = serve()
@@ -130,6 +187,8 @@ def main() -> None:
             ("the page, list painted", [paint.listed for paint in paints]),
         ):
             print(f"{name}: best {min(each):.0f} ms, median {median(each):.0f} ms")
+        for name, took in updates(service).items():
+            _told(f"an update, {name}", took)
         _told("a request of ten calls, nobody looks", _ingest(service, 2 * SESSIONS))
         browser = Browser()
         try:

@@ -1,131 +1,89 @@
-"""A tiny client of Chromium's DevTools protocol: enough WebSocket (RFC 6455) to drive one page."""
+"""A headless Chromium, driven by Playwright: the distribution's own, so nothing is downloaded.
+
+Playwright's event loop runs in a thread of its own: its synchronous interface would leave a running loop in
+the tests' thread, and no other test could start one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-import os
-import re
 import shutil
-import socket
-import struct
-import subprocess
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["CHROMIUM", "Browser", "Page"]
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Driven
+    from playwright.async_api import BrowserContext, CDPSession, ConsoleMessage, Dialog
+    from playwright.async_api import Page as Tab
+
+__all__ = ["CHROMIUM", "MISSING", "Browser", "Page"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-START_SECONDS = 30
+MISSING = (
+    "there is no chromium here (apt-get install chromium)"
+    if CHROMIUM is None
+    else "playwright is not installed"
+    if find_spec("playwright") is None
+    else ""
+)
+"""Why there is no browser; "" where there is one."""
 WAIT_SECONDS = 15
 
 Found = TypeVar("Found")
-
-
-class _Socket:
-    """One WebSocket connection; texts only."""
-
-    def __init__(self, url: str) -> None:
-        place = urlsplit(url)
-        self._socket = socket.create_connection((place.hostname, place.port), WAIT_SECONDS)
-        key = base64.b64encode(os.urandom(16)).decode()
-        self._socket.sendall(
-            f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\n"
-            f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
-            "Sec-WebSocket-Version: 13\r\n\r\n".encode()
-        )
-        self._stream = self._socket.makefile("rb")
-        assert b"101" in self._stream.readline()
-        while self._stream.readline() not in (b"\r\n", b""):
-            pass
-
-    def send(self, text: str) -> None:
-        body = text.encode()
-        size = len(body)
-        head = b"\x81" + (
-            bytes([0x80 | size])
-            if size < 126
-            else b"\xfe" + struct.pack(">H", size)
-            if size < 1 << 16
-            else b"\xff" + struct.pack(">Q", size)
-        )
-        self._socket.sendall(head + bytes(4) + body)  # a mask of zeros is a mask
-
-    def receive(self) -> str:
-        parts = []
-        while True:
-            first, second = self._stream.read(2)
-            size = second & 0x7F
-            if size == 126:
-                (size,) = struct.unpack(">H", self._stream.read(2))
-            elif size == 127:
-                (size,) = struct.unpack(">Q", self._stream.read(8))
-            parts.append(self._stream.read(size))
-            if first & 0x80:
-                return b"".join(parts).decode()
-
-    def close(self) -> None:
-        self._stream.close()
-        self._socket.close()
+Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Page:
-    """One tab."""
+    """One tab, with a profile of its own: English, in UTC."""
 
-    def __init__(self, connection: _Socket, session: str, target: str = "") -> None:
-        self.target = target
-        self._connection = connection
-        self._session = session
-        self._number = 0
+    def __init__(
+        self, wait: Wait, context: BrowserContext, tab: Tab, devtools: CDPSession
+    ) -> None:
+        self._wait = wait
+        self._context = context
+        self._tab = tab
+        self._devtools = devtools
         self.problems: list[str] = []
         """Errors and policy violations that the page reported."""
+        tab.on("pageerror", lambda error: self.problems.append(str(error)))
+        tab.on("console", self._note)
+        tab.on("dialog", self._refuse)
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.append(f"{message.text} {message.location.get('url', '')}")
+
+    async def _refuse(self, dialog: Dialog) -> None:
+        self.problems.append(f"a dialog: {dialog.message}")
+        await dialog.dismiss()
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command and its answer."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        self._connection.send(json.dumps(message))
-        while True:
-            answer = json.loads(self._connection.receive())
-            if answer.get("id") == self._number and self._mine(answer):
-                assert "error" not in answer, answer
-                result: dict[str, Any] = answer["result"]
-                return result
-            self._note(answer)
-
-    def _mine(self, message: dict[str, Any]) -> bool:
-        found: str = message.get("sessionId", "")
-        return found == self._session
-
-    def _note(self, event: dict[str, Any]) -> None:
-        name, told = event.get("method"), event.get("params", {})
-        if not self._mine(event):
-            return
-        if name == "Runtime.exceptionThrown":
-            self.problems.append(json.dumps(told["exceptionDetails"]))
-        elif name == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.problems.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
-        elif name == "Page.javascriptDialogOpening":
-            self.problems.append(f"a dialog: {told['message']}")
+        """One command of the DevTools protocol, and its answer."""
+        found: dict[str, Any] = self._wait(self._devtools.send(method, parameters))
+        return found
 
     def open(self, url: str) -> None:
-        self.ask("Page.navigate", url=url)
+        """Goes to an address. A fragment of the page that is open is only a new state of it."""
+        self._wait(self._tab.goto(url, wait_until="commit"))
 
-    def window(self, wide: int, high: int, *, dark: bool = False, factor: float = 1) -> None:
+    def window(self, wide: int, high: int, *, dark: bool = False) -> None:
         """Sets the size of the window and the light."""
-        size = {"width": wide, "height": high, "deviceScaleFactor": factor, "mobile": False}
-        self.ask("Emulation.setDeviceMetricsOverride", **size)
-        light = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.ask("Emulation.setEmulatedMedia", features=[light])
+        self._wait(self._tab.set_viewport_size({"width": wide, "height": high}))
+        self._wait(self._tab.emulate_media(color_scheme="dark" if dark else "light"))
+
+    def still(self, at: float) -> None:
+        """The page's clock shows one time for ever, in Unix seconds, and nothing moves: for pictures."""
+        self._wait(self._tab.emulate_media(reduced_motion="reduce"))
+        self._wait(self._tab.clock.set_fixed_time(at))
 
     def run(self, script: str) -> Any:
-        """The value of an expression."""
+        """The value of an expression. The page's policy does not apply to it, as it would to Playwright's own."""
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -139,6 +97,21 @@ class Page:
         )
         return found
 
+    def click(self, selector: str) -> None:
+        """Clicks as a person would: the element is in sight, and nothing covers it."""
+        self._wait(self._tab.click(selector, timeout=1e3 * WAIT_SECONDS))
+
+    def choose(self, selector: str, value: str) -> None:
+        """Chooses one option of a select, or fills a field."""
+        if self.run(f"document.querySelector({json.dumps(selector)}).tagName") == "SELECT":
+            self._wait(self._tab.select_option(selector, value))
+        else:
+            self._wait(self._tab.fill(selector, value))
+
+    def allow_clipboard(self) -> None:
+        """Lets the page and the test use the clipboard."""
+        self._wait(self._context.grant_permissions(["clipboard-read", "clipboard-write"]))
+
     def until(self, probe: Callable[[], Found]) -> Found:
         """The first truthy value of `probe`."""
         deadline = time.monotonic() + WAIT_SECONDS
@@ -149,75 +122,64 @@ class Page:
 
     def press(self, key: str) -> None:
         """Presses and releases one key by its name."""
-        code = {"ArrowDown": 40, "ArrowUp": 38, "Enter": 13, "Tab": 9}[key]
-        text = {"Enter": {"text": "\r"}}.get(key, {})
-        for kind in ("keyDown", "keyUp"):
-            more = text if kind == "keyDown" else {}
-            self.ask(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=key,
-                code=key,
-                windowsVirtualKeyCode=code,
-                **more,
-            )
+        self._wait(self._tab.keyboard.press(key))
 
-    def picture(self, file: Path, *, whole: bool = False) -> None:
+    def picture(self, file: Path) -> None:
         """Writes a PNG of the window."""
-        found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(found["data"]))
+        file.write_bytes(self.screenshot())
+
+    def screenshot(self) -> bytes:
+        """A PNG of the window, without the style that Playwright would add, which the page refuses."""
+        found = self.ask("Page.captureScreenshot", format="png")
+        return base64.b64decode(found["data"])
+
+    def close(self) -> None:
+        """Closes the tab, and with it its connections."""
+        self._wait(self._context.close())
 
 
 class Browser:
-    """A headless Chromium with a profile of its own."""
+    """A headless Chromium."""
 
     def __init__(self) -> None:
-        assert CHROMIUM is not None
-        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
-        quiet = ("--no-first-run", "--disable-extensions", "--disable-background-networking")
-        self.process = subprocess.Popen(
-            [
-                CHROMIUM,
-                *options,
-                *quiet,
-                "--no-proxy-server",
-                "--remote-debugging-port=0",
-                f"--user-data-dir={self._folder.name}",
-                "about:blank",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self._connection = _Socket(self._address())
-        self._browser = Page(self._connection, "")
+        assert not MISSING, MISSING
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._stop: Callable[[], Coroutine[Any, Any, None]]
+        self._driven: Driven = self._wait(self._start())
 
-    def _address(self) -> str:
-        """Chromium writes its port and path into its profile."""
-        file = Path(self._folder.name) / "DevToolsActivePort"
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if file.exists() and (found := re.match(r"(\d+)\n(/\S+)", file.read_text())):
-                return f"ws://127.0.0.1:{found[1]}{found[2]}"
-            assert self.process.poll() is None, "Chromium ended"
-            time.sleep(0.05)
-        raise AssertionError("Chromium did not start")
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(4 * WAIT_SECONDS)
+
+    async def _start(self) -> Driven:
+        from playwright.async_api import async_playwright
+
+        started = await async_playwright().start()
+        self._stop = started.stop
+        quiet = (
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-proxy-server",
+        )
+        return await started.chromium.launch(executable_path=CHROMIUM, args=[*quiet])
 
     def page(self) -> Page:
         """A new tab."""
-        target = self._browser.ask("Target.createTarget", url="about:blank")["targetId"]
-        found = self._browser.ask("Target.attachToTarget", targetId=target, flatten=True)
-        page = Page(self._connection, found["sessionId"], target)
-        for domain in ("Page", "Runtime", "Log"):
-            page.ask(f"{domain}.enable")
+        page: Page = self._wait(self._open())
         return page
 
-    def leave(self, page: Page) -> None:
-        """Closes a tab, and with it its connections."""
-        self._browser.ask("Target.closeTarget", targetId=page.target)
+    async def _open(self) -> Page:
+        context = await self._driven.new_context(locale="en-GB", timezone_id="UTC")
+        tab = await context.new_page()
+        devtools = await context.new_cdp_session(tab)
+        await devtools.send("Page.enable")
+        return Page(self._wait, context, tab, devtools)
 
     def close(self) -> None:
-        self._connection.close()
-        self.process.terminate()
-        self.process.wait(WAIT_SECONDS)
-        self._folder.cleanup()
+        self._wait(self._driven.close())
+        self._wait(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(WAIT_SECONDS)
+        self._loop.close()

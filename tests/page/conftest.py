@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.service import SPECS, Service
-from tests.page.browser import CHROMIUM, Browser, Page
+from tests.page.browser import MISSING, Browser, Page
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,9 +20,9 @@ def _no_proxy() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, where it is installed."""
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here (apt-get install chromium)")
+    """The distribution's Chromium, where it is installed."""
+    if MISSING:
+        pytest.skip(MISSING)
     browser = Browser()
     try:
         yield browser
@@ -36,7 +36,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page = browser.page()
     page.window(1280, 900)
     yield page
-    browser.leave(page)
+    page.close()
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,8 @@ class Scene:
         session: its id.
         number: makes ids differ from those of other scenes.
         service: the agent's `service.name`.
-        before_ns: how long ago its first call was.
+        before_ns: how long before now its first call was.
+        now_ns: now, if it is to be another time than the clock's.
     """
 
     def __init__(
@@ -78,11 +79,12 @@ class Scene:
         number: int,
         service: str = "farm-rover",
         before_ns: int = 60 * SECOND,
+        now_ns: int | None = None,
     ) -> None:
         self.session = session
         self.resource = {"service.name": service, "service.namespace": "harvest"}
         self._trace = (0xA000 + number).to_bytes(16, "big")
-        self._start = time.time_ns() - before_ns
+        self._start = (time.time_ns() if now_ns is None else now_ns) - before_ns
         self.spans: list[Sent] = []
 
     def calls(self, *calls: Call) -> Scene:
@@ -121,11 +123,12 @@ class Scene:
         )
 
 
-def scenes() -> Sequence[Scene]:
+def scenes(now_ns: int | None = None) -> Sequence[Scene]:
     """The sessions of the pictures."""
     field = {"field": 3}
+    scene = partial(Scene, now_ns=now_ns)
     return (
-        Scene("rover-0417 field 3", 1).calls(
+        scene("rover-0417 field 3", 1).calls(
             ("unlock_safety", 0, 180),
             ("move", 420, 2400, {"x": 3, "y": 4}),
             ("scan", 2600, 3300, {"area": "field 3"}),
@@ -134,8 +137,8 @@ def scenes() -> Sequence[Scene]:
             ("water", 5200, 7600, field | {"liters": 10}),
             ("log", 7900, 8000, {"message": "field 3 done"}),
         ),
-        Scene("rover-0418 field 4", 2, before_ns=40 * SECOND).steady(*GOLDEN),
-        Scene("rover-0419 field 9", 3, before_ns=30 * SECOND).calls(
+        scene("rover-0418 field 4", 2, before_ns=40 * SECOND).steady(*GOLDEN),
+        scene("rover-0419 field 9", 3, before_ns=30 * SECOND).calls(
             ("unlock_safety", 0, 200),
             ("move", 300, 1900),
             ("scan", 2000, 2900),
@@ -146,13 +149,13 @@ def scenes() -> Sequence[Scene]:
             ("water", 4400, 6100),
             ("water", 6200, 6900),
         ),
-        Scene("rover-0420 field 2", 4, before_ns=12 * SECOND).steady("unlock_safety", "move"),
-        Scene("refund, second try", 5, "refunds", 50 * SECOND)
+        scene("rover-0420 field 2", 4, before_ns=12 * SECOND).steady("unlock_safety", "move"),
+        scene("refund, second try", 5, "refunds", 50 * SECOND)
         .steady("find_user", "get_order", "refund")
         .calls(("update_account", 2700, 3100, {"vip": True}))
         .steady("send_mail"),
-        Scene("refund, first try", 6, "refunds", 20 * SECOND).steady(*REFUND),
-        Scene("errand 77", 7, "errands").steady("search", "open_page", "search"),
+        scene("refund, first try", 6, "refunds", 20 * SECOND).steady(*REFUND),
+        scene("errand 77", 7, "errands").steady("search", "open_page", "search"),
     )  # fmt: skip
 
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.page import PAINT_MS_MAX, cold, fill, floor, serve
+from tests.bench.page import (
+    PAINT_MS_MAX,
+    UPDATE_MS_MAX,
+    cold,
+    fill,
+    floor,
+    serve,
+    updates,
+)
 from tests.end_to_end.service import Service
-from tests.page.browser import CHROMIUM, Page
+from tests.page.browser import MISSING, Page
 
 
 def test_first_paint_waits_for_the_page_alone(monitor: Service, page: Page) -> None:
@@ -26,20 +34,22 @@ def test_first_paint_waits_for_the_page_alone(monitor: Service, page: Page) -> N
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_cold_browser_paints_soon() -> None:
-    """A browser just started paints in 200 ms with 10,000 live sessions, at its best of seven.
+    """With 10,000 live sessions, a browser just started paints in 200 ms, and an update is drawn in 50 ms.
 
-    The best, because other work on the machine only ever adds; where a few bytes of JSON take
+    At their best of several: the best, because other work on the machine only ever adds; where a few bytes of JSON take
     half of that, the machine is too busy to tell.
     """
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium here (apt-get install chromium)")
+    if MISSING:
+        pytest.skip(MISSING)
     service = serve()
     try:
         fill(service)
         least = min(floor(service) for _ in range(3))
         best = min(cold(service).first for _ in range(7))
+        drawn = {name: took[0] for name, took in updates(service).items()}
     finally:
         service.kill()
     if least > PAINT_MS_MAX / 2 and best >= PAINT_MS_MAX:
         pytest.skip(f"the machine is too busy: {least:.0f} ms for a few bytes, {best:.0f} ms")
     assert best < PAINT_MS_MAX
+    assert max(drawn.values()) < UPDATE_MS_MAX

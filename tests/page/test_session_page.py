@@ -135,7 +135,7 @@ def test_hostile_names_are_text(monitor: Service, page: Page) -> None:
     page.until(lambda: MARKUP in page.text("main .calls"))
     assert page.text("main h2") == MARKUP
     assert "<script>alert(2)</script>" in page.run(
-        "document.querySelector('main svg').textContent"
+        "document.querySelector('main .wide svg').textContent"
     )
     assert "\u202e" not in page.run("document.body.textContent")
     assert page.run("document.querySelectorAll('main img, main script, nav img').length") == 0

@@ -21,8 +21,8 @@ _STYLE: Final = (_FOLDER / "page.css").read_bytes()
 _SCRIPT: Final = b"\n".join(
     (_FOLDER / "script" / f"{name}.js").read_bytes()
     for name in (
-        *("text", "ask", "words", "list", "session"),
-        *("automaton", "tree", "plot", "calls", "live"),
+        *("text", "copy", "ask", "words", "glossary", "address", "filters", "list", "setup"),
+        *("session", "scores", "automaton", "tree", "plot", "calls", "why", "live"),
     )
 )
 _FRAME: Final = (_FOLDER / "index.html").read_bytes().replace(b"/* page.css */", _STYLE)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from collector import __version__
 from collector.api.change_stream import Events
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
+from collector.api.session_view.about import About
 from collector.api.session_view.files import FILES, send_file
 from collector.api.spec_view import drawn, head
 from collector.net.asgi import (
@@ -26,6 +26,7 @@ from collector.net.host_guard import Guard
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
+from monitor.session.harms import harms
 from monitor.session.judgement import Judgement
 from monitor.session.summary import agent_of, trail
 
@@ -39,12 +40,11 @@ _API = b"/api/v1/"
 class SessionView:
     """An ASGI application around the API.
 
-    `/` is the session view. `GET /api/v1/sessions?steps=0` lists summaries and takes `sort` (harm,
-    harm_rate, prefix_crit, risk, recent), `limit`, `q`, `only`, `agent`, `spec` and `namespace`.
-    `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is drawn,
-    `/api/v1/trails/{session}` its scores after each call, and
-    the learnt tree with its way, `/api/v1/events` a stream of
-    server-sent events that name the sessions that changed. Everything else is the API's.
+    `/` is the session view. `GET /api/v1/sessions?steps=0` lists summaries, cut and counted by sessions;
+    `SessionQuery` has its parameters. `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is
+    drawn, `/api/v1/trails/{session}` its scores after each call, its harmful calls' severities, and the learnt
+    tree with its way, `/api/v1/events` a stream of server-sent events that name the sessions that changed.
+    Everything else is the API's.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SessionView:
         monitor: Monitor,
         health: Health,
         guard: Guard,
-        trace_url: str = "",
+        about: About | None = None,
         *,
         redaction: Redaction | None = None,
     ) -> None:
@@ -62,11 +62,11 @@ class SessionView:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
-        self._lists = SessionLists(monitor)
+        self._lists = SessionLists(monitor, self._redaction.name)
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()
-        self._about = {"version": __version__, "trace_url": trace_url}
+        self._about = about or About()
         self._answers: dict[bytes, Answer] = {
             b"about": self._send_about,
             b"specs": self._send_specs,
@@ -100,7 +100,7 @@ class SessionView:
             await answer(send, name, query)
 
     async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
-        await send_json(send, 200, self._about)
+        await send_json(send, 200, self._about.as_json())
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
@@ -145,6 +145,10 @@ class SessionView:
                 "spec": judgement.judge.spec.id or None,
                 "turn": judgement.part if judgement.judge.spec.scope == "turn" else None,
                 "trail": trail(judgement),
+                "severities": {
+                    str(harm.step): harm.severity
+                    for harm in harms(judgement, self._monitor.tool_name)
+                },
                 **_learnt_tree(judgement),
             }
             for session, judgement in self._monitor.named(name, query.get("namespace"))

@@ -12,6 +12,7 @@ import pytest
 
 from collector.api import session_list
 from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
+from collector.api.session_view.about import About
 from collector.api.session_view.routes import SessionView
 from collector.net.health import Health
 from collector.net.host_guard import Guard
@@ -22,6 +23,7 @@ from monitor.session.folding import FOLD_AFTER
 from monitor.spec.read import load_specs
 
 SPECS = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
+ABOUT = About("https://t/{trace_id}", {"http": "127.0.0.1:4318"})
 GOOD = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
 
 
@@ -77,7 +79,7 @@ def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tu
 
     health = Health()
     health.ready = True
-    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), "https://t/{trace_id}")
+    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), ABOUT)
     scope = {
         "method": method,
         "path": path,
@@ -109,7 +111,99 @@ def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
     assert SessionQuery.read({"limit": "9" * 30}).limit == LISTED_MAX
 
 
-@pytest.mark.parametrize("query", ["sort=size", "limit=-1", "limit=x", "limit=²", "only=nah"])
+def test_a_list_is_searched_by_what_was_called(monitor: Monitor) -> None:
+    """Tool, reason, severity, mode and time, alone and together: then one harmful call has all of them."""
+    assert names(monitor, tool="OPEN_val") == ["two", "good"]
+    assert names(monitor, reason="out_of_order") == ["two", "one"]
+    assert names(monitor, reason="out_of_order", tool="water") == ["two", "one"]
+    assert names(monitor, reason="out_of_order", tool="unlock_safety") == []
+    assert names(monitor, reason="repeated") == []
+    assert names(monitor, severity="critical") == ["two", "one"]
+    assert names(monitor, severity="info") == []
+    assert names(monitor, mode="shadow") == ["two", "one", "good"]
+    assert names(monitor, mode="page") == []
+    assert names(monitor, since="2000000", until="2999999") == ["one"]
+    assert names(monitor, q="open_valve") == ["two", "good"]
+    assert names(monitor, q="out of order") == ["two", "one"]
+
+
+def test_severity_by_state_is_found(tmp_path: Path) -> None:
+    """A spec that says how bad a call is by its state is asked for by that severity."""
+    text = SPECS.read_text(encoding="utf-8")
+    assert "\nseverity:" in text
+    spec = tmp_path / "spec.yaml"
+    head, _, rest = text.partition("\nseverity:")
+    kept = rest[rest.index("\n") + 1 :].splitlines(keepends=True)
+    while kept and kept[0].startswith(" "):
+        del kept[0]
+    severity = "\nseverity: {default: info, states: {locked: warning}}\n"
+    spec.write_text(head + severity + "".join(kept), encoding="utf-8")
+    monitor = Monitor(load_specs([spec]).specs, Limits(history_complete=True))
+    play(monitor, "locked", ("water",), 1)
+    play(monitor, "unlocked", ("unlock_safety", "water"), 2)
+    assert names(monitor, severity="warning") == ["locked"]
+    assert names(monitor, severity="info") == ["unlocked"]
+
+
+def test_a_row_names_its_latest_harm(monitor: Monitor) -> None:
+    """Which call, why, and how bad; null where there is none."""
+    found = asyncio.run(ranked(monitor, SessionQuery.read({"sort": "harm"})))["sessions"]
+    severity = {"tool": "water", "reason": "out_of_order", "severity": "critical"}
+    assert [row["last_harm"] for row in found] == [
+        {"step": 2, **severity},
+        {"step": 3, **severity},
+        None,
+    ]
+
+
+def test_lists_are_cut_and_counted_by_sessions() -> None:
+    """A session under two specs is one entry: its rows are never parted by a page's end."""
+    folder = SPECS.parent
+    monitor = Monitor(load_specs([folder]).specs, Limits(history_complete=True))
+    for number in range(5):
+        play(monitor, f"s{number}", ("unlock_safety", *("water",) * (number + 1)), number + 1)
+    pages = [
+        asyncio.run(
+            ranked(monitor, SessionQuery.read({"sort": "harm", "limit": "2", "offset": start}))
+        )
+        for start in ("0", "2", "4", "6")
+    ]
+    assert {page["matching"] for page in pages} == {5}
+    listed = [[row["session"] for row in page["sessions"]] for page in pages]
+    assert listed == [["s4", "s4", "s3", "s3"], ["s2", "s2", "s1", "s1"], ["s0", "s0"], []]
+
+
+def test_hidden_names_are_not_found_by_what_they_hide(monitor: Monitor) -> None:
+    """A tool's name that is redacted matches by what is shown of it alone."""
+
+    async def found(**query: str) -> int:
+        hidden: dict[str, Any] = await ranked(
+            monitor,
+            SessionQuery.read(query),
+            lambda name: name.replace("water", "[redacted]"),
+        )
+        count: int = hidden["matching"]
+        return count
+
+    assert asyncio.run(found(tool="water")) == asyncio.run(found(q="water")) == 0
+    assert asyncio.run(found(tool="[redacted]")) == asyncio.run(found(q="[redacted]")) == 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(
+            "sort=size",
+            "limit=-1",
+            "limit=x",
+            "limit=²",
+            "only=nah",
+            "reason=bad",
+            "severity=x",
+        ),
+        *("mode=off", "offset=10001", "offset=-1", "since=now", "until=1.5"),
+    ],
+)
 def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
     """400, with what was expected."""
     status, found = ask(monitor, "/api/v1/sessions", f"steps=0&{query}")
@@ -138,6 +232,11 @@ def test_trails_end_in_the_scores(monitor: Monitor) -> None:
         index, harm_rate, prefix_crit = found["trails"][0]["trail"][-1]
         assert (harm_rate, prefix_crit) == (whole["harm_rate"], whole["prefix_crit"])
         assert index == whole["calls"]
+        assert found["trails"][0]["severities"] == {
+            str(step["index"]): "critical" if step["tool"] == "water" else "warning"
+            for step in whole["steps"]
+            if step["kind"] == "harmful"
+        }
     assert whole["calls"] > FOLD_AFTER
 
 
@@ -160,7 +259,10 @@ def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
     assert ask(monitor, "/page/other.js")[0] == 0
     assert ask(monitor, "/", method="POST")[0] == 405
     assert ask(monitor, "/api/v1/events", method="HEAD")[0] == 405
-    assert ask(monitor, "/api/v1/about")[1]["trace_url"] == "https://t/{trace_id}"
+    about = ask(monitor, "/api/v1/about")[1]
+    assert about["trace_url"] == "https://t/{trace_id}"
+    assert about["receivers"] == {"http": "127.0.0.1:4318"}
+    assert (about["tls"], about["token"], about["show_arguments"]) == (False, False, False)
     assert ask(monitor, "/api/v1/trails/nobody")[0] == 404
 
 
@@ -169,7 +271,7 @@ def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyP
     begun: list[float] = []
     took: list[float] = []
 
-    async def slow(monitor: Monitor, wanted: SessionQuery) -> dict[str, Any]:
+    async def slow(monitor: Monitor, wanted: SessionQuery, *_: Any) -> dict[str, Any]:
         begun.append(asyncio.get_running_loop().time())
         started = time.thread_time()
         while time.thread_time() - started < 0.02:

@@ -22,7 +22,7 @@ function legend(ring) {
 /** Each rule as a sentence and a machine, the broken ones first, then those that still ask for something. */
 function rules(spec, judgement) {
   const broken = new Map();
-  for (const step of judgement.steps) if (step.constraint) broken.set(step.constraint, [...(broken.get(step.constraint) ?? []), step]);
+  for (const step of judgement.steps) if (step.constraint && !step.possible) broken.set(step.constraint, [...(broken.get(step.constraint) ?? []), step]);
   const open = new Set(judgement.unsatisfied);
   const weight = (machine) => 2 * broken.has(machine.title) + open.has(machine.title);
   const box = el('div', { class: 'machines' });
@@ -53,7 +53,7 @@ function walkOfRule(machine, judgement, broken) {
   walk.here = start;
   for (const step of judgement.steps) {
     if (broken.includes(step)) walk.harms.set(walk.here, [...(walk.harms.get(walk.here) ?? []), step]);
-    if (step.kind === 'harmful' || step.state === null) continue;
+    if (isHarmful(step) || step.state === null) continue;
     const to = place(step.state);
     const edge = to === walk.here ? null : machine.edges.find((each) => each.source === walk.here && each.target === to);
     if (edge) walk.edges.set(edge, step.index);
@@ -70,7 +70,7 @@ function walkOf(machine, judgement) {
   let at = judgement.joined || judgement.steps_folded ? -1 : machine.states.findIndex((each) => each.initial);
   if (at >= 0) walk.states.set(at, 0);
   for (const step of judgement.steps) {
-    if (step.kind === 'harmful') {
+    if (isHarmful(step)) {
       if (at >= 0) walk.harms.set(at, [...(walk.harms.get(at) ?? []), step]);
       continue;
     }

@@ -8,16 +8,41 @@ function departuresOf(judgement, tree) {
   return found;
 }
 
-function callsCard(judgement, key, departures) {
+/** The harmful calls and the latest ones; all of them on request. */
+function shownSteps(steps) {
+  if (state.allCalls) return steps;
+  return steps.filter((step, place) => place >= steps.length - CALLS_SHOWN || isHarmful(step) || step.possible);
+}
+
+function callsCard(judgement, key, departures, redraw) {
   const steps = judgement.steps;
   const begin = Math.min(...steps.map((step) => step.start_ns));
   const end = Math.max(...steps.map((step) => step.end_ns), begin + 1);
   const list = el('ol', { class: 'calls' });
   const before = state.seen.get(key)?.index ?? Infinity;
-  for (const step of steps) list.append(callRow(step, judgement, { begin, end }, step.index > before, departures.get(step.index)));
+  const shown = shownSteps(steps);
+  for (const step of shown) list.append(callRow(step, judgement, { begin, end }, step.index > before, departures.get(step.index)));
   const took = steps.length ? `${plural(judgement.calls, 'call')} in ${span((end - begin) / 1e6)}` : '';
-  return el('section', { class: 'card' }, el('h3', {}, 'Calls', el('small', { text: took })), list);
+  return el('section', { class: 'card' }, el('h3', {}, 'Calls', el('small', { text: took })),
+    argumentsHint(), moreCalls(steps.length - shown.length, redraw), list);
 }
+
+function argumentsHint() {
+  if (state.about.show_arguments !== false) return null;
+  return el('p', { class: 'hint' }, 'Arguments are not shown: start the service with ',
+    el('code', { text: '--show-arguments' }), ' ', copyButton('copy-arguments', 'offrails serve --show-arguments', 'the command that shows arguments'));
+}
+
+function moreCalls(count, redraw) {
+  if (!count) return null;
+  const button = el('button', { type: 'button', id: 'all-calls', text: `Show ${plural(count, 'earlier call')}` });
+  button.addEventListener('click', () => { state.allCalls = true; redraw(); });
+  return el('p', { class: 'hint' }, button);
+}
+
+/** What is only possible is no harm: it is in no score. */
+const isHarmful = (step) => step.kind === 'harmful' && !step.possible;
+const toneOf = (step) => (step.possible ? 'possible' : step.kind ?? 'none');
 
 const KIND = { progress: 'progress', self_loop: 'read', harmful: 'harmful', control: 'control' };
 
@@ -25,14 +50,16 @@ function callRow(step, judgement, whole, isNew, departure) {
   const failed = step.error ? ' failed' : '';
   const others = overlapping(step, judgement.steps);
   const bound = others.length ? ` bound ${others[0] > step.index ? 'first' : others.at(-1) < step.index ? 'last' : ''}` : '';
-  const row = el('li', { class: `call ${isNew ? 'new' : ''}${bound}` },
+  const row = el('li', { id: `call-${step.index}`, tabindex: '-1', class: `call ${isNew ? 'new' : ''}${bound}` },
     el('span', { class: 'index', text: String(step.index) }),
     el('span', { class: 'tool' }, el('span', { text: step.tool }), el('span', { class: 'given', text: given(step) })),
     kindOf(step, judgement, departure),
     el('span', { class: 'to', text: led(step) + (step.kind === 'self_loop' ? '' : failed) }),
     bars(step, others, whole),
-    el('span', { class: 'time', text: `+${span((step.start_ns - whole.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }));
-  if (step.kind === 'harmful') row.append(why(step, judgement));
+    el('span', { class: 'time', text: `+${span((step.start_ns - whole.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }),
+    copyButton(`copy-trace-${step.index}`, step.trace_id, `the trace id of call ${step.index}`));
+  if (step.possible) row.append(whyPossible(step, judgement));
+  else if (isHarmful(step)) row.append(why(step, judgement));
   else if (departure) row.append(whyDeparted(step, judgement, departure));
   return row;
 }
@@ -42,6 +69,7 @@ function kindOf(step, judgement, departure) {
     const text = departure ? DEPARTURES[departure.kind] ?? words(departure.kind) : judgement.joined ? 'seen' : 'as usual';
     return el('span', { class: `kind ${departure ? 'departs' : ''}`, text });
   }
+  if (step.possible) return el('span', { class: 'kind possible', text: 'possible' });
   const text = step.kind === 'self_loop' && step.reason ? words(step.reason) : KIND[step.kind] ?? 'seen';
   return el('span', { class: `kind ${step.kind ?? ''}`, text });
 }
@@ -53,6 +81,7 @@ function given(step) {
 }
 
 function led(step) {
+  if (step.possible) return words(step.reason);
   if (step.kind === 'progress') return `\u2192 ${step.state ?? 'several states'}`;
   if (step.kind === 'harmful') return words(step.reason);
   return step.kind === 'self_loop' ? 'stays' : '';
@@ -67,64 +96,11 @@ function bars(step, others, { begin, end }) {
   const width = Math.max(1.2, share(step.end_ns) - share(step.start_ns));
   const picture = svg('svg', { class: 'lane', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
     svg('rect', { class: 'lane-back', width: 100, height: 10, rx: 1 }),
-    svg('rect', { class: `bar ${step.kind ?? 'none'}`, x: Math.min(share(step.start_ns), 100 - width), width, height: 10, rx: 0.6 }));
+    svg('rect', { class: `bar ${toneOf(step)}`, x: Math.min(share(step.start_ns), 100 - width), width, height: 10, rx: 0.6 }));
   const box = el('span', { class: 'bars', title: `took ${span((step.end_ns - step.start_ns) / 1e6)}` }, picture);
   if (others.length) {
     box.append(el('span', { class: 'together', title: 'made at the same time' },
       el('span', { class: 'unseen', text: 'at the same time as call ' }), el('span', { 'aria-hidden': 'true', text: '\u2225 with ' }), brief(others.map(String), 4, 6)));
   }
   return box;
-}
-
-function why(step, judgement) {
-  const box = el('div', { class: 'why' });
-  if (REASONS[step.reason]) box.append(el('p', { text: REASONS[step.reason] }));
-  const names = (list) => list.flatMap((name, place) => [place ? ', ' : '', el('bdi', { text: name })]);
-  const line = (title, ...rest) => box.append(el('p', {}, el('b', { text: `${title}: ` }), ...rest));
-  if (step.constraint) line('Breaks', el('bdi', { text: step.constraint }));
-  if (step.skipped.length) line('Skipped', ...names(step.skipped));
-  if (step.allowed.length) line('Allowed here', ...names(step.allowed.slice(0, 12)), step.allowed.length > 12 ? ` and ${step.allowed.length - 12} more` : '');
-  if (step.certain_call === false) box.append(el('p', { text: 'Some arguments or earlier calls are unknown: the harmful call may be an earlier one.' }));
-  const link = traceLink(step, judgement);
-  if (link) box.append(link);
-  else line('Span', el('bdi', { text: `${step.trace_id} / ${step.span_id}` }));
-  if (!step.final) box.append(el('p', { text: 'Not final yet: an earlier call may still arrive.' }));
-  return box;
-}
-
-/** What was usual where a call departs from the learnt runs. */
-function whyDeparted(step, judgement, { expected = [], support, write, precision }) {
-  const box = el('div', { class: 'why departs' });
-  if (expected.length) {
-    box.append(el('p', {}, el('b', { text: 'Usual here: ' }), ...expected.slice(0, 8).flatMap((name, place) => [place ? ', ' : '', el('bdi', { text: name })])));
-  }
-  const facts = [
-    support === undefined ? '' : `${plural(support, 'learnt run')} stood here.`,
-    write ? 'It changes something.' : '',
-    precision === null || precision === undefined ? '' : `Such a departure told of a failure in ${Math.round(precision * 100)} % of cases.`,
-  ].filter(Boolean);
-  if (facts.length) box.append(el('p', { text: facts.join(' ') }));
-  const link = traceLink(step, judgement);
-  if (link) box.append(link);
-  return box;
-}
-
-function traceLink(step, judgement) {
-  if (!state.about.trace_url) return null;
-  const fill = { trace_id: step.trace_id, span_id: step.span_id, session: judgement.session };
-  const href = state.about.trace_url.replace(/\{(trace_id|span_id|session)\}/g, (_, name) => encodeURIComponent(fill[name]));
-  if (!/^(https?:\/\/|\/)/.test(href)) return null;
-  return el('p', {}, el('a', { class: 'open', href, rel: 'noopener noreferrer', target: '_blank', text: `Open the trace of call ${step.index}` }));
-}
-
-function showEmpty() {
-  document.title = 'offrails';
-  $('session').replaceChildren(el('div', { class: 'empty' }, el('p', {},
-    el('b', { text: 'Choose a session' }), 'You see where its agent is, what it did, and why a call was harmful.')));
-}
-
-function showGone(wanted) {
-  $('session').replaceChildren(
-    el('a', { class: 'back', href: '#/', text: '\u2190 All sessions' }),
-    el('div', { class: 'empty' }, el('p', {}, el('b', { text: wanted.id }), 'is not known, or no longer.')));
 }

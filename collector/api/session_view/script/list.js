@@ -1,23 +1,14 @@
 /* The list of sessions, and which one is chosen. */
 
-const state = { chosen: null, tab: '', about: { trace_url: '' }, specs: new Map(), seen: new Map() };
-
-const hashOf = (namespace, id) => `#/${encodeURIComponent(namespace)}/${encodeURIComponent(id)}`;
-
-function readHash() {
-  const parts = /^#\/([^/]*)\/(.+)$/.exec(location.hash);
-  if (!parts) return null;
-  try {
-    return { namespace: decodeURIComponent(parts[1]), id: decodeURIComponent(parts[2]) };
-  } catch {
-    return null;
-  }
-}
+const rowsShown = new Map(); // by session, its row and what it was made of
+let asked = 0;
 
 function choose() {
   if (location.hash && !location.hash.startsWith('#/')) return;
-  state.chosen = readHash();
-  state.tab = '';
+  const chosen = readHash();
+  state.chosen = chosen && { namespace: chosen.namespace, id: chosen.id };
+  state.tab = chosen?.under ?? '';
+  state.allCalls = false;
   state.seen.clear();
   $('frame').classList.toggle('chosen', state.chosen !== null);
   markChosen();
@@ -26,37 +17,76 @@ function choose() {
 }
 
 async function loadList() {
-  const query = new URLSearchParams({
-    steps: '0', limit: String(ROWS_MAX), sort: $('sort').value, only: $('only').value, q: $('text').value,
-  });
+  const number = asked += 1;
   try {
-    showList(await ask(`/api/v1/sessions?${query}`));
+    const found = await ask(`/api/v1/sessions?${listQuery()}`);
+    if (number === asked) showList(found);
   } catch (problem) {
-    noAnswer(problem);
-    setLive(false);
+    if (noAnswer(problem) >= 400) showRefused(problem.status);
+    else setLive(false);
   }
 }
 
+function showRefused(status) {
+  $('none').hidden = false;
+  $('none').textContent = `The service does not answer this question (status ${status}).`;
+}
+
 function showList(found) {
+  const pages = Math.max(1, Math.min(PAGES_MAX, Math.ceil(found.matching / PAGE_SIZE)));
+  if (state.page > pages) {
+    turnPage(pages - state.page);
+    return;
+  }
   const groups = new Map();
   for (const row of found.sessions) {
     const key = JSON.stringify([row.namespace, row.session]);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(row);
   }
+  showRows(groups);
+  markChosen();
+  $('count').textContent = plural(found.live, 'live session');
+  showPager(found.matching, groups.size, pages);
+  showNone(groups.size === 0);
+}
+
+/** Rows that say the same as before stay as they are. */
+function showRows(groups) {
   const list = $('sessions');
   const focused = document.activeElement?.dataset?.key;
-  list.replaceChildren(...[...groups].map(([key, rows]) => sessionRow(key, rows)));
-  if (focused) list.querySelector(`a[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-  markChosen();
-  const shown = found.sessions.length;
-  const rest = found.matching > shown ? `, worst ${shown} of ${found.matching.toLocaleString('en')} judgements shown` : '';
-  $('count').textContent = `${plural(found.live, 'live session')}${$('sort').value === 'recent' ? rest.replace('worst', 'latest') : rest}`;
-  const filtered = $('only').value || $('text').value;
-  $('none').hidden = shown > 0;
-  $('none').textContent = filtered
-    ? 'No session matches.'
-    : 'No sessions yet. Point an OTLP exporter at this service, and they appear as their first call ends.';
+  for (const key of rowsShown.keys()) if (!groups.has(key)) rowsShown.delete(key);
+  for (const [key, rows] of groups) {
+    const facts = JSON.stringify([rows, ago(rows[0].last)]);
+    if (rowsShown.get(key)?.facts !== facts) rowsShown.set(key, { facts, node: sessionRow(key, rows) });
+  }
+  const nodes = [...groups.keys()].map((key) => rowsShown.get(key).node);
+  if (nodes.length !== list.children.length || nodes.some((node, place) => list.children[place] !== node)) list.replaceChildren(...nodes);
+  if (focused && document.activeElement?.dataset?.key !== focused) {
+    list.querySelector(`a[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+}
+
+function showPager(matching, shown, pages) {
+  const first = (state.page - 1) * PAGE_SIZE;
+  $('pager').hidden = matching === 0;
+  $('range').textContent = pages > 1
+    ? `${first + 1}\u2013${first + shown} of ${plural(matching, 'session')}` : plural(matching, 'session');
+  for (const [id, end] of [['previous', 1], ['next', pages]]) {
+    $(id).disabled = state.page === end;
+    $(id).hidden = pages === 1;
+  }
+}
+
+function showNone(isEmpty) {
+  const filtered = isFiltered();
+  const bare = isEmpty && !filtered;
+  $('none').hidden = !isEmpty;
+  $('none').textContent = filtered ? 'No session matches.' : 'No sessions yet.';
+  if (state.bare === bare) return;
+  state.bare = bare;
+  $('frame').classList.toggle('bare', bare);
+  if (!state.chosen) showEmpty();
 }
 
 function sessionRow(key, found) {
@@ -71,9 +101,18 @@ function sessionRow(key, found) {
       ...(rate >= 0 ? [el('small', { text: 'HarmRate' }), ` ${rate.toFixed(2)}`] : [])),
     el('span', { class: 'who', text: [first.namespace, first.agent, plural(first.calls, 'call')].filter(Boolean).join(' \u00b7 ') + ended }),
     el('span', { class: 'when', text: ago(first.last) }),
+    latest(rows),
     el('span', { class: 'chips' }, ...rows.map(chip)));
   link.dataset.key = key;
   return el('li', {}, link);
+}
+
+/** Why the latest of its calls was harmful, under whichever spec it was. */
+function latest(rows) {
+  const harms = rows.map((row) => row.last_harm).filter(Boolean).sort((one, two) => two.step - one.step);
+  if (!harms.length) return null;
+  const [{ tool, reason, severity }] = harms;
+  return el('span', { class: 'because' }, `${clean(tool, 60)}: ${words(reason)} `, el('small', { text: severity }));
 }
 
 function chip(row) {

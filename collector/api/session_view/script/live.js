@@ -1,11 +1,19 @@
 /* What keeps the page up to date. */
 
 const refreshList = throttled(loadList, LIST_EVERY_MS);
+const refreshNow = () => { loadList(); };
 const refreshSession = throttled(loadSession, 300);
 
+let lost = null;
+
+/** While the connection is down, what is shown is old, and says so. */
 function setLive(on) {
   $('live').textContent = on ? 'live' : 'reconnecting';
   $('live').classList.toggle('on', on);
+  $('banner').hidden = on;
+  lost = on ? null : lost ?? new Date();
+  $('banner').textContent = lost
+    ? `No connection to the service since ${lost.toLocaleTimeString()}. What you see may be out of date; this page tries again by itself.` : '';
 }
 
 let settle = null;
@@ -37,9 +45,7 @@ function listen() {
 }
 
 function start() {
-  $('filters').addEventListener('submit', (event) => event.preventDefault());
-  for (const id of ['sort', 'only']) $(id).addEventListener('change', loadList);
-  $('text').addEventListener('input', refreshList);
+  startFilters();
   $('text').addEventListener('keydown', (event) => {
     if (event.key !== 'ArrowDown') return;
     event.preventDefault();
@@ -47,6 +53,7 @@ function start() {
   });
   $('sessions').addEventListener('keydown', moveInList);
   addEventListener('hashchange', choose);
+  addEventListener('popstate', () => { readFilters(); showUsed(); refreshNow(); });
   document.addEventListener('visibilitychange', listen);
   let resized = null;
   addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(refreshSession, 200); });

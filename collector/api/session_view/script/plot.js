@@ -7,7 +7,7 @@ const LINES = {
 
 function scoresCard(judgement, trail) {
   if (trail.length < 2) return null;
-  const harms = new Map(judgement.steps.filter((step) => step.kind === 'harmful')
+  const harms = new Map(judgement.steps.filter(isHarmful)
     .map((step) => [step.index, `call ${step.index}: ${step.tool}, ${words(step.reason)}`]));
   return el('section', { class: 'card' },
     el('h3', {}, 'Scores over the calls', el('small', { text: 'HarmRate: lower is better. PrefixCrit: higher is better. Dots are harmful calls.' })),

@@ -3,7 +3,10 @@
 
 'use strict';
 
-const ROWS_MAX = 200;
+const PAGE_SIZE = 50; // sessions
+const PAGES_MAX = 200; // the API skips 10,000 sessions at most
+const CHOICES_MAX = 200;
+const CALLS_SHOWN = 60;
 const LIST_EVERY_MS = 1000;
 const SHARE_OF_TIME = 10; // a list that takes long to get is asked for less often
 const TEXT_MAX = 300;

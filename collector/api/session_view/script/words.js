@@ -56,6 +56,8 @@ const ALARMS = {
   divergence: 'It left the learnt runs',
   risk: 'It looks like runs that failed',
 };
+const MODES = { page: 'pages', shadow: 'shadow: pages nobody' };
+
 /** Reasons that count spans and not calls. */
 const OF_SPANS = new Set(['duplicate', 'no_dialect', 'span_missing']);
 
@@ -71,13 +73,28 @@ function verdict(judgement, spec) {
   const said = { task: taskVerdict, policy: policyVerdict, reference: referenceVerdict }[judgement.spec_kind];
   if (!said) return null;
   const [tone, headline, rest] = said(judgement, spec);
-  return el('div', { class: `verdict ${tone}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''));
+  return el('div', { class: `verdict ${tone}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''), because(judgement));
+}
+
+/** Why the last harmful call was harmful, how bad that is, and whom it wakes. */
+function because(judgement) {
+  const last = judgement.steps.findLast(isHarmful) ?? judgement.steps.findLast((step) => step.possible);
+  if (!last) return null;
+  const show = el('button', { type: 'button', id: 'show-harm', text: `Show call ${last.index}` });
+  show.addEventListener('click', () => {
+    $(`call-${last.index}`)?.scrollIntoView({ block: 'center' });
+    $(`call-${last.index}`)?.focus({ preventScroll: true });
+  });
+  const told = last.possible ? `Possible, not certain: call ${last.index}, ${clean(last.tool, 60)}. ` : '';
+  return el('p', { class: 'because' }, told + (REASONS[last.reason] ?? `${words(last.reason)}.`), ' ',
+    last.severity ? el('span', { class: `level ${last.severity}`, text: last.severity }) : null,
+    el('span', { class: 'level', text: MODES[judgement.mode] ?? words(judgement.mode) }), show);
 }
 
 const certain = (judgement) => (judgement.exact ? '' : ' for certain');
 
 function harmText(judgement) {
-  const last = judgement.steps.findLast((step) => step.kind === 'harmful');
+  const last = judgement.steps.findLast(isHarmful);
   const many = `${judgement.harmful} of ${plural(judgement.calls, 'call')} ${judgement.harmful === 1 ? 'was' : 'were'} harmful${certain(judgement)}`;
   return last ? `${many}; the last: call ${last.index}, ${clean(last.tool, 60)} (${words(last.reason)}).` : `${many}.`;
 }
@@ -120,7 +137,7 @@ function departureText(judgement, { step, kind, expected }) {
 function unknowns(judgement) {
   const said = [];
   const lenient = judgement.spec_kind === 'reference' ? '' : ' Only what is wrong however one reads it counts as harmful, and scores, which would be guesses, are left out.';
-  if (judgement.joined) said.push(['Joined in the middle.', `This session began before it was first seen here, so where it stands is not known for sure.${lenient}`]);
+  if (judgement.joined) said.push(['Joined in the middle.', `This session may have begun before it was first seen here, so where it stands is not known for sure.${lenient}`]);
   else if (!judgement.exact) said.push(['Not all of it was told.', `Some calls can be read in more than one way, most often because their arguments were not in the spans.${lenient}`]);
   if (judgement.bound_late) said.push(['Recognised late.', 'Which spec goes with it was learnt after its first calls.']);
   if (judgement.steps_folded) said.push(['Long.', `The first ${plural(judgement.steps_folded, 'call')} are in every number, but no longer kept one by one.`]);

@@ -1,0 +1,174 @@
+"""What a list of sessions is asked for, read from a query string and compared with judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from monitor.engine import Monitor
+from monitor.records import Reason
+from monitor.session.harms import harms, tool_numbers
+from monitor.session.judgement import Judgement
+from monitor.session.session import Session
+from monitor.session.summary import SORTS, agent_of
+
+__all__ = ["LISTED_MAX", "OFFSET_MAX", "Matcher", "SessionQuery"]
+
+LISTED_MAX = 1_000
+"""Sessions of one list."""
+OFFSET_MAX: Final = 10_000
+"""Sessions that a list may skip: what is kept while it is made has a bound."""
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "sort": tuple(SORTS),
+    "only": ("harmful", "live", "ended"),
+    "reason": tuple(reason.value for reason in Reason),
+    "severity": ("info", "warning", "critical"),
+    "mode": ("shadow", "page"),
+}
+"""Parameters that take one of some words. All but `sort` may be empty."""
+
+NUMBERS: Final = ("limit", "offset", "since", "until")
+
+
+class SessionQuery(NamedTuple):
+    """What a list is to have; "" lets anything pass."""
+
+    sort: str
+    limit: int
+    agent: str = ""
+    spec: str = ""
+    namespace: str | None = None
+    text: str = ""
+    """Part of a session's id, its agent, its spec, a tool it called or a reason of harm, in any case."""
+    only: str = ""
+    offset: int = 0
+    """Sessions that match and are skipped."""
+    reason: str = ""
+    severity: str = ""
+    tool: str = ""
+    """Part of a tool's name, in any case."""
+    mode: str = ""
+    since: int = 0
+    """Unix nanoseconds: sessions whose last call was later."""
+    until: int = 0
+    """Unix nanoseconds: sessions whose first call was earlier; 0: all."""
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> SessionQuery:
+        """Reads a query string's values.
+
+        Raises:
+            ValueError: a parameter is none that there is, or no whole number.
+        """
+        sort = query.get("sort", "recent")
+        for name, known in CHOICES.items():
+            given = sort if name == "sort" else query.get(name, "")
+            if given not in known and (given or name == "sort"):
+                raise ValueError(f"{name} must be one of {', '.join(known)}")
+        limit, offset, since, until = (_number(query, name) for name in NUMBERS)
+        if offset > OFFSET_MAX:
+            raise ValueError(f"offset must be at most {OFFSET_MAX}: narrow the search")
+        return cls(
+            sort,
+            min(limit, LISTED_MAX),
+            query.get("agent", ""),
+            query.get("spec", ""),
+            query.get("namespace"),
+            query.get("q", "").casefold(),
+            query.get("only", ""),
+            offset,
+            query.get("reason", ""),
+            query.get("severity", ""),
+            query.get("tool", "").casefold(),
+            query.get("mode", ""),
+            since,
+            until,
+        )
+
+    @property
+    def filters(self) -> bool:
+        """True where some judgements do not match."""
+        return self != SessionQuery(self.sort, self.limit, offset=self.offset)
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name) or ("200" if name == "limit" else "0")
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{name} must be a whole number")
+    return int(text[:19])
+
+
+class Matcher:
+    """Compares judgements with a query.
+
+    Args:
+        monitor: knows the tools' names.
+        query: what is asked for.
+        shown: what is shown of a tool's name: hidden names are not found by what they hide.
+    """
+
+    def __init__(
+        self, monitor: Monitor, query: SessionQuery, shown: Callable[[str], str] = str
+    ) -> None:
+        self._query = query
+        self._text_of = monitor.tool_name
+        self._tools = _tools(monitor, query.tool, shown) if query.tool else None
+        text = query.text
+        self._text_tools = _tools(monitor, text, shown) if text else frozenset()
+        words = text.replace(" ", "_")
+        self._text_reasons = frozenset(each for each in Reason if words and words in each)
+        self._of_harm = bool(query.reason or query.severity)
+
+    def matches(self, session: Session, judgement: Judgement) -> bool:
+        """True where a row of the list is about this judgement: what is cheap to see first."""
+        query, spec = self._query, judgement.judge.spec
+        return (
+            (not query.agent or agent_of(session, judgement) == query.agent)
+            and (not query.spec or spec.id == query.spec)
+            and (query.namespace is None or session.key.namespace == query.namespace)
+            and (not query.mode or (spec.mode == query.mode and spec.id != ""))
+            and session.last_ns >= query.since
+            and (not query.until or session.started_ns <= query.until)
+            and self._is_part(session, judgement)
+            and self._has_calls(judgement)
+            and (not query.text or self._has_text(session, judgement))
+        )
+
+    def _is_part(self, session: Session, judgement: Judgement) -> bool:
+        only = self._query.only
+        if only == "harmful":
+            judged = judgement.judge.spec.kind != "reference"
+            return judged and judgement.head.tally.harmful_steps > 0
+        return not only or (session.ended is None) == (only == "live")
+
+    def _has_calls(self, judgement: Judgement) -> bool:
+        """With a reason or a severity, one harmful call has all that is asked for."""
+        query, tools = self._query, self._tools
+        if self._of_harm:
+            return any(
+                (not query.reason or harm.reason == query.reason)
+                and (not query.severity or harm.severity == query.severity)
+                and (tools is None or harm.tool in tools)
+                for harm in harms(judgement, self._text_of)
+            )
+        return tools is None or _calls_any(judgement, tools)
+
+    def _has_text(self, session: Session, judgement: Judgement) -> bool:
+        agent, spec = agent_of(session, judgement), judgement.judge.spec.id
+        if self._query.text in f"{session.key.id}\n{agent}\n{spec}".casefold():
+            return True
+        if _calls_any(judgement, self._text_tools):
+            return True
+        reasons = self._text_reasons
+        return bool(reasons) and any(
+            harm.reason in reasons for harm in harms(judgement, self._text_of)
+        )
+
+
+def _tools(monitor: Monitor, text: str, shown: Callable[[str], str]) -> frozenset[int]:
+    return monitor.tools_named(lambda name: text in shown(name).casefold())
+
+
+def _calls_any(judgement: Judgement, tools: frozenset[int]) -> bool:
+    return bool(tools) and not tools.isdisjoint(tool_numbers(judgement))

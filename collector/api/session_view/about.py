@@ -1,0 +1,38 @@
+"""What the session view says of the service itself: where to send spans, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from collector import __version__
+
+__all__ = ["About"]
+
+
+class About(NamedTuple):
+    """The service, as somebody needs to know it who sets up an agent."""
+
+    trace_url: str = ""
+    addresses: Mapping[str, str] = {}
+    """By listener, its address as bound; filled when the service starts."""
+    tls: bool = False
+    """True where the receivers speak TLS alone."""
+    token: bool = False
+    """True where senders need a bearer token."""
+    show_arguments: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """`/api/v1/about`."""
+        return {
+            "version": __version__,
+            "trace_url": self.trace_url,
+            "show_arguments": self.show_arguments,
+            "tls": self.tls,
+            "token": self.token,
+            "receivers": {
+                name: self.addresses[name]
+                for name in ("http", "grpc")
+                if name in self.addresses
+            },
+        }

@@ -1,0 +1,55 @@
+/* The numbers of a session, each with what it means. */
+
+/** A number; its meaning shows while it is pointed at, or has the focus. */
+function tile(name, value, tone, ...meaning) {
+  const id = `meaning-${name.replace(/[^A-Za-z]/g, '-')}`;
+  const tip = meaning.length ? el('span', { class: 'meaning', role: 'tooltip', id }, ...meaning) : null;
+  return el('div', meaning.length ? { tabindex: '0', id: `tile-${id}`, 'aria-describedby': id } : {},
+    el('dt', {}, name, tip), el('dd', { class: tone, text: value }));
+}
+
+function scoreTile(name, value, tone, label = name) {
+  const [sentence, formula] = SCORES[name];
+  return tile(label, value, tone, el('span', { text: sentence }), el('span', { class: 'formula', text: formula }), el('span', { class: 'letters', text: LETTERS }));
+}
+
+function tiles(judgement) {
+  return el('dl', { class: 'tiles' }, ...harmTiles(judgement), ...pathTiles(judgement), ...referenceTiles(judgement), ...stateTiles(judgement));
+}
+
+function harmTiles(judgement) {
+  const harmful = judgement.harmful ?? 0;
+  const tone = harmful ? 'harm' : 'good';
+  const found = [tile('calls', String(judgement.calls), '')];
+  if (judgement.harmful !== null) found.push(scoreTile('H', String(harmful), harmful ? 'harm' : '', 'harmful'));
+  if (judgement.harm_rate === null) return found;
+  return [...found, scoreTile('HarmRate', score(judgement.harm_rate), tone), scoreTile('PrefixCrit', score(judgement.prefix_crit), tone)];
+}
+
+function pathTiles(judgement) {
+  if (judgement.pc === null || judgement.pc === undefined) return [];
+  const found = [scoreTile('PC', score(judgement.pc), ''), scoreTile('PC-KTC', score(judgement.pc_ktc), '')];
+  if (judgement.pc_hlr !== null) found.push(scoreTile('PC+HLR', score(judgement.pc_hlr), ''));
+  if (judgement.efficiency !== null) found.push(scoreTile('Efficiency', score(judgement.efficiency), ''));
+  return found;
+}
+
+function referenceTiles(judgement) {
+  const found = [];
+  if (judgement.risk !== null && judgement.risk !== undefined) {
+    const alarmed = judgement.alarms.some((each) => each.alarm === 'risk');
+    found.push(tile('risk of failing', score(judgement.risk), alarmed ? 'warn' : '', '0 to 1, as the learnt runs tell it.'));
+  }
+  if (judgement.divergences) {
+    const { length } = judgement.divergences;
+    found.push(tile('departures', String(length), length ? 'warn' : 'good', 'Calls that are not as in the learnt runs.'));
+  }
+  return found;
+}
+
+function stateTiles(judgement) {
+  if (judgement.spec_kind !== 'task') return [];
+  const where = judgement.state ?? (judgement.position.length ? `${judgement.position.length} possible` : 'anywhere');
+  const tone = `word ${where.length > 8 ? 'long' : ''} ${judgement.accepting ? 'good' : ''}`;
+  return [tile(judgement.ended ? 'ended in' : 'now in', where, tone, judgement.accepting ? 'A state in which the task is done.' : 'The task is not done here.')];
+}

@@ -1,0 +1,66 @@
+/* Why a call was harmful, may have been, or is not as in the learnt runs. */
+
+function why(step, judgement) {
+  const box = el('div', { class: 'why' });
+  if (REASONS[step.reason]) box.append(el('p', { text: REASONS[step.reason] }));
+  box.append(...rulesOf(step));
+  if (step.severity) box.append(line('Severity', words(step.severity)));
+  if (step.certain_call === false) box.append(el('p', { text: 'Some arguments or earlier calls are unknown: the harmful call may be an earlier one.' }));
+  box.append(whereToLook(step, judgement));
+  if (!step.final) box.append(el('p', { text: 'Not final yet: an earlier call may still arrive.' }));
+  return box;
+}
+
+/** Harmful in one reading of what is known, and not in all. */
+function whyPossible(step, judgement) {
+  const box = el('div', { class: 'why possible' });
+  box.append(el('p', {}, el('b', { text: 'Possible, not certain: ' }), REASONS[step.reason] ?? words(step.reason)));
+  box.append(...rulesOf(step));
+  box.append(el('p', { text: 'What came before is not known for sure. It counts in no score.' }));
+  box.append(whereToLook(step, judgement));
+  return box;
+}
+
+const line = (title, ...rest) => el('p', {}, el('b', { text: `${title}: ` }), ...rest);
+const names = (list) => list.flatMap((name, place) => [place ? ', ' : '', el('bdi', { text: name })]);
+
+function rulesOf({ constraint, skipped = [], allowed = [] }) {
+  const found = [];
+  if (constraint) found.push(line('Breaks', el('bdi', { text: constraint })));
+  if (skipped.length) found.push(line('Skipped', ...names(skipped)));
+  if (allowed.length) found.push(line('Allowed here', ...names(allowed.slice(0, 12)), allowed.length > 12 ? ` and ${allowed.length - 12} more` : ''));
+  return found;
+}
+
+/** The trace where there is a place that shows it, and the ids to find it by. */
+function whereToLook(step, judgement) {
+  const ids = el('p', { class: 'ids' }, 'Trace ', el('bdi', { text: step.trace_id }),
+    copyButton(`copy-why-trace-${step.index}`, step.trace_id, 'the trace id'), ' span ', el('bdi', { text: step.span_id }),
+    copyButton(`copy-span-${step.index}`, step.span_id, 'the span id'));
+  const link = traceLink(step, judgement);
+  return link ? el('div', {}, link, ids) : ids;
+}
+
+/** What was usual where a call departs from the learnt runs. */
+function whyDeparted(step, judgement, { expected = [], support, write, precision }) {
+  const box = el('div', { class: 'why departs' });
+  if (expected.length) {
+    box.append(el('p', {}, el('b', { text: 'Usual here: ' }), ...expected.slice(0, 8).flatMap((name, place) => [place ? ', ' : '', el('bdi', { text: name })])));
+  }
+  const facts = [
+    support === undefined ? '' : `${plural(support, 'learnt run')} stood here.`,
+    write ? 'It changes something.' : '',
+    precision === null || precision === undefined ? '' : `Such a departure told of a failure in ${Math.round(precision * 100)} % of cases.`,
+  ].filter(Boolean);
+  if (facts.length) box.append(el('p', { text: facts.join(' ') }));
+  box.append(whereToLook(step, judgement));
+  return box;
+}
+
+function traceLink(step, judgement) {
+  if (!state.about.trace_url) return null;
+  const fill = { trace_id: step.trace_id, span_id: step.span_id, session: judgement.session };
+  const href = state.about.trace_url.replace(/\{(trace_id|span_id|session)\}/g, (_, name) => encodeURIComponent(fill[name]));
+  if (!/^(https?:\/\/|\/)/.test(href)) return null;
+  return el('p', {}, el('a', { class: 'open', href, rel: 'noopener noreferrer', target: '_blank', text: `Open the trace of call ${step.index}` }));
+}

@@ -1,0 +1,129 @@
+"""The list of the session view: pages, search, and a state that its address holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bench.page import fill
+from tests.end_to_end.service import Service
+from tests.page.browser import Page
+
+PAGE_SIZE = 50
+SESSIONS = 200
+HARMED = 29
+"""Each seventh of them."""
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[Service]:
+    """A service with more sessions than one page shows, each under two specs."""
+    service = Service(variables={"OFFRAILS_HISTORY": "complete"}).wait_ready()
+    try:
+        fill(service, SESSIONS)
+        yield service
+    finally:
+        service.kill()
+
+
+def url(service: Service, rest: str = "") -> str:
+    return f"http://{service.addresses['admin']}/{rest}"
+
+
+def listed(page: Page) -> list[str]:
+    found: list[str] = page.run(
+        "[...document.querySelectorAll('#sessions .name')].map((each) => each.textContent)"
+    )
+    return found
+
+
+def address(page: Page) -> str:
+    found: str = page.run("location.search + location.hash")
+    return found
+
+
+def test_pages_are_of_sessions(many: Service, page: Page) -> None:
+    """A page holds fifty whole sessions; the next ones follow, and the address says which page it is."""
+    page.open(url(many, "?sort=recent"))
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    first = listed(page)
+    assert len(first) == PAGE_SIZE
+    assert page.run("document.querySelectorAll('#sessions .chip').length") == 2 * PAGE_SIZE
+    for _ in range(3):
+        page.click("#next")
+    page.until(lambda: page.text("#range") == "151\u2013200 of 200 sessions")
+    assert address(page) == "?sort=recent&page=4"
+    assert page.run("document.getElementById('next').disabled")
+    last = listed(page)
+    assert not set(first) & set(last)
+    page.open(url(many, "?sort=recent&page=4"))
+    page.until(lambda: listed(page) == last)
+    page.open(url(many, "?sort=recent&page=9"))
+    page.until(lambda: listed(page) == last)
+    assert page.problems == []
+
+
+def test_filters_are_in_the_address(many: Service, page: Page) -> None:
+    """What is chosen narrows the list and stands in the address, which leads back to the same list."""
+    page.open(url(many))
+    page.until(lambda: page.text("#range"))
+    page.click("#more summary")
+    page.until(lambda: page.run("document.getElementById('spec').options.length") > 1)
+    page.choose("#severity", "critical")
+    page.choose("#reason", "out_of_order")
+    page.choose("#spec", "farm_rover")
+    page.choose("#tool", "water")
+    page.until(lambda: page.text("#range") == f"{HARMED} sessions")
+    assert page.text("#used") == "4 in use"
+    found = address(page)
+    assert found == "?reason=out_of_order&severity=critical&spec=farm_rover&tool=water"
+    page.open(url(many, found))
+    page.until(lambda: page.text("#range") == f"{HARMED} sessions")
+    assert page.run("document.getElementById('reason').value") == "out_of_order"
+    page.run("document.getElementById('more').open = true")
+    page.choose("#tool", "fly")
+    page.until(lambda: page.text("#none") == "No session matches.")
+    page.click("#reset")
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    assert address(page) == ""
+    assert page.problems == []
+
+
+def test_time_is_a_filter(many: Service, page: Page) -> None:
+    """The last minutes, and from one time to another, by the calls' own clock."""
+    page.open(url(many, "?age=900"))  # the calls are from a quarter of an hour ago, and older
+    page.until(lambda: page.text("#none") == "No session matches.")
+    page.open(url(many, "?age=3600"))
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    page.open(url(many, "?to=2020-01-01T00:00"))
+    page.until(lambda: page.text("#none") == "No session matches.")
+    page.open(url(many, "?from=2020-01-01T00:00"))
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    assert page.problems == []
+
+
+def test_search_finds_what_was_called(many: Service, page: Page) -> None:
+    """The one field in sight finds reasons and tools, and a row says why its latest call was harmful."""
+    page.open(url(many, "?q=out%20of%20order"))
+    page.until(lambda: page.text("#range") == f"{HARMED} sessions")
+    assert page.text("#sessions .because").endswith("critical")
+    page.open(url(many, "?q=open_valve"))
+    page.until(lambda: page.text("#range") == f"1\u201350 of {SESSIONS - HARMED} sessions")
+    assert page.problems == []
+
+
+def test_judgement_is_in_the_address(many: Service, page: Page) -> None:
+    """The tab that is shown is kept in the address, beside the filters."""
+    page.open(url(many, "?only=harmful#//session-00007"))
+    page.until(lambda: page.run("document.querySelectorAll('[role=tab]').length") == 2)
+    page.click("#tab-1")
+    page.until(lambda: page.text("main .card h3 small") and "under=" in address(page))
+    title = page.text("[role=tab][aria-selected=true]")
+    found = address(page)
+    assert found.startswith("?only=harmful#//session-00007?under=")
+    page.open("about:blank")
+    page.open(url(many, found))
+    page.until(lambda: page.text("[role=tab][aria-selected=true]") == title)
+    page.until(lambda: page.text("#range") == f"{HARMED} sessions")
+    assert page.problems == []
