@@ -32,7 +32,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch call context correlation coverage duplicates freed inventory mcp_echo merge model_requests near_misses piece pipeline requested_calls same_call session_claim session_ids sessions span_tree trace_store",
+    "collector/calls": "batch call context correlation coverage duplicates freed inventory mcp_echo merge model_requests near_misses piece pipeline requested_calls same_call session_claim session_ids sessions settled_trace span_tree trace trace_store",
     "collector/decode": "memo parts shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",

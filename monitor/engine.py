@@ -680,6 +680,14 @@ class Monitor:
         """What live sessions take, about; each is weighed when its verdicts become final."""
         return self._table.bytes
 
+    def memory(self) -> dict[str, int]:
+        """Bytes that are held, about, by what holds them."""
+        return {
+            "sessions": self._table.bytes,
+            "ended_sessions": self._table.ended_bytes,
+            "waiting_calls": self._call_judge.held_bytes,
+        }
+
     @property
     def tools_overflowed(self) -> int:
         """Times that a call's tool got no name of its own, because agents had invented too many."""

@@ -24,6 +24,7 @@ from collector.app.listeners import (
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader
+from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
 from collector.net.health import Health
@@ -190,6 +191,7 @@ class App:
             requested=settings.sessions.requested,
             span_keys=settings.sessions.span_attributes_bind,
             arguments_bytes_max=settings.sessions.max_argument_bytes,
+            spans_bytes_max=settings.sessions.max_span_bytes,
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
@@ -210,7 +212,12 @@ class App:
         self._pipeline = pipeline
         self._servers = dict(self._receivers)
         """All listeners, by name."""
-        more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
+        more: list[Source] = [
+            MemoryMetrics(self.monitor.memory, pipeline.memory),
+            admission,
+            ConnectionMetrics(self._servers),
+            self._alerts,
+        ]
         if tracer is not None:
             more.append(tracer)
         families = Families(self.monitor, stats, self.reloader.reloads, more)

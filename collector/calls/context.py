@@ -6,7 +6,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.session_claim import Claim
 from collector.calls.span_tree import Node, Tree
-from collector.calls.trace_store import Trace
+from collector.calls.trace import Trace
 
 __all__ = ["Context"]
 

@@ -28,7 +28,7 @@ from collector.calls.piece import SERVER, Piece
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.span_tree import Node
-from collector.calls.trace_store import NEVER, Trace
+from collector.calls.trace import NEVER, Trace
 from collector.dialects.names import PREFIX
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor

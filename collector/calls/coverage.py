@@ -10,7 +10,7 @@ from typing import Final
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
-from collector.calls.trace_store import Trace
+from collector.calls.trace import Trace
 from collector.telemetry.counters import Stats
 from monitor.records import ToolCall
 

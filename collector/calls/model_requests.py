@@ -28,7 +28,7 @@ from collector.calls.duplicates import DuplicateFilter
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.calls.span_tree import Tree
-from collector.calls.trace_store import OpenRequest, Trace
+from collector.calls.trace import OpenRequest, Trace
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
@@ -201,12 +201,19 @@ class ModelRequests:
         self._hold(requester, known, asked)
         return ready
 
+    @property
+    def held_bytes(self) -> int:
+        """What requests that wait take, about."""
+        return self._bytes.total + self._asked.size()
+
     def keep(self, requester: Requester, asked: RequestPiece) -> None:
         """Holds a request that could not be judged until the next answer to a request of its agent."""
         self._hold(requester, self._agent(requester), [asked])
 
     def _hold(self, requester: Requester, known: _Agent, asked: list[RequestPiece]) -> None:
         """Holds requests until it is known whether their tools are silent."""
+        for each in asked:
+            each.trace.pinned = True
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
         self._weigh(requester, known, sum(map(_size, known.held)))
@@ -287,6 +294,7 @@ class ModelRequests:
 
     def judged(self, requester: Requester, trace: Trace, call: Call) -> None:
         """Notes a judged request: it waits for no execution, and may have to be retracted."""
+        trace.pinned = True
         self._agent(requester).judged.append(JudgedRequest(trace, call))
         known = _open_of(trace, call.outer.tool)
         if known is not None:
@@ -497,14 +505,13 @@ def _answers(text: str, pieces: list[Piece]) -> bool:
 def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
     """The identity of a request: its id, tool and arguments in its trace; without an id, its place in its span.
 
-    An id alone does not suffice: some models number their calls, and begin anew with each turn.
+    An id alone does not suffice: some models number their calls, and begin anew with each turn. Of the texts only a
+    digest is remembered: arguments may be long.
     """
     if request.call_id:
         text = f"{trace.namespace}\0{request.call_id}\0{request.tool}\0{_given(request)}"
-        try:
-            return trace.trace_id + text.encode()
-        except UnicodeEncodeError:
-            return trace.trace_id + text.encode("utf-8", "surrogatepass")
+        told = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+        return trace.trace_id + told.digest()
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 

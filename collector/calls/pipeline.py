@@ -35,7 +35,13 @@ from collector.calls.requested_calls import RequestedCalls
 from collector.calls.same_call import is_another
 from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, SessionIds
 from collector.calls.sessions import Sessions
-from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, Trace, Traces
+from collector.calls.trace import Trace
+from collector.calls.trace_store import (
+    ARGUMENTS_BYTES_MAX,
+    SPANS_BYTES_MAX,
+    TREES_SHARE,
+    Traces,
+)
 from collector.decode.span import Rejects, Span, Unjudged
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
@@ -82,6 +88,7 @@ class Pipeline:
         requested: whether requests of models are judged (`auto`: where tools leave no spans).
         span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
         arguments_bytes_max: bound on the arguments that are held for further spans of the same calls.
+        spans_bytes_max: bound on what is remembered of spans beside these: trees, and ids of judged spans.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Pipeline:
         requested: Mode = "auto",
         span_keys: Sequence[str] = (),
         arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
+        spans_bytes_max: int = SPANS_BYTES_MAX,
     ) -> None:
         self.monitor = monitor
         self.inventory = Inventory()
@@ -104,8 +112,9 @@ class Pipeline:
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
-        self._traces = Traces(bytes_max=arguments_bytes_max)
-        self._duplicates = DuplicateFilter()
+        trees_bytes_max = spans_bytes_max // TREES_SHARE
+        self._traces = Traces(bytes_max=arguments_bytes_max, trees_bytes_max=trees_bytes_max)
+        self._duplicates = DuplicateFilter(bytes_max=spans_bytes_max - trees_bytes_max)
         self._batch = Batch(monitor)
         self._coverage = Coverage(self._batch, stats)
         self._session_ids = SessionIds(session_keys, namespace_keys)
@@ -231,6 +240,16 @@ class Pipeline:
     def may_be_call(self, span: Span) -> bool:
         """True for a span whose shape may be that of a tool call."""
         return bool(self._plans.of(span).calls)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that are held, about, by what holds them."""
+        return {
+            "span_trees": self._traces.trees_bytes,
+            "arguments": self._traces.held,
+            "traces": self._traces.traces_bytes,
+            "span_ids": self._duplicates.size(),
+            "model_requests": self._requests.held_bytes,
+        }
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""

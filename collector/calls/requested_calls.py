@@ -12,7 +12,8 @@ from collector.calls.coverage import Coverage
 from collector.calls.model_requests import ModelRequests, RequestPiece
 from collector.calls.records import Requester
 from collector.calls.sessions import Sessions
-from collector.calls.trace_store import NEVER, Trace, Traces
+from collector.calls.trace import NEVER, Trace
+from collector.calls.trace_store import Traces
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, goes_on
 

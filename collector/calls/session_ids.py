@@ -27,7 +27,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.records import Requester
 from collector.calls.session_claim import Claim
 from collector.calls.span_tree import Node, Parts, Tree
-from collector.calls.trace_store import Trace
+from collector.calls.trace import Trace
 from collector.decode.span import Resource, Span
 from collector.dialects.names import NO_SESSION
 from collector.dialects.plan import Plan

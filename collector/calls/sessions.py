@@ -24,7 +24,7 @@ from collector.calls.inventory import Inventory
 from collector.calls.session_claim import Claim
 from collector.calls.session_ids import SessionIds
 from collector.calls.span_tree import Node
-from collector.calls.trace_store import Trace
+from collector.calls.trace import Trace
 from collector.decode.sizes import kept
 from collector.decode.span import Span
 from collector.dialects.plan import Plan

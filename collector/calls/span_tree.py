@@ -175,6 +175,7 @@ class Tree:
         "plain",
         "shared",
         "size",
+        "taken",
         "wrapped",
     )
 
@@ -209,6 +210,8 @@ class Tree:
         """Number of missing spans that calls wait for."""
         self.held = 0
         """Approximate bytes of the arguments of its calls."""
+        self.taken = 0
+        """Approximate bytes of its spans and calls, without the arguments."""
         self.shared = False
         """True if its calls are referred to from outside, and may outlive it."""
 

@@ -1,13 +1,13 @@
 """Traces: the session of each, and its tree of spans.
 
 Idea: spans arrive in any order, children before parents and the pieces of one call apart. So a trace is remembered
-twice: in full (its tree) for 2 to 4 minutes after its last span, and in few bytes (its session) for as long as there
-is room, since the id of a session may arrive late.
+twice: in full (its tree) for 2 to 4 minutes after its last span, and in few bytes (its session, `settled_trace`) for as
+long as there is room, since the id of a session may arrive late.
 
 Invariants:
 
 - Traces and bytes of arguments have bounds: what is forgotten at a bound is of the tenant that holds most. Spans in
-  trees have a bound, too: at it, the period ends early for all.
+  trees have a bound, too, in number and bytes: at it, the period ends early for all.
 - No step takes long. Trees are freed a few at a time, with the spans that arrive (`AT_ONCE`), and forgotten traces
   one at a time, with each new one.
 
@@ -22,17 +22,13 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from mypy_extensions import mypyc_attr
-
-from collector.calls.records import Requester
-from collector.calls.session_claim import Claim, SpanClaim
+from collector.calls.settled_trace import Settled, settled
 from collector.calls.span_tree import TREE_MAX, Parts, Tree
-from collector.decode.retained import Retained
-from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
+from collector.calls.trace import Trace
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes
 
-__all__ = ["NEVER", "TRACES_MAX", "Trace", "Traces"]
+__all__ = ["ARGUMENTS_BYTES_MAX", "SPANS_BYTES_MAX", "TRACES_MAX", "TREES_SHARE", "Traces"]
 
 TRACES_MAX: Final = 200_000
 """Traces remembered for late session ids. At the bound, the less recently seen half of a tenant's is forgotten."""
@@ -41,7 +37,23 @@ PERIOD_NS: Final = 120 * 1_000_000_000
 """A tree is forgotten one to two periods after its last span, or soon after that (`SOON`)."""
 
 SPANS_MAX: Final = 50_000
-"""Spans in trees after which a period ends early: about 20 MB with all that refers to them."""
+"""Spans in trees after which a period ends early, if they are small."""
+
+SPANS_BYTES_MAX: Final = 192 << 20
+"""Bound on what is remembered of spans, without arguments: trees, and ids of judged spans (`duplicates`)."""
+
+TREES_SHARE: Final = 3
+"""A third of it is for trees."""
+
+PERIODS: Final = 3
+"""Trees of so many periods are there at once: a period ends at a third of what trees may take."""
+
+SPAN_BYTES: Final = 256
+CALL_BYTES: Final = 768
+"""What a span in a tree takes, and a call besides, without its arguments, about."""
+
+TRACE_BYTES: Final = 320
+"""What a trace takes without its tree, about."""
 
 AT_ONCE: Final = 2
 """Trees freed with one span, if too few were freed so far. To free all at the end of a period takes 25 ms."""
@@ -61,215 +73,7 @@ EXPIRED_AT_ONCE: Final = 1_000
 NEAR: Final = 4_096
 """Slots of the first-level cache of traces."""
 
-NEVER: Final = 2**62 - 1
-"""The time of an event that has not happened."""
-
-RESOURCES_MAX: Final = 64
-"""Services of one trace whose joined attributes are remembered."""
-
-
-@mypyc_attr(acyclic=True, free_list_len=1)
-class OpenRequest:
-    """Requests for one tool in one trace that wait for their execution.
-
-    It, its trace and its neighbours in the chain refer to each other, which is a cycle that reference counting
-    cannot free. It is broken when the requests are executed or expire, and by `ModelRequests.rest`.
-    """
-
-    __slots__ = ("count", "newer", "older", "since", "tool", "trace")
-
-    def __init__(self, trace: Trace, tool: str, since: int, older: OpenRequest | None) -> None:
-        self.trace = trace
-        self.tool = tool
-        self.count = 1
-        self.since = since
-        self.older = older
-        """Its neighbours in the chain of all traces' requests."""
-        self.newer: OpenRequest | None = None
-
-
-@mypyc_attr(acyclic=True)
-class Trace:
-    """One trace of one tenant."""
-
-    __slots__ = (
-        "_extras",
-        "_joined",
-        "_key",
-        "answered_ns",
-        "called_ns",
-        "doubted",
-        "epoch",
-        "first",
-        "first_by",
-        "first_ns",
-        "foreign",
-        "has_tools",
-        "learnt",
-        "learnt_early",
-        "learnt_named",
-        "missed",
-        "named",
-        "namespace",
-        "open",
-        "requester",
-        "sampled",
-        "session_from",
-        "spans",
-        "split",
-        "touched",
-        "trace_id",
-        "tree",
-    )
-
-    def __init__(self, namespace: str, trace_id: bytes) -> None:
-        # In the compiled class, fields that each span needs share the first cache lines, and booleans that stand
-        # side by side take one byte each.
-        self.namespace = namespace
-        self.trace_id = trace_id
-        self.tree: Tree | None = None
-        self.epoch = -1
-        self.spans = 0
-        """Spans that its session does not count yet."""
-        self.split = False
-        """True once two sessions were claimed in it."""
-        self.touched = False
-        """True if a span of the present request belongs to it."""
-        self.sampled = False
-        """True if its sender keeps only a sample of traces."""
-        self.has_tools = False
-        """True once a tool span arrived."""
-        self.learnt_early = False
-        """True once the monitor learnt of a span from before its start."""
-        self.doubted = False
-        """True while the monitor doubts that the first calls of its session arrived."""
-        self.answered_ns = NEVER
-        """Start of the first model's span whose input holds results of tools."""
-        self.called_ns = NEVER
-        """Start of the first call, or end of the first model's span that asks for one."""
-        self.first: Claim | None = None
-        """The claim that wins."""
-        self.first_ns = 0
-        self.first_by = b""
-        """Start and id of the span that made it."""
-        self._key: SessionKey | None = None
-        self.session_from = FROM_TRACE
-        self._extras: dict[str, tuple[int, bytes, Any, Mapping[str, Any]]] | None = None
-        """Key -> start and id of the earliest span with this attribute, the value, and the span's attributes (which are
-        weighed together, and stay alive together)."""
-        self.named: Named | None = None
-        self.learnt: Mapping[str, Any] | None = None
-        """The attributes that the monitor knows."""
-        self.learnt_named: Named | None = None
-        """The agent's name that the monitor learnt from a span other than a call."""
-        self.requester: Requester | None = None
-        """The service whose models asked for its calls: its tool spans may come from another service."""
-        self.open: OpenRequest | dict[str, OpenRequest] | None = None
-        """Requests that wait for their execution: of one tool, or by tool."""
-        self.foreign = 0
-        """Those of `spans` that speak no dialect."""
-        self.missed: dict[str, int] | None = None
-        """Reasons of `coverage` that its session does not count yet."""
-        self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None
-
-    @property
-    def key(self) -> SessionKey:
-        """Its session. While none is claimed: one named by the trace id, made when first needed."""
-        if self._key is None:
-            self._key = built(SessionKey, (self.namespace, self.trace_id.hex()))
-        return self._key
-
-    @property
-    def span_claim(self) -> SpanClaim | None:
-        """The claim that wins, with the span that made it."""
-        first = self.first
-        return first.by(self.first_by, self.first_ns) if first is not None else None
-
-    def set_first(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
-        """Sets the claim that wins."""
-        self.first, self.first_by, self.first_ns = claim, span_id, start_ns
-
-    def is_earlier(self, claim: Claim, span_id: bytes, start_ns: int) -> bool:
-        """True if a span's claim wins over the present one."""
-        first = self.first
-        return first is None or claim.counts_before(
-            span_id, start_ns, first, self.first_by, self.first_ns
-        )
-
-    def belong(self, first: Claim) -> SessionKey | None:
-        """Moves the trace to the session of a claim.
-
-        Returns:
-            Its former session; None if that was never used.
-        """
-        before, self._key, self.session_from = self._key, first.key, first.name
-        return before
-
-    def unbelong(self, before: SessionKey) -> None:
-        """Undoes `belong`: its calls could not be moved. A further claim tries again."""
-        self.first, self._key, self.session_from = None, before, FROM_TRACE
-
-    @property
-    def is_rest(self) -> bool:
-        """True if no session is claimed and the trace is a later turn of a conversation.
-
-        A model's input holds results of tools before any call is made or asked for in the trace: calls of earlier
-        turns are in other traces, and nothing tells which.
-        """
-        return self.answered_ns < self.called_ns and self.first is None
-
-    def miss(self, reason: str) -> None:
-        """Counts a span that was not judged, or not for certain."""
-        if self.missed is None:
-            self.missed = {}
-        self.missed[reason] = self.missed.get(reason, 0) + 1
-
-    def add(self, extras: Mapping[str, Any], start_ns: int, span_id: bytes) -> None:
-        """Adds attributes that specs bind on. Of each key, the earliest span's value counts."""
-        place = (start_ns, span_id)
-        if self._extras is None:
-            self._extras = {}
-        for key, value in extras.items():
-            known = self._extras.get(key)
-            if known is None or place < known[:2]:
-                self._extras[key] = (*place, value, extras)
-                if known is None or known[2] != value:
-                    self._joined = None
-
-    def attributes(
-        self, resource: Mapping[str, Any], overruling: frozenset[str] = frozenset()
-    ) -> Mapping[str, Any]:
-        """A resource's attributes with those that spans add; the same object while nothing is new.
-
-        The resource's own attributes stay, except for the keys in `overruling`.
-        """
-        if not self._extras:
-            return resource
-        joined = self._joined
-        found = joined.get(id(resource)) if joined is not None else None
-        if found is None or found[0] is not resource:
-            if joined is None or len(joined) >= RESOURCES_MAX:
-                joined = self._joined = {}
-            extras = {key: value for key, (_, _, value, _) in self._extras.items()}
-            added = _added(resource, extras, overruling)
-            made = resource if added is resource else Retained(added)
-            found = joined[id(resource)] = (resource, made)
-        return found[1]
-
-
-def _added(
-    resource: Mapping[str, Any], extras: dict[str, Any], overruling: frozenset[str]
-) -> Mapping[str, Any]:
-    """Adds the attributes of spans to a resource's. An agent can write span attributes, but not its resource."""
-    named = extras.get(SPEC_ATTRIBUTE) if SPEC_ATTRIBUTE not in overruling else None
-    added = {
-        key: value
-        for key, value in extras.items()
-        if key in overruling or (key not in resource and key != SPEC_ATTRIBUTE)
-    }
-    if named is not None:
-        added[ALSO_ATTRIBUTE] = named
-    return {**resource, **added} if added else resource
+_Generation = dict[bytes, Trace | Settled]
 
 
 class Traces:
@@ -280,6 +84,7 @@ class Traces:
         spans_max: spans in trees after which a period ends early.
         period_ns: length of a period, Unix nanoseconds.
         bytes_max: bound on the arguments that trees hold.
+        trees_bytes_max: bound on the trees without them.
     """
 
     def __init__(
@@ -288,8 +93,14 @@ class Traces:
         spans_max: int = SPANS_MAX,
         period_ns: int = PERIOD_NS,
         bytes_max: int = ARGUMENTS_BYTES_MAX,
+        trees_bytes_max: int = SPANS_BYTES_MAX // TREES_SHARE,
     ) -> None:
         self._bytes_max = bytes_max
+        self._period_bytes_max = trees_bytes_max // PERIODS
+        self._taken = 0
+        """Approximate bytes of the trees with spans of this period, without arguments."""
+        self._trees_bytes = 0
+        """Those of all trees."""
         self.held = 0
         """Approximate bytes of the arguments that trees hold."""
         self._given_up = 0
@@ -297,8 +108,8 @@ class Traces:
         self._spans_max = spans_max
         self._period_ns = period_ns
         self._soon_ns = period_ns // SOON
-        self._recent: dict[str, dict[bytes, Trace]] = {}
-        self._older: dict[str, dict[bytes, Trace]] = {}
+        self._recent: dict[str, _Generation] = {}
+        self._older: dict[str, _Generation] = {}
         """Namespace -> trace id -> trace, in two generations. When the recent one is full, that of the tenant with
         most traces becomes its older one, and its former older one is forgotten."""
         self._names: dict[str, str] = {}
@@ -308,7 +119,7 @@ class Traces:
         """Traces of each tenant in the two generations."""
         self._near: list[Trace | None] = [None] * NEAR
         """Recent traces, in the slot their id gives: two dictionary look-ups cost four times as much."""
-        self._gone: list[dict[bytes, Trace]] = []
+        self._gone: list[_Generation] = []
         """Forgotten traces: one is freed for each new trace."""
         self._young: list[Trace] = []
         self._old: list[Trace] = []
@@ -328,24 +139,31 @@ class Traces:
 
     def of(self, namespace: str, trace_id: bytes) -> Trace:
         """The trace, which counts as recently seen from now on."""
-        place = trace_id[-1] * 16 + (trace_id[len(trace_id) >> 1] & 15)
+        place = _place(trace_id)
         near = self._near[place]
         if near is not None and near.trace_id == trace_id and near.namespace == namespace:
             return near
         recent = self._recent.get(namespace)
-        trace = recent.get(trace_id) if recent is not None else None
-        if trace is None:
+        known = recent.get(trace_id) if recent is not None else None
+        if known is None:
             trace = self._renewed(namespace, trace_id)
+        elif isinstance(known, Trace):
+            trace = known
+        else:
+            trace = known.trace(namespace, trace_id)
+            if recent is not None:
+                recent[trace_id] = trace
         self._near[place] = trace
         return trace
 
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
         """A trace that is new, or of the older generation."""
         older = self._older.get(namespace)
-        trace = older.pop(trace_id, None) if older is not None else None
-        if trace is None:
+        known = older.pop(trace_id, None) if older is not None else None
+        if known is None:
             trace = Trace(namespace, trace_id)
         else:
+            trace = known if isinstance(known, Trace) else known.trace(namespace, trace_id)
             self._older_held.add(self._names[namespace], -1)
         self._drop()
         if self._recent_held.total >= self._traces_max // 2:
@@ -383,7 +201,9 @@ class Traces:
         gone = self._gone
         while gone:
             if gone[-1]:
-                self._forget(gone[-1].popitem()[1])
+                trace = gone[-1].popitem()[1]
+                if isinstance(trace, Trace):
+                    self._forget(trace)
                 return
             gone.pop()
 
@@ -393,7 +213,7 @@ class Traces:
             self._since = now
         if now - self._since >= self._period_ns:
             self._turn(now)
-        elif self._spans >= self._spans_max:
+        elif self._spans >= self._spans_max or self._taken >= self._period_bytes_max:
             self._turn_early(now)
         if self._leaving and self._is_behind(now):
             self._leave(AT_ONCE)
@@ -405,13 +225,22 @@ class Traces:
             if trace.split:
                 tree.parts = Parts()
         self._spans += 1
+        tree.taken += SPAN_BYTES
+        self._taken += SPAN_BYTES
+        self._trees_bytes += SPAN_BYTES
         if tree.size >= TREE_MAX:
             tree.shrink()
             self._hold(tree, tree.weigh() - tree.held)
+            gone = tree.taken // 2
+            tree.taken -= gone
+            self._trees_bytes -= gone
         return tree
 
     def hold(self, tree: Tree, arguments: Mapping[str, Any] | None) -> None:
-        """Counts the arguments of one more call of a tree, once the call is judged."""
+        """Counts one more call of a tree, and its arguments, once the call is judged."""
+        tree.taken += CALL_BYTES
+        self._taken += CALL_BYTES
+        self._trees_bytes += CALL_BYTES
         if arguments:
             self._hold(tree, arguments_bytes(arguments))
 
@@ -468,12 +297,15 @@ class Traces:
         self._young.append(trace)
         if trace.tree is not None:
             self._spans += trace.tree.size
+            self._taken += trace.tree.taken
 
     def _is_behind(self, now: int) -> bool:
         """True if more trees are left to free than there are spans, or time, left for."""
         left, rest_ns = len(self._leaving), self._since + self._soon_ns - now
+        room = (self._period_bytes_max - self._taken) // (SPAN_BYTES + CALL_BYTES)
         return (
-            left > self._spans_max - self._spans
+            left > room
+            or left > self._spans_max - self._spans
             or left * self._soon_ns > self._leaving_count * rest_ns
         )
 
@@ -485,10 +317,10 @@ class Traces:
         self._leaving_count = len(self._leaving)
         self._epoch += 1
         self._since = now
-        self._spans = 0
+        self._spans = self._taken = 0
 
     def _turn_early(self, now: int) -> None:
-        """Begins a period as there are too many spans: for tenants that hold more than half a fair share of them.
+        """Begins a period as there are too many spans, or they take too much: for tenants that hold more than half a fair share.
 
         The trees of the others stay as young as they are. So they are freed as time passes, not by a flood.
         """
@@ -497,7 +329,7 @@ class Traces:
             tree = trace.tree
             if tree is not None:
                 held.add(held.name(trace.namespace), tree.size)
-        share = self._spans_max // (2 * max(1, len(held.held)))
+        share = self._spans // (2 * max(1, len(held.held)))
         small = {name for name, size in held.held.items() if size <= share}
         epoch, since = self._epoch, self._since
         old, young = self._old, self._young
@@ -516,7 +348,9 @@ class Traces:
             if trace.epoch == epoch and held.name(trace.namespace) in small:
                 trace.epoch = epoch + 1
                 self._young.append(trace)
-                self._spans += trace.tree.size if trace.tree is not None else 0
+                if trace.tree is not None:
+                    self._spans += trace.tree.size
+                    self._taken += trace.tree.taken
 
     def _leave(self, count: int) -> None:
         """Frees up to `count` trees that are due, the oldest first."""
@@ -524,13 +358,29 @@ class Traces:
         for _ in range(min(count, len(leaving))):
             trace = leaving.pop()
             if trace.epoch < self._epoch - 1:
-                self._forget(trace)
+                self._settle(trace)
+
+    def _settle(self, trace: Trace) -> None:
+        """Frees a trace's tree, and keeps of the trace what it takes to know its session."""
+        tree = trace.tree
+        self._forget(trace)
+        packed = settled(trace) if tree is not None and not tree.missing else None
+        if packed is None:
+            return
+        for generation in (self._recent, self._older):
+            traces = generation.get(trace.namespace)
+            if traces is not None and traces.get(trace.trace_id) is trace:
+                traces[trace.trace_id] = packed
+        place = _place(trace.trace_id)
+        if self._near[place] is trace:
+            self._near[place] = None
 
     def _forget(self, trace: Trace) -> None:
         tree, trace.tree = trace.tree, None
         if tree is None:
             return
         self.held -= tree.held
+        self._trees_bytes -= tree.taken
         if tree.shared:
             tree.give_up()
         if tree.missing:
@@ -551,10 +401,29 @@ class Traces:
         for trace in self:
             self._forget(trace)
 
+    @property
+    def trees_bytes(self) -> int:
+        """What trees take without the arguments of their calls, about."""
+        return self._trees_bytes
+
+    @property
+    def traces_bytes(self) -> int:
+        """What traces take without their trees, about."""
+        return TRACE_BYTES * (self._recent_held.total + self._older_held.total)
+
 
 def _less_held(tree: Tree) -> int:
     return -tree.held
 
 
-def _all(generation: Mapping[str, Mapping[bytes, Trace]]) -> Iterator[Trace]:
-    return (trace for traces in generation.values() for trace in traces.values())
+def _place(trace_id: bytes) -> int:
+    """A trace's slot in the first-level cache."""
+    return trace_id[-1] * 16 + (trace_id[len(trace_id) >> 1] & 15)
+
+
+def _all(generation: Mapping[str, _Generation]) -> Iterator[Trace]:
+    """Those that may have trees."""
+    for traces in generation.values():
+        for trace in traces.values():
+            if isinstance(trace, Trace):
+                yield trace

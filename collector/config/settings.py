@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from collector.calls.session_ids import NAMESPACE_KEYS
-from collector.calls.trace_store import ARGUMENTS_BYTES_MAX
+from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MAX
 from collector.config.field_types import (
     OFF,
     Address,
@@ -263,6 +263,13 @@ class Sessions(_Section):
             description="Of the arguments that are held for further spans of the same calls, about; beyond it the largest and oldest are given up, of the tenant that holds most. What was judged stays.",
         ),
     ] = ARGUMENTS_BYTES_MAX
+    max_span_bytes: Annotated[
+        Whole,
+        Field(
+            ge=1 << 26,
+            description="What is remembered of spans, about, without arguments: a third of it is for the trees of traces, the rest for the ids of judged spans. Beyond it trees and ids are forgotten sooner than after 2 to 4 and 10 to 20 minutes.",
+        ),
+    ] = SPANS_BYTES_MAX
     idle_seconds: Annotated[
         Number, Field(gt=0, description="A session without calls for this time has ended.")
     ] = 1800.0

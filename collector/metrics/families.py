@@ -61,6 +61,11 @@ OWN: Final[Mapping[str, Described]] = {
         ("reason",),
         "Lines of the log that were lost: too many were waiting for the writer, or standard error refused them.",
     ),
+    "memory_bytes": Described(
+        "gauge",
+        ("of",),
+        "What sessions and spans hold of the process's memory, estimated, by what holds it; see docs/performance.md.",
+    ),
     # The receiver.
     "ingest_requests": Described(
         "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."

@@ -261,6 +261,11 @@ class CallJudge:
             self._let_go(session)
         return held
 
+    @property
+    def held_bytes(self) -> int:
+        """What calls take that wait for another spec, about."""
+        return self._held_bytes.total
+
     def _hold(self, session: Session, call: ToolCall) -> None:
         held = session.held
         if held is None or len(held) >= HELD_MAX or self._held >= HELD_ALL_MAX:

@@ -190,6 +190,11 @@ class Table:
         return self._active.bytes.total
 
     @property
+    def ended_bytes(self) -> int:
+        """What ended sessions take that may go on, about."""
+        return self._ended.bytes.total + self._remembered.bytes.total
+
+    @property
     def touched_ns(self) -> int:
         """When the latest call was received, of the sessions that are live."""
         chains = self._active.chains.values()

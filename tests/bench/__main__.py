@@ -19,6 +19,7 @@ NAMES = (
     "trajectory",
     "startup",
     "memory",
+    "live_sessions",
     "scrape",
     "scores",
     "policies",

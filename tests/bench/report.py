@@ -19,6 +19,7 @@ from tests.bench import (
     decode,
     histories,
     latency,
+    live_sessions,
     longrun,
     memory,
     pipeline,
@@ -61,6 +62,12 @@ def _memory() -> str:
     return _beside(memory.table(rows), memory.bounds_of(rows, memory.later_call()))
 
 
+def _live_sessions() -> str:
+    costs = live_sessions.measure_all()
+    kept = [bound for cost in costs for bound in live_sessions.bounds_of(cost)]
+    return _beside(live_sessions.table(costs), kept)
+
+
 def _scrape() -> str:
     found = scrape.measure()
     return _beside(scrape.table(found), scrape.bounds_of(found))
@@ -99,6 +106,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "histories": lambda: histories.table(histories.measure()),
     "latency": _latency,
     "memory": _memory,
+    "live_sessions": _live_sessions,
     "scrape": _scrape,
     "trajectory": _trajectory,
     "startup": _startup,

@@ -13,6 +13,7 @@ from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound
+from tests.bench.live_sessions import bodies
 from tests.bench.outcome import Outcome, of_metrics, of_monitor, sent
 from tests.bench.traffic import ROVER, SECOND, Traffic, generate, harms
 
@@ -41,6 +42,20 @@ def test_exactly_the_calls_and_harms_of_generated_traffic_are_found(
     assert of_monitor(judged(traffic)) == sent(traffic)
     assert traffic.calls > 200
     assert traffic.harmful
+
+
+def test_copied_sessions_are_sessions_of_their_own() -> None:
+    """Each has its five calls and its harm, whatever it was copied from."""
+    monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
+    export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: NOW)
+    calls = harmful = 0
+    for body, begun, harm in bodies(500, NOW):
+        export.traces(body, "proto", "grpc")
+        calls, harmful = calls + begun, harmful + harm
+
+    assert of_monitor(monitor) == Outcome(calls, harmful)
+    assert (monitor.sessions, calls) == (500, 2_500)
+    assert harmful >= 500 // 4
 
 
 def test_all_four_dialects_are_read_and_bound() -> None:

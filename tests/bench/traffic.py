@@ -20,7 +20,7 @@ import yaml
 from tests.bench.speakers import SPEAKERS, Call, Said, Speaker, Talk, prose
 from tests.bench.wire import group, request, span
 
-__all__ = ["LATE", "ROVER", "SECOND", "Traffic", "generate", "harms"]
+__all__ = ["GROUPS", "LATE", "ROVER", "SECOND", "Traffic", "call_of", "generate", "harms"]
 
 ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
 """The spec that all sessions bind to."""
@@ -166,7 +166,7 @@ def _turn(
         return _Sent(number, trace, begin, tool, tells, own == root, at, encoded)
 
     for place, tool in enumerate(tools):
-        begin, call = start + (2 * place + 1) * SECOND, _call(tool, chance)
+        begin, call = start + (2 * place + 1) * SECOND, call_of(tool, chance)
         asking = speaker.chat(talk, call)
         yield sent(asking, begin, begin + SECOND // 2, chance.randbytes(8))
         begin += SECOND
@@ -176,7 +176,7 @@ def _turn(
     yield sent(speaker.agent(talk), start, start + 9 * SECOND, root)
 
 
-def _call(tool: str, chance: random.Random) -> Call:
+def call_of(tool: str, chance: random.Random) -> Call:
     """A call as the rover makes it: the same tools with other arguments."""
     arguments: dict[str, str | int] = {}
     if tool == "move":
@@ -237,7 +237,7 @@ def _request(batch: Sequence[_Sent]) -> bytes:
     spans: defaultdict[int, list[bytes]] = defaultdict(list)
     for each in batch:
         spans[each.speaker].append(each.encoded)
-    return request((_GROUPS[at], found) for at, found in spans.items())
+    return request((GROUPS[at], found) for at, found in spans.items())
 
 
 def _group(number: int, speaker: Speaker) -> tuple[bytes, bytes]:
@@ -252,4 +252,5 @@ def _group(number: int, speaker: Speaker) -> tuple[bytes, bytes]:
     return group(resource, speaker.scope, speaker.version)
 
 
-_GROUPS = [_group(number, speaker) for number, speaker in enumerate(SPEAKERS)]
+GROUPS = [_group(number, speaker) for number, speaker in enumerate(SPEAKERS)]
+"""What stands before the spans of each instrumentation."""

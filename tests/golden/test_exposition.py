@@ -16,6 +16,7 @@ import pytest
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Webhook
 from collector.metrics import service as metrics
+from collector.metrics.memory import MemoryMetrics
 from collector.metrics.registry import runtime
 from collector.metrics.service import Families
 from collector.metrics.text_format import lines
@@ -114,7 +115,9 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr(metrics, "BUILD", "plain")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
-    return Families(rovers(), _stats(), None, [Admission(), Alerts(settings, "", 0, lambda: 0)])
+    held = MemoryMetrics(lambda: {"sessions": 4096}, lambda: {"span_trees": 0, "span_ids": 512})
+    more: list[metrics.Source] = [held, Admission(), Alerts(settings, "", 0, lambda: 0)]
+    return Families(rovers(), _stats(), None, more)
 
 
 @pytest.mark.parametrize(

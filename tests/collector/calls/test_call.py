@@ -813,6 +813,46 @@ def test_seen_is_bounded_in_all_its_parts() -> None:
     assert 16 * 50 <= kept <= 2 * 16 * 50
 
 
+def test_a_duplicate_is_a_whole_id_of_the_same_trace() -> None:
+    """The ids of a trace stand together: neither two halves of them, nor another tenant's or trace's, are known."""
+    seen, trace = DuplicateFilter(), b"a trace's bytes."
+    first, second = b"12345678", b"abcdefgh"
+    assert not seen.is_repeat(trace + first, 0)
+    assert not seen.is_repeat(trace + second, 0)
+    assert not seen.is_repeat(trace + first[4:] + second[:4], 0)
+    assert not seen.is_repeat(trace + first + b"a tenant", 0)
+    assert not seen.is_repeat(trace[::-1] + first, 0)
+    assert seen.is_repeat(trace + first, 0)
+    assert seen.is_repeat(trace + first + b"a tenant", 0)
+
+
+@pytest.mark.parametrize("ids_a_trace", [1, 5, 500])
+def test_seen_is_bounded_in_bytes(ids_a_trace: int) -> None:
+    """However many ids a trace has, what is remembered takes no more than the bound, and the last id is known."""
+    seen = DuplicateFilter(bytes_max=1 << 20)
+    random, trace = Random(1), b""
+    for number in range(30_000):
+        if number % ids_a_trace == 0:
+            trace = random.randbytes(16)
+        key = trace + random.randbytes(8)
+        assert not seen.is_repeat(key, 0)
+        assert key in seen
+    assert 1 << 18 < seen.size() <= (1 << 20) + 16 * 20_000
+
+
+@pytest.mark.parametrize("count", [1, 3, 64, 65, 200])
+def test_a_duplicate_is_found_in_a_trace_of_any_length(count: int) -> None:
+    """Each id is known once it was added, and judged anew once it is forgotten, whatever stands beside it."""
+    seen, trace = DuplicateFilter(), b"a trace's bytes."
+    keys = [trace + number.to_bytes(8, "big") for number in range(1, count + 1)]
+    assert not any(seen.is_repeat(key, 0) for key in keys)
+    assert all(seen.is_repeat(key, 0) for key in keys)
+    for key in keys[::2]:
+        seen.forget(key)
+    assert [key in seen for key in keys] == [place % 2 == 1 for place in range(count)]
+    assert not any(seen.is_repeat(key, 0) for key in keys[::2])
+
+
 def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
     """A piece of a call, of which only what is given matters."""
     told: dict[str, Any] = {

@@ -12,7 +12,8 @@ import pytest
 from collector.calls.call import Call
 from collector.calls.piece import Piece
 from collector.calls.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
-from collector.calls.trace_store import AT_ONCE, SOON, Trace, Traces
+from collector.calls.trace import Trace
+from collector.calls.trace_store import AT_ONCE, SOON, Traces
 from monitor.records import Evidence
 
 
@@ -289,6 +290,22 @@ def test_what_is_deep_below_other_things_goes_whole() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_trees_are_bounded_in_bytes() -> None:
+    """A period ends at a third of the bound, so that the trees of three periods fit into it."""
+    traces = Traces(trees_bytes_max=300 * 1_024)
+    grown: list[Trace] = []
+    for number in range(1_000):
+        trace = traces.of("", number.to_bytes(16, "big"))
+        traces.hold(traces.grow(trace, 0), None)
+        grown.append(trace)
+        assert traces.trees_bytes <= 300 * 1_024
+    for number in range(1_200):
+        _grown(traces, 5_000 + number, 0)
+
+    assert not any(trace.tree for trace in grown)
+    assert 0 < traces.trees_bytes <= 300 * 1_024
 
 
 def test_traces_of_one_tenant_do_not_push_out_anothers() -> None:

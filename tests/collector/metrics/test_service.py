@@ -15,6 +15,7 @@ from collector.app.listeners import ConnectionMetrics
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
 from collector.metrics.families import TABLE
+from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
@@ -38,9 +39,10 @@ def scrape(
     stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    tracer = Tracer(lambda _: None, 1, 1, now_ns)
-    more: list[Source] = [Admission(), ConnectionMetrics({}), alerts, tracer]
-    families = Families(Monitor(), stats or Stats(), None, more)
+    monitor = Monitor()
+    held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
+    more: list[Source] = [held, Admission(), ConnectionMetrics({}), alerts, tracer]
+    families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
     families.add(OtlpPush(pushed, families, Redaction(), now_ns))
     app = MetricsApp(families, Health())
