@@ -168,6 +168,39 @@ def test_scores_are_explained_as_in_the_glossary(monitor: Service, page: Page) -
     assert page.run("getComputedStyle(document.querySelector('#meaning-PC')).display") == "grid"
 
 
+def test_meaning_fits_a_narrow_window(monitor: Service, page: Page) -> None:
+    """On a phone each tooltip is whole in the window, and nothing scrolls sideways."""
+    bad_start = ("unlock_safety", "move", "scan", "water", "open_valve")
+    send(monitor, Rover("tapped", 308).calls(*bad_start, "water", "log").spans)
+    eventually(lambda: monitor.judgements("tapped"))
+    page.window(400, 800)
+    page.open(url(monitor, "tapped"))
+    page.until(lambda: page.text(".tiles"))
+    for name in ("HarmRate", "PrefixCrit", "PC", "PC-KTC", "PC-HLR", "Efficiency"):
+        page.run(f"document.querySelector('#tile-meaning-{name}').focus()")
+        left, right = page.run(
+            "(({ left, right }) => [left, right])"
+            f"(document.querySelector('#meaning-{name}').getBoundingClientRect())"
+        )
+        assert 0 <= left < right <= 400
+        assert page.run("document.documentElement.scrollWidth") <= 400
+
+
+def test_long_session_shows_what_matters(monitor: Service, page: Page) -> None:
+    """Of many calls the harmful ones and the latest are shown; the others come when they are asked for."""
+    reads = ("scan", "log") * 36
+    send(monitor, Rover("lengthy", 309).calls("unlock_safety", "water", "move", *reads).spans)
+    eventually(lambda: monitor.judgements("lengthy")[0]["calls"] == 75)
+    page.open(url(monitor, "lengthy"))
+    page.until(lambda: page.text("#all-calls"))
+    assert page.text("#all-calls") == "Show 14 earlier calls"
+    assert page.text(".call .index") == "2"
+    assert page.run("document.querySelectorAll('.call').length") == 61
+    page.click("#all-calls")
+    page.until(lambda: page.run("document.querySelectorAll('.call').length") == 75)
+    assert page.problems == []
+
+
 def test_lost_connection_is_told(page: Page) -> None:
     """A banner says since when what is shown may be old; it goes when the service is back."""
     service = Service(variables={"OFFRAILS_HISTORY": "complete"}).wait_ready()
@@ -196,10 +229,12 @@ def test_what_is_only_possible_is_drawn_as_such(monitor: Service, page: Page) ->
     page.until(lambda: page.text(".why"))
     page.run(POSSIBLE)
     page.run("location.hash = '#//maybe?under='")
-    page.until(lambda: "Possible, not certain" in page.text(".why"))
+    page.until(lambda: "Possible: harmful unless" in page.text(".why"))
     assert page.text(".call:nth-child(4) .kind") == "possible"
     assert page.text(".call:nth-child(4) .to") == "out of order"
     assert "It came too early" in page.text(".why.possible")
+    assert "unless this session began before 10:00:00 UTC" in page.text(".why.possible")
+    assert "Skipped: open_valve" in page.text(".why.possible")
     assert "It counts in no score" in page.text(".why.possible")
     assert (
         page.run("getComputedStyle(document.querySelector('.bar.possible')).fill")
@@ -213,6 +248,7 @@ def test_what_is_only_possible_is_drawn_as_such(monitor: Service, page: Page) ->
         == 0
     )
     assert page.text(".verdict").startswith("No harmful call so far.")
+    assert page.run("document.querySelector('.verdict').className") == "verdict warn"
     assert "Possible, not certain: call 4, water." in page.text(".verdict .because")
     assert page.problems == []
 
@@ -224,8 +260,12 @@ self.fetch = async (path, ...more) => {
   if (!String(path).startsWith('/api/v1/sessions/')) return answer;
   const found = await answer.json();
   for (const judgement of found.sessions) {
-    Object.assign(judgement, { harmful: 0, exact: true, accepting: false, ended: null });
-    for (const step of judgement.steps) if (step.kind === 'harmful') Object.assign(step, { possible: true });
+    Object.assign(judgement, { harmful: 0, exact: true, accepting: false, ended: null, unless_began_before: 36e12 });
+    for (const step of judgement.steps) if (step.kind === 'harmful') {
+      const { reason: possible_reason, skipped: possible_skipped, allowed: possible_allowed } = step;
+      Object.assign(step, { possible: true, possible_reason, possible_skipped, possible_allowed });
+      Object.assign(step, { kind: 'progress', reason: null, skipped: [], allowed: [] });
+    }
   }
   return new Response(JSON.stringify(found));
 };

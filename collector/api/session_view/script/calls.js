@@ -42,6 +42,14 @@ function moreCalls(count, redraw) {
 
 /** What is only possible is no harm: it is in no score. */
 const isHarmful = (step) => step.kind === 'harmful' && !step.possible;
+/** Of a call that is possibly harmful: the reading in which it is. */
+function readingOf(step) {
+  if (!step.possible) return {};
+  return {
+    reason: step.possible_reason ?? step.reason, constraint: step.possible_constraint ?? step.constraint,
+    skipped: step.possible_skipped ?? step.skipped, allowed: step.possible_allowed ?? step.allowed,
+  };
+}
 const toneOf = (step) => (step.possible ? 'possible' : step.kind ?? 'none');
 
 const KIND = { progress: 'progress', self_loop: 'read', harmful: 'harmful', control: 'control' };

@@ -32,7 +32,7 @@ function showSession(judgements, trails) {
     ?? judgements.find((each) => each.spec_kind === 'task') ?? judgements[0];
   const key = tabKey(shown);
   const { trail = [], tree = null, severities = {} } = trails.find((each) => tabKey(each) === key) ?? {};
-  for (const step of shown.steps) step.severity ??= severities[step.index];
+  for (const step of shown.steps) Object.assign(step, readingOf(step), { severity: step.severity ?? severities[step.index] });
   const spec = shown.spec ? state.specs.get(shown.spec) : null;
   announce(shown, key);
   const main = $('session');

@@ -14,11 +14,16 @@ function why(step, judgement) {
 /** Harmful in one reading of what is known, and not in all. */
 function whyPossible(step, judgement) {
   const box = el('div', { class: 'why possible' });
-  box.append(el('p', {}, el('b', { text: 'Possible, not certain: ' }), REASONS[step.reason] ?? words(step.reason)));
+  box.append(el('p', {}, el('b', { text: possibleText(judgement) }), ` ${REASONS[step.reason] ?? words(step.reason)}`));
   box.append(...rulesOf(step));
-  box.append(el('p', { text: 'What came before is not known for sure. It counts in no score.' }));
+  box.append(el('p', { text: 'It counts in no score.' }));
   box.append(whereToLook(step, judgement));
   return box;
+}
+
+function possibleText({ unless_began_before: began }) {
+  if (!began) return 'Possible, not certain:';
+  return `Possible: harmful unless this session began before ${new Date(began / 1e6).toISOString().slice(11, 19)} UTC.`;
 }
 
 const line = (title, ...rest) => el('p', {}, el('b', { text: `${title}: ` }), ...rest);

@@ -73,7 +73,8 @@ function verdict(judgement, spec) {
   const said = { task: taskVerdict, policy: policyVerdict, reference: referenceVerdict }[judgement.spec_kind];
   if (!said) return null;
   const [tone, headline, rest] = said(judgement, spec);
-  return el('div', { class: `verdict ${tone}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''), because(judgement));
+  const shade = tone === 'good' && judgement.steps.some((step) => step.possible) ? 'warn' : tone;
+  return el('div', { class: `verdict ${shade}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''), because(judgement));
 }
 
 /** Why the last harmful call was harmful, how bad that is, and whom it wakes. */
