@@ -274,6 +274,21 @@ class CallJudge:
             verdicts += self._report(session, judgement, judgement.doubt(doubtful=doubted))
         return verdicts
 
+    def is_young(self, now: int) -> bool:
+        """True while a session that is seen for the first time may have begun before us."""
+        return (
+            now - self._young_since < self._limits.idle_ns and not self._limits.history_complete
+        )
+
+    def prove(self, session: Session, *, fresh: bool) -> list[Verdict]:
+        """The session is proven to begin with its first call, or no longer is."""
+        session.fresh = fresh
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            changes = judgement.prove(fresh=fresh, doubted=session.doubted)
+            verdicts += self._report(session, judgement, changes)
+        return verdicts
+
     # --- one call ------------------------------------------------------------------------------
 
     def take(
@@ -399,13 +414,13 @@ class CallJudge:
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
         complete = self._limits.history_complete
         # For a while after our start a session may have begun before us without a sign of it.
-        young = session.touched_ns - self._young_since < self._limits.idle_ns
+        young = self.is_young(session.touched_ns)
         late = session.late.get(judge, 0) if session.late else 0
         judgement = Judgement(
             judge,
             part,
             joined=late > 0 or session.forgotten or (session.joined and not complete),
-            doubtful=young and not complete,
+            doubtful=young,
             blind_ns=FOREVER
             if session.gaps
             else max(
@@ -414,6 +429,8 @@ class CallJudge:
                 session.started_ns if session.forgotten else 0,
             ),
         )
+        if session.fresh:
+            judgement.prove(fresh=True, doubted=False)
         if session.doubted and not complete:
             judgement.doubt(doubtful=True)
         session.add(judgement)
@@ -599,6 +616,7 @@ class CallJudge:
             for judgement in target.judgements:
                 blind = FOREVER if target.gaps else judgement.blind_ns
                 verdicts += self._report(target, judgement, judgement.join(blind))
+        verdicts += self.prove(target, fresh=target.take_proof(None))
         self._accounting.relabel(target)
         if target.binder is not None:
             wanted = _wanted(target.attributes, target.known_agent, target.binder)

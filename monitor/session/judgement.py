@@ -82,6 +82,7 @@ class Judgement:
     """
 
     __slots__ = (
+        "_began_young",
         "_joined",
         "_resume_points",
         "_rival",
@@ -124,6 +125,8 @@ class Judgement:
         """Of a comparison with a reference: calls before the first one seen may be missing."""
         self._joined = joined
         self._young = doubtful
+        self._began_young = doubtful
+        """True where it began when any session may have begun before we did."""
         self._swapped = False
         """True while the head reads the session as joined in the middle, and may be wrong."""
         self.counted = False
@@ -293,6 +296,19 @@ class Judgement:
         self._resume_points, self._swapped = None, False
         self._rival = self._fresh(joined=True) if doubtful else None
         return self._replay(0)
+
+    def prove(self, *, fresh: bool, doubted: bool) -> list[Change]:
+        """The session is proven to begin with its first call, or no longer is: its object is revised.
+
+        What is folded stays as it was read. Where calls may be missing for another reason (`doubted`) it is still
+        read both ways.
+        """
+        if not self._began_young:
+            return []
+        self._young = False
+        changes = self.doubt(doubtful=doubted or not fresh)
+        self._young = not fresh
+        return changes
 
     def _decide(self, *, joined: bool) -> None:
         """No more doubt about where the session began."""
