@@ -271,9 +271,9 @@ class Monitor:
     def _join(self, session: Session, call: ToolCall) -> None:
         """The session was joined in the middle, where a call shows it."""
         if call.gaps:
-            self._call_judge.join(session, gaps=True)
+            self._news += self._call_judge.join(session, gaps=True)
         elif call.start_ns < self.started_ns:
-            self._call_judge.join(session)
+            self._news += self._call_judge.join(session)
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
@@ -342,7 +342,7 @@ class Monitor:
 
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
-            self._call_judge.join(session)
+            self._news += self._call_judge.join(session)
         if named is not None and session.name(named):
             self._accounting.relabel(session)
 
@@ -768,4 +768,10 @@ class Monitor:
         show = self.limits.keep_arguments
         ordered = sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
         for judgement in ordered:
-            yield judgement_object(session, judgement, self._names, arguments=show)
+            yield judgement_object(
+                session,
+                judgement,
+                self._names,
+                arguments=show,
+                started_ns=self.started_ns,
+            )

@@ -334,6 +334,12 @@ class Verdict(NamedTuple):
     certain_call: bool = True
     """False where something is not known (arguments, earlier calls) that would make this call right
     and an earlier one the harm: that there is one harm more by now is certain."""
+    possible: bool = False
+    """True where the call is harmful unless its session began before `unless_before_ns`. It counts as `kind` says."""
+    was_possible: bool = False
+    """True where that was reported before, and does not hold any more."""
+    unless_before_ns: int = 0
+    """When the monitor started, Unix nanoseconds; 0 where nothing is possible."""
 
 
 class Raised(NamedTuple):

@@ -159,7 +159,7 @@ class App:
         stats.log_lines_dropped = self._log.dropped
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact)
-        self._sink = LogSink(self._log, settings.log, clock)
+        self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._alerts = Alerts(
             settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
         )

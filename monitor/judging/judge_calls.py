@@ -240,18 +240,25 @@ class CallJudge:
             if name not in self._holders:
                 name = self._held_bytes.most()
 
-    def join(self, session: Session, *, gaps: bool = False) -> None:
+    def join(self, session: Session, *, gaps: bool = False) -> list[Verdict]:
         """The session began before it was seen: certain harms only, from now on.
 
         With `gaps` calls may be missing anywhere in it, not only before our start.
+
+        Returns:
+            What is no longer possible.
         """
         if session.gaps or self._limits.history_complete or (session.joined and not gaps):
-            return
+            return []
+        verdicts: list[Verdict] = []
         session.joined, session.gaps = True, gaps
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
             self._accounting.count(judgement, judgement.join(blind))
             self._accounting.alarms.compare(session, judgement)
+            if judgement.suspicious:
+                verdicts += self._with_suspicions(session, judgement, ())
+        return verdicts
 
     def resume(self, session: Session) -> list[Verdict]:
         """The session turns out to be one whose state was let go: it is read as joined."""
@@ -364,9 +371,25 @@ class CallJudge:
                 for change in changes
                 if not quiet or change.new >= HARMFUL or change.old is not None
             ]
+        if judgement.suspicious:
+            reported = self._with_suspicions(session, judgement, reported)
         if judgement.crowded and self._limits.fold:
             self._relieve(session, judgement, now)
         return reported
+
+    def _with_suspicions(
+        self, session: Session, judgement: Judgement, verdicts: Sequence[Verdict]
+    ) -> list[Verdict]:
+        """Verdicts, and what of the session is possibly harmful: one verdict a call."""
+        found = self._accounting.suspicions(session, judgement, self._started_ns)
+        told = {verdict.span_id: verdict for verdict in verdicts}
+        news = {
+            each.span_id: each._replace(revised_from=told[each.span_id].revised_from)
+            if each.span_id in told
+            else each
+            for each in found
+        }
+        return [each for each in verdicts if each.span_id not in news] + list(news.values())
 
     def _insert(
         self,
@@ -583,7 +606,10 @@ class CallJudge:
     ) -> list[Verdict]:
         self._accounting.count(judgement, changes)
         self._accounting.alarms.compare(session, judgement)
-        return [self._accounting.verdict(session, judgement, change) for change in changes]
+        verdicts = [self._accounting.verdict(session, judgement, each) for each in changes]
+        if judgement.suspicious:
+            return self._with_suspicions(session, judgement, verdicts)
+        return verdicts
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
         """Moves the calls of one session into another, each to its place; what that revises."""

@@ -70,3 +70,18 @@ def test_a_trace_without_messages_is_judged_when_its_root_has_ended(serve: Serve
     found = service.judgement(_run(service, "move", model=False))
 
     assert (found["harmful"], found["joined"]) == (1, False)
+
+
+def test_what_cannot_be_proven_is_possible_harm(serve: Serve) -> None:
+    """A session with an id and without messages: reported, with the time, and counted apart."""
+    service = serve("--specs", "dfa_specs/farm_rover.yaml")
+
+    found = service.judgement(_run(service, "move", session="conversation-1", model=False))
+
+    assert (found["harmful"], found["joined"], found["steps"][0]["possible"]) == (0, True, True)
+    assert found["steps"][0]["possible_reason"] == "out_of_order"
+    assert eventually(lambda: service.metric("offrails_possible_harm_total")) == 1
+    assert service.metric("offrails_calls_total", verdict="harmful") == 0
+    (line,) = eventually(lambda: service.events("possible_harm"))
+    assert (line["tool"], line["reason"]) == ("move", "out_of_order")
+    assert line["unless_began_before"].endswith("Z")

@@ -33,6 +33,7 @@ function callRow(step, judgement, whole, isNew, departure) {
     bars(step, others, whole),
     el('span', { class: 'time', text: `+${span((step.start_ns - whole.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }));
   if (step.kind === 'harmful') row.append(why(step, judgement));
+  else if (step.possible) row.append(whyPossible(step, judgement));
   else if (departure) row.append(whyDeparted(step, judgement, departure));
   return row;
 }
@@ -89,6 +90,14 @@ function why(step, judgement) {
   if (link) box.append(link);
   else line('Span', el('bdi', { text: `${step.trace_id} / ${step.span_id}` }));
   if (!step.final) box.append(el('p', { text: 'Not final yet: an earlier call may still arrive.' }));
+  return box;
+}
+
+/** Why a call is harmful unless its session began before the monitor did. */
+function whyPossible(step, judgement) {
+  const began = new Date(judgement.unless_began_before / 1e6).toISOString().slice(11, 19);
+  const box = why({ ...step, reason: step.possible_reason, constraint: step.possible_constraint, skipped: step.possible_skipped, allowed: step.possible_allowed }, judgement);
+  box.prepend(el('p', { text: `Possible: harmful unless this session began before ${began} UTC.` }));
   return box;
 }
 
