@@ -21,6 +21,7 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.calls.pipeline import Pipeline
+from collector.config.first_minutes import until
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader
 from collector.metrics.service import Families, MetricsApp, Source
@@ -201,6 +202,14 @@ class App:
         self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def young_until(self) -> str:
+        """Until when a session may have begun before the start; "" where the history is complete."""
+        limits = self.monitor.limits
+        if limits.history_complete:
+            return ""
+        return until(self.monitor.started_ns, limits.idle_ns)
 
     def _build_observers(self, families: Families) -> dict[str, Server]:
         """The metrics and the admin listener, where they are on."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,3 +87,21 @@ def test_what_cannot_be_proven_is_possible_harm(serve: Serve) -> None:
     (line,) = eventually(lambda: service.events("possible_harm"))
     assert (line["tool"], line["reason"]) == ("move", "out_of_order")
     assert line["unless_began_before"].endswith("Z")
+
+
+def test_serve_says_until_when_sessions_may_have_begun_before(serve: Serve) -> None:
+    """In its log, with what turns it off; a service with a complete history has nothing to say."""
+    before = time.time_ns() / 1e9
+    line = _started(serve(OFFRAILS_SESSIONS_IDLE_SECONDS="60"))
+    until = datetime.fromisoformat(line["may_have_begun_before_until"]).timestamp()
+
+    assert before + 59 <= until <= time.time_ns() / 1e9 + 60
+    assert line["off_by"] == "OFFRAILS_HISTORY=complete"
+    line = _started(serve(OFFRAILS_HISTORY="complete"))
+    assert "may_have_begun_before_until" not in line
+
+
+def _started(service: Service) -> dict[str, Any]:
+    """The log's line on the start."""
+    (line,) = eventually(lambda: service.events("started"))
+    return line
