@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from collector.calls.batch import Batch
 from collector.calls.trace_store import NEVER, Beginning, Trace
 from collector.decode.span import Span
@@ -36,7 +34,6 @@ FORGETFUL_MAX: Final = 1_000
 """Services remembered whose models are not given earlier turns; beyond it no request proves anything."""
 
 
-@mypyc_attr(acyclic=True)
 class Beginnings:
     """Notes what proves that sessions are new, and tells the monitor.
 
