@@ -32,11 +32,11 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch call context correlation coverage duplicates freed inventory mcp_echo merge model_requests near_misses piece pipeline requested_calls same_call session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/calls": "batch beginnings call context correlation coverage duplicates freed inventory mcp_echo merge model_requests near_misses piece pipeline requested_calls same_call session_claim session_ids sessions settled_trace span_tree trace trace_store",
     "collector/decode": "memo parts shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
-    "collector/dialects": "answers base choose doubt names outputs plan read span_name wrappers",
+    "collector/dialects": "answers base choose doubt freshness names outputs plan read span_name wrappers",
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission connections export listener protocol_detection turns",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",

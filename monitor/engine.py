@@ -13,7 +13,7 @@ from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
-from monitor.records import Named, Raised, SessionKey, ToolCall, Verdict
+from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
@@ -177,6 +177,7 @@ class Monitor:
         *,
         quiet: bool = False,
         doubted: bool = False,
+        proof: Proof | None = None,
     ) -> list[Verdict]:
         """Judges one call under every spec of its session.
 
@@ -186,6 +187,7 @@ class Monitor:
             named: the earliest span of the call's trace that names an agent.
             quiet: give only what is news: harmful calls and revisions.
             doubted: calls before the session's first one may be missing, as `doubt` says.
+            proof: what the call's trace shows of the session's beginning, as `prove` says.
 
         Returns:
             The call's verdict under each spec, then revisions of earlier calls' verdicts, which
@@ -197,6 +199,8 @@ class Monitor:
         session = self._session(call, now)
         seen, judged = session.seen, session.judged
         try:
+            if proof is not None or session.fresh:
+                self._news += self._prove(session, proof)
             return self._observe(session, call, now, named, quiet=quiet, doubted=doubted)
         except Exception:
             if session.seen > seen:
@@ -267,9 +271,9 @@ class Monitor:
     def _join(self, session: Session, call: ToolCall) -> None:
         """The session was joined in the middle, where a call shows it."""
         if call.gaps:
-            self._call_judge.join(session, gaps=True)
+            self._news += self._call_judge.join(session, gaps=True)
         elif call.start_ns < self.started_ns:
-            self._call_judge.join(session)
+            self._news += self._call_judge.join(session)
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
@@ -339,7 +343,7 @@ class Monitor:
 
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
-            self._call_judge.join(session)
+            self._news += self._call_judge.join(session)
         if named is not None and session.name(named):
             self._accounting.relabel(session)
 
@@ -466,6 +470,37 @@ class Monitor:
         verdicts = self._call_judge.doubt(session, doubted=doubted)
         self._reconsider(session, session.touched_ns)
         return verdicts
+
+    def prove(self, key: SessionKey, proof: Proof) -> list[Verdict]:
+        """A trace shows that its session is new, or does no longer.
+
+        A session that is proven to be new is judged from its first call, also shortly after our start.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(key)
+        if session is None:
+            return []
+        verdicts = self._prove(session, proof)
+        self._reconsider(session, session.touched_ns)
+        return verdicts
+
+    def _prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
+        fresh = session.take_proof(proof)
+        return [] if fresh is session.fresh else self._call_judge.prove(session, fresh=fresh)
+
+    def is_young(self, now: int) -> bool:
+        """True while a session that is seen for the first time may have begun before us."""
+        return self._call_judge.is_young(now)
+
+    def goes_on(self, key: SessionKey, trace_id: bytes, start_ns: int) -> bool:
+        """True for a session that has made calls before `start_ns`, and began in another trace."""
+        session = self._table.find(key)
+        if session is None or not session.seen or session.started_ns >= start_ns:
+            return False
+        proof = session.proof
+        return proof is None or proof.trace_id != trace_id
 
     def _reconsider(self, session: Session, now: int) -> None:
         """The calls of a session have changed otherwise than by one more."""
@@ -770,4 +805,10 @@ class Monitor:
         show = self.limits.keep_arguments
         ordered = sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
         for judgement in ordered:
-            yield judgement_object(session, judgement, self._names, arguments=show)
+            yield judgement_object(
+                session,
+                judgement,
+                self._names,
+                arguments=show,
+                started_ns=self.started_ns,
+            )

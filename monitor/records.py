@@ -28,6 +28,7 @@ __all__ = [
     "Kind",
     "Named",
     "Obstacle",
+    "Proof",
     "Raised",
     "Reason",
     "SessionKey",
@@ -127,6 +128,20 @@ class Named:
         if self.start_ns != other.start_ns:
             return self.start_ns < other.start_ns
         return (self.span_id, self.agent) < (other.span_id, other.agent)
+
+
+@mypyc_attr(acyclic=True)
+class Proof:
+    """What a trace shows of the beginning of its session. Of several traces the earliest counts."""
+
+    __slots__ = ("holds", "start_ns", "trace_id")
+
+    def __init__(self, start_ns: int, trace_id: bytes, *, holds: bool) -> None:
+        self.start_ns = start_ns
+        """When the session begins by it, Unix nanoseconds."""
+        self.trace_id = trace_id
+        self.holds = holds
+        """False where the trace shows that the session may have begun before, or does not show that it did not."""
 
 
 @mypyc_attr(acyclic=True)
@@ -319,6 +334,12 @@ class Verdict(NamedTuple):
     certain_call: bool = True
     """False where something is not known (arguments, earlier calls) that would make this call right
     and an earlier one the harm: that there is one harm more by now is certain."""
+    possible: bool = False
+    """True where the call is harmful unless its session began before `unless_before_ns`. It counts as `kind` says."""
+    was_possible: bool = False
+    """True where that was reported before, and does not hold any more."""
+    unless_before_ns: int = 0
+    """When the monitor started, Unix nanoseconds; 0 where nothing is possible."""
 
 
 class Raised(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from collector import __version__
 from collector.app import gc_tuning
 from collector.app.service import App, redaction_of
+from collector.config.first_minutes import OFF_BY, first_minutes
 from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
 from collector.telemetry import logs
@@ -72,8 +73,15 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, app.reloader.ask, "signal")
     gc_tuning.settle()
-    logs.log.info("started", version=__version__, build=BUILD, specs=len(specs), **addresses)
-    print_in_thread(_ready(addresses, len(specs)), sys.stdout, logs.log.dropped)
+    young = app.young_until
+    facts = {"may_have_begun_before_until": young, "off_by": OFF_BY} if young else {}
+    logs.log.info(
+        "started", version=__version__, build=BUILD, specs=len(specs), **addresses, **facts
+    )
+    ready = _ready(addresses, len(specs))
+    if young:
+        ready += "\n" + first_minutes(f"until {young}")
+    print_in_thread(ready, sys.stdout, logs.log.dropped)
     await stop.wait()
     await app.stop()
     logs.log.info("stopped")
@@ -81,7 +89,7 @@ async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
 
 
 def _ready(addresses: dict[str, str], specs: int) -> str:
-    """The one line that says where we listen."""
+    """The line that says where we listen."""
     places = (
         f"{name}={addresses.get(name, OFF)}" for name in ("grpc", "http", "metrics", "admin")
     )

@@ -22,6 +22,7 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.calls.pipeline import Pipeline
+from collector.config.first_minutes import until
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader
 from collector.metrics.memory import MemoryMetrics
@@ -173,7 +174,7 @@ class App:
         stats.log_lines_dropped = self._log.dropped
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact)
-        self._sink = LogSink(self._log, settings.log, clock)
+        self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
         self._alerts = Alerts(
@@ -226,6 +227,14 @@ class App:
         self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def young_until(self) -> str:
+        """Until when a session may have begun before the start; "" where the history is complete."""
+        limits = self.monitor.limits
+        if limits.history_complete:
+            return ""
+        return until(self.monitor.started_ns, limits.idle_ns)
 
     def _build_observers(self, families: Families) -> dict[str, Server]:
         """The metrics and the admin listener, where they are on."""

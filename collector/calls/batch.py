@@ -22,7 +22,7 @@ from collector.calls.call import Call
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
 from monitor.engine import Monitor
-from monitor.records import Named, SessionKey, ToolCall, Verdict
+from monitor.records import Named, Proof, SessionKey, ToolCall, Verdict
 
 __all__ = ["Batch", "Failed"]
 
@@ -31,7 +31,7 @@ __all__ = ["Batch", "Failed"]
 class _Entry:
     """A call to observe, or (if `call` is None) what another span tells of a session."""
 
-    __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "start_ns")
+    __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "proof", "start_ns")
 
     def __init__(self) -> None:
         self.call: ToolCall | None = None
@@ -41,6 +41,7 @@ class _Entry:
         self.attributes: Mapping[str, Any] | None = None
         self.start_ns = 0
         self.doubted = False
+        self.proof: Proof | None = None
 
 
 class Failed:
@@ -100,10 +101,19 @@ class Batch:
 
     # --- buffered ---------------------------------------------------------------------------
 
-    def observe(self, of: Call, call: ToolCall, named: Named | None, *, doubted: bool) -> None:
+    def observe(
+        self,
+        of: Call,
+        call: ToolCall,
+        named: Named | None,
+        *,
+        doubted: bool,
+        proof: Proof | None = None,
+    ) -> None:
         """Has a call judged, as it is known now: see `Monitor.observe`."""
         entry = self._next()
         entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
+        entry.proof = proof
         if self._at_once:
             self.flush()
 
@@ -138,6 +148,10 @@ class Batch:
         """The first calls of a session may be missing, or are not: see `Monitor.doubt`."""
         self._verdicts += self.monitor.doubt(key, doubted=doubted)
 
+    def prove(self, key: SessionKey, proof: Proof) -> None:
+        """A trace of a session proves that it is new, or does no longer: see `Monitor.prove`."""
+        self._verdicts += self.monitor.prove(key, proof)
+
     def flush(self) -> None:
         """Applies all buffered events in order. An event that fails does not stop the others."""
         count, self._count = self._count, 0
@@ -155,7 +169,12 @@ class Batch:
             try:
                 if call is not None:
                     news = self._monitor.observe(
-                        call, self._now, named, quiet=self._quiet, doubted=entry.doubted
+                        call,
+                        self._now,
+                        named,
+                        quiet=self._quiet,
+                        doubted=entry.doubted,
+                        proof=entry.proof,
                     )
                 elif key is not None and attributes is not None:
                     news = self._monitor.learn(

@@ -211,6 +211,8 @@ class Correlation:
             trace.called_ns = new.start_ns
             if trace.answered_ns < NEVER:
                 self._sessions.doubt(trace)
+            if trace.beginning is not None:
+                self._sessions.beginnings.review(trace)
         if old is None:
             self._observe(context, call, new, switch)
         elif old.session != key:
@@ -246,7 +248,9 @@ class Correlation:
         self._count(call, new, trace.sampled, 1)
         named = None if trace.split else trace.named
         call.judged = new
-        self._batch.observe(call, new, named, doubted=trace.doubted)
+        begun = trace.beginning
+        proof = begun.proof if begun is not None else None
+        self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
         near = self._near_misses.reason(new)
         if near:
             self._coverage.count_call(near, call)

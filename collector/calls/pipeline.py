@@ -371,6 +371,8 @@ class Pipeline:
             self._correlation.update_loose(context)
         if agent or plan.extras:
             self._sessions.note(span, plan, context)
+        if not span.parent_span_id:
+            self._sessions.beginnings.note_root(trace, span, now)
         if reading is not None:
             known = node.call
             if known is not None and self._is_another(known, span, reading, evidence):

@@ -59,6 +59,7 @@ class RequestedCalls:
         found = self._requests.read(requester, trace, span, outputs, context.agent, context.now)
         if trace.answered_ns < NEVER:
             self._sessions.doubt(trace)
+        self._sessions.beginnings.note_request(trace, span, outputs, context.now)
         errors: list[Exception] = []
         for request in found:
             try:

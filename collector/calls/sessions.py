@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from collector.calls.batch import Batch
+from collector.calls.beginnings import Beginnings
 from collector.calls.call import Call
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
@@ -68,6 +69,7 @@ class Sessions:
         self._stats = stats
         self.span_keys = frozenset(span_keys)
         self._monitor = monitor
+        self.beginnings = Beginnings(batch, monitor)
 
     # --- whose session --------------------------------------------------------------------------
 
@@ -111,6 +113,8 @@ class Sessions:
                 except Exception:
                     trace.unbelong(before)
                     raise
+            if trace.beginning is not None:
+                self.beginnings.review(trace)
         parts = tree.parts
         if parts is None:
             return False

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.records import Requester
 from collector.calls.session_claim import Claim
-from collector.calls.trace import Trace
+from collector.calls.trace import Beginning, Trace
 from monitor.records import Named, SessionKey
 
 __all__ = ["Settled", "settled"]
@@ -34,6 +34,7 @@ class Settled:
     """What is kept of such a trace."""
 
     __slots__ = (
+        "_beginning",
         "_key",
         "_learnt",
         "_learnt_named",
@@ -50,6 +51,7 @@ class Settled:
         self._learnt_named: Named | None = trace.learnt_named
         self._learnt: Mapping[str, Any] | None = trace.learnt
         self._requester: Requester | None = trace.requester
+        self._beginning: Beginning | None = trace.beginning
         self._packed = packed
 
     def trace(self, namespace: str, trace_id: bytes) -> Trace:
@@ -64,6 +66,7 @@ class Settled:
         trace.learnt_early, trace.doubted = bool(flags & _EARLY), bool(flags & _DOUBTED)
         trace.named, trace.learnt_named = self._named, self._learnt_named
         trace.learnt, trace.requester = self._learnt, self._requester
+        trace.beginning = self._beginning
         return trace
 
 

@@ -11,9 +11,17 @@ from collector.calls.records import Requester
 from collector.calls.session_claim import Claim, SpanClaim
 from collector.calls.span_tree import Tree
 from collector.decode.retained import Retained
-from monitor.records import ALSO_ATTRIBUTE, FROM_TRACE, SPEC_ATTRIBUTE, Named, SessionKey, built
+from monitor.records import (
+    ALSO_ATTRIBUTE,
+    FROM_TRACE,
+    SPEC_ATTRIBUTE,
+    Named,
+    Proof,
+    SessionKey,
+    built,
+)
 
-__all__ = ["NEVER", "OpenRequest", "Trace"]
+__all__ = ["NEVER", "Beginning", "OpenRequest", "Trace"]
 
 NEVER: Final = 2**62 - 1
 """The time of an event that has not happened."""
@@ -43,6 +51,23 @@ class OpenRequest:
 
 
 @mypyc_attr(acyclic=True)
+class Beginning:
+    """What a trace shows of the beginning of its session. Times are Unix nanoseconds, `NEVER` while not seen."""
+
+    __slots__ = ("earlier_ns", "fresh_ns", "proof", "root_ns")
+
+    def __init__(self) -> None:
+        self.fresh_ns = NEVER
+        """Start of the earliest model request, if it holds no earlier turn."""
+        self.earlier_ns = NEVER
+        """Start of the earliest model request that holds earlier turns, or may."""
+        self.root_ns = NEVER
+        """Start of the trace's root."""
+        self.proof: Proof | None = None
+        """What the monitor was given last."""
+
+
+@mypyc_attr(acyclic=True)
 class Trace:
     """One trace of one tenant."""
 
@@ -51,6 +76,7 @@ class Trace:
         "_joined",
         "_key",
         "answered_ns",
+        "beginning",
         "called_ns",
         "doubted",
         "epoch",
@@ -104,6 +130,8 @@ class Trace:
         """Start of the first model's span whose input holds results of tools."""
         self.called_ns = NEVER
         """Start of the first call, or end of the first model's span that asks for one."""
+        self.beginning: Beginning | None = None
+        """Kept while sessions may have begun before the process."""
         self.first: Claim | None = None
         """The claim that wins."""
         self.first_ns = 0

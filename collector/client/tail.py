@@ -30,6 +30,7 @@ _COLOURS = {
     "harmful": "1;31",
     "cannot_finish": "1;31",
     "stalled": "1;33",
+    "possible": "33",
 }
 _ALARMING = frozenset({"harmful", "cannot_finish", "stalled"})
 _LEVELS = {"page": "1;31", "hint": "36", "advisory": "35"}
@@ -55,8 +56,16 @@ class Filters(NamedTuple):
             self.agent in ("", verdict.get("agent"))
             and self.spec in ("", verdict.get("spec"))
             and self.session in ("", verdict.get("session"))
-            and (not self.kinds or verdict.get("kind") in self.kinds)
+            and (not self.kinds or not self.kinds.isdisjoint(_kinds(verdict)))
         )
+
+
+def _kinds(verdict: dict[str, Any]) -> set[str]:
+    """What a verdict is asked for by."""
+    found = {str(verdict.get("kind"))}
+    if verdict.get("possible") or verdict.get("was_possible"):
+        found.add("possible")
+    return found
 
 
 def tail(
@@ -114,7 +123,10 @@ def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
     if verdict.get("kind") == "divergence":
         return _alarm(verdict, colour=colour)
     kind = str(verdict.get("kind"))
-    alarming = kind in _ALARMING
+    possible = verdict.get("possible") is True
+    if possible:
+        kind = "possible"
+    alarming = kind in _ALARMING or possible
     withdrawn = verdict.get("revised_from") in _ALARMING and not alarming
     word = kind.ljust(_WIDTH)
     if colour:
@@ -129,7 +141,7 @@ def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
     ]
     if alarming:
         found += [f"{_text(verdict, 'reason')} ({_text(verdict, 'severity')})"]
-    if alarming and kind != "harmful" and verdict.get("constraint"):
+    if alarming and kind not in ("harmful", "possible") and verdict.get("constraint"):
         found.append(_text(verdict, "constraint"))
     if alarming:
         found += [
@@ -139,6 +151,12 @@ def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
         ]
     if verdict.get("certain_call") is False:
         found.append("(this call or an earlier one)")
+    if possible:
+        found.append(
+            f"unless this session began before {_text(verdict, 'unless_began_before')}"
+        )
+    if verdict.get("was_possible"):
+        found.append("(was possible)")
     if verdict.get("revised_from"):
         found.append(f"(was {_text(verdict, 'revised_from')})")
     return "  ".join(found)

@@ -390,6 +390,10 @@ class Webhook(_Section):
     ] = SecretStr("")
 
 
+Joined = Literal["page", "hint", "silent"]
+"""How calls are reported that are harmful unless their session began before the start."""
+
+
 class Alerts(_Section):
     """What leaves at once when a call is harmful. Only specs in `mode: page` page."""
 
@@ -437,6 +441,12 @@ class Alerts(_Section):
     timeout_seconds: Annotated[
         Number, Field(gt=0, description="Time for one whole request to a sink.")
     ] = 5.0
+    joined: Annotated[
+        Joined,
+        Field(
+            description="Calls that are harmful unless their session began before the start. page: they page like harmful calls; hint: they are in the log, the JSON lines and the OTLP events; silent: only the API and the metrics have them."
+        ),
+    ] = "hint"
     session_url: Annotated[
         SessionLink,
         Field(description="Link to a session, with {session} and {namespace}."),

@@ -11,7 +11,7 @@ from typing import Final
 from collector.dialects.values.arguments import Unwrap, mapping
 from collector.dialects.values.results import Says
 
-__all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Source"]
+__all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Freshness", "Source"]
 
 NAME_MAX: Final = 1_024
 """Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
@@ -44,6 +44,24 @@ class Source:
     """Name of the span event that has the attribute `key`; "" for an attribute of the span."""
     needs: str = ""
     """An attribute key that must be there too, or the place is skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How a model's span shows that a conversation begins with its request.
+
+    The request holds what a system and a user wrote, nothing that an assistant or a tool did, and continues
+    nothing that the model's server keeps. It proves nothing where no message is on the wire.
+    """
+
+    messages: tuple[str, ...] = ()
+    """Keys of the request's messages as JSON."""
+    roles: tuple[str, ...] = ()
+    """How keys begin that tell who wrote a message; they end in `.role`."""
+    elsewhere: tuple[str, ...] = ()
+    """Keys of JSON that would name what the server keeps: a previous response, a conversation. One must be there."""
+    scopes: tuple[str, ...] = ()
+    """Prefixes of scope names: those whose requests are known to hold all that the model is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,8 @@ class Dialect:
     """Key -> prefix of a value that marks a control call."""
     switch: str = ""
     """The setting of the instrumentation that turns arguments on."""
+    freshness: Freshness | None = None
+    """How its models' spans show that a conversation is new; None if nothing in them does."""
 
     def fits(self, scope: str, kind: int, keys: dict[str, int]) -> bool:
         """True if spans of this shape may be calls of this dialect."""

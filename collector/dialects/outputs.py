@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects.base import NAME_MAX, NOT_A_TOOL
+from collector.dialects.freshness import FreshnessAt, freshness_at
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
 
@@ -52,6 +53,7 @@ class Outputs:
         "answered",
         "done",
         "flat",
+        "freshness",
         "history",
         "inputs",
         "listed",
@@ -69,6 +71,7 @@ class Outputs:
         history: int | None,
         inputs: tuple[int, ...],
         roles: tuple[int, ...],
+        freshness: FreshnessAt | None = None,
         *,
         answered: bool,
         done: bool,
@@ -87,6 +90,8 @@ class Outputs:
         """Where ids of answered requests may be."""
         self.roles = roles
         """Who speaks in each message of the inputs."""
+        self.freshness = freshness
+        """Where a conversation shows that it begins; None where it cannot."""
         self.answered = answered
         """True where the inputs have such an id as an attribute of its own."""
         self.done = done
@@ -206,6 +211,7 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
         place.get("output.value") if flat and scope.startswith(_GOOGLE) else None,
         tuple(inputs),
         tuple(roles),
+        freshness_at(place, scope),
         answered=bool(answers),
         done=done,
     )

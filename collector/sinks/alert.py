@@ -14,7 +14,17 @@ from urllib.parse import quote
 
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
-__all__ = ["RANKS", "Links", "PageAlert", "PageKey", "as_alert", "printable", "rank", "stamp"]
+__all__ = [
+    "RANKS",
+    "Links",
+    "PageAlert",
+    "PageKey",
+    "as_alert",
+    "clock_time",
+    "printable",
+    "rank",
+    "stamp",
+]
 
 TEXT_MAX = 256
 LISTED_MAX = 12
@@ -101,6 +111,11 @@ def stamp(at_ns: int) -> str:
     """A time as RFC 3339, in UTC."""
     moment = datetime.fromtimestamp(at_ns / 1e9, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def clock_time(at_ns: int) -> str:
+    """A time of the day, in UTC, for sentences."""
+    return f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S} UTC"
 
 
 def _link(template: str, **values: str) -> str:
@@ -198,6 +213,12 @@ def _short_and_full(verdict: Verdict) -> tuple[str, str]:
         return f"session {outcome}", f"The {session} {outcome} {under}, since {at}."
     if verdict.kind is Kind.STALLED:
         return "session stands still", f"The {session} stands still {under}, since {at}."
+    if verdict.possible:
+        unless = f"unless this session began before {clock_time(verdict.unless_before_ns)}"
+        full = (
+            f"Call {verdict.step} ({tool}) of {session} is harmful {under}, {unless}: {reason}."
+        )
+        return f"called {tool}: {reason}, {unless}", full
     full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}."
     return f"called {tool}: {reason}", full
 

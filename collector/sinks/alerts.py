@@ -60,6 +60,7 @@ class Alerts:
     ) -> None:
         self._clock = clock
         self._repeat_ns = int(settings.repeat_seconds * SECOND)
+        self._joined = settings.joined
         self._links = Links(trace_url, settings.session_url, settings.runbook_url)
         timeout, room = settings.timeout_seconds, settings.queue
         managers = [
@@ -90,6 +91,7 @@ class Alerts:
             repeat_ns=self._repeat_ns,
             quiet_ns=quiet_ns,
             per_minute=settings.pages_per_minute,
+            possible=settings.joined == "page",
         )
         self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
@@ -105,11 +107,7 @@ class Alerts:
         if not self.queues:
             return
         now = self._clock()
-        news = [
-            verdict
-            for verdict in verdicts
-            if verdict.kind in ALARMING or verdict.revised_from in ALARMING
-        ]
+        news = [verdict for verdict in verdicts if self._is_news(verdict)]
         if self._managers or self._hooks:
             self.pager.consider(news, now)
         for verdict in news:
@@ -117,6 +115,11 @@ class Alerts:
                 queue.put(as_event(verdict))
             for queue in self._logs:
                 queue.put(of_verdict(verdict, now))
+
+    def _is_news(self, verdict: Verdict) -> bool:
+        if verdict.kind in ALARMING or verdict.revised_from in ALARMING:
+            return True
+        return self._joined != "silent" and (verdict.possible or verdict.was_possible)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.sinks.alert import stamp
 from monitor.records import Raised, Verdict
 
-__all__ = ["as_event"]
+__all__ = ["as_event", "possibility"]
 
 
 def as_event(news: Verdict | Raised) -> dict[str, Any]:
@@ -68,4 +69,11 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
     if not verdict.certain_call:
         found["certain_call"] = False
-    return found
+    return found | possibility(verdict)
+
+
+def possibility(verdict: Verdict) -> dict[str, Any]:
+    """What a verdict says of a call that is harmful only if its session began after the monitor did."""
+    if verdict.possible:
+        return {"possible": True, "unless_began_before": stamp(verdict.unless_before_ns)}
+    return {"possible": False, "was_possible": True} if verdict.was_possible else {}

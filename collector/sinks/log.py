@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from collector.calls.inventory import AgentRecord
-from collector.config.settings import LogLines
-from collector.sinks.event import as_event
+from collector.config.settings import Joined, LogLines
+from collector.sinks.event import as_event, possibility
 from collector.sinks.line_limit import LeftOut, LineLimit
 from collector.telemetry.clock import now_ns
 from collector.telemetry.logs import Log
@@ -37,12 +37,18 @@ class LogSink:
         logger: the log.
         lines: how many lines there may be.
         clock: Unix nanoseconds.
+        joined: how calls are reported that are harmful unless their session began before the start.
     """
 
     def __init__(
-        self, logger: Log, lines: LogLines | None = None, clock: Callable[[], int] = now_ns
+        self,
+        logger: Log,
+        lines: LogLines | None = None,
+        clock: Callable[[], int] = now_ns,
+        joined: Joined = "hint",
     ) -> None:
         self._logger = logger
+        self._joined = joined
         self._clock = clock
         given = lines or LogLines()
         self._verdicts = _limit(given.verdict_lines_per_second, given)
@@ -59,7 +65,11 @@ class LogSink:
     def deliver(self, verdicts: Sequence[Verdict]) -> None:
         now = self._clock()
         for verdict in verdicts:
-            if verdict.kind in ALARMING or verdict.revised_from in ALARMING:
+            if (
+                verdict.kind in ALARMING
+                or verdict.revised_from in ALARMING
+                or (self._joined != "silent" and (verdict.possible or verdict.was_possible))
+            ):
                 namespace = verdict.session.namespace
                 if self._verdicts.allows(namespace, verdict.agent, verdict.spec, now):
                     self._write(verdict)
@@ -85,7 +95,7 @@ class LogSink:
             self._logger.log_fields(logging.WARNING, event, fields)
 
     def _write(self, verdict: Verdict) -> None:
-        event = _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
+        possible = self._joined != "silent" and (verdict.possible or verdict.was_possible)
         fields = {
             "session": verdict.session.id,
             "namespace": verdict.session.namespace,
@@ -109,7 +119,11 @@ class LogSink:
         }
         if not verdict.certain_call:
             fields["certain_call"] = False
-        self._logger.log_fields(logging.WARNING, event, fields)
+        if possible:
+            fields |= possibility(verdict)
+        hint = possible and self._joined == "hint" and verdict.revised_from not in ALARMING
+        level = logging.INFO if hint else logging.WARNING
+        self._logger.log_fields(level, _event(verdict, possible=possible), fields)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""
@@ -173,6 +187,13 @@ class LogSink:
             "hint": "no session has its attributes: compare `match` with the events `agent_seen`",
         }
         self._logger.log_fields(logging.WARNING, "spec_without_sessions", fields)
+
+
+def _event(verdict: Verdict, *, possible: bool) -> str:
+    """The name of a verdict's line."""
+    if possible:
+        return "possible_harm" if verdict.possible else "possible_harm_withdrawn"
+    return _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
 
 
 def _limit(per_second: float, given: LogLines) -> LineLimit:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from collector.config.settings import HttpClient
 from collector.net.http_client import proxy_of, tls_context, without_user
 from collector.net.watched_files import UnusableError, Watched
+from collector.sinks.alert import clock_time
 from collector.sinks.http_client import DeliveryError, authorization_of, files_of
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import SessionFinished
@@ -54,12 +55,13 @@ def of_verdict(verdict: Verdict, now: int) -> Event:
     A verdict on a session is named after the session.
     """
     harmful = verdict.kind in ALARMING
+    label = "possible" if verdict.possible else verdict.kind.value if harmful else "pass"
     on_session = verdict.kind in SESSION_KINDS or verdict.revised_from in SESSION_KINDS
     reason = verdict.reason.value if verdict.reason else ""
     found: dict[str, str | int | float | None] = {
         "gen_ai.evaluation.name": "dfa.session" if on_session else "dfa.transition",
         "gen_ai.evaluation.score.value": 0.0 if harmful else 1.0,
-        "gen_ai.evaluation.score.label": verdict.kind.value if harmful else "pass",
+        "gen_ai.evaluation.score.label": label,
         "gen_ai.evaluation.explanation": _explanation(verdict, reason),
         "gen_ai.conversation.id": verdict.session.id,
         "gen_ai.agent.name": verdict.agent,
@@ -119,6 +121,8 @@ def _explanation(verdict: Verdict, reason: str) -> str:
     allowed = f"; allowed: {', '.join(verdict.allowed)}" if verdict.allowed else ""
     skipped = f"; skipped: {', '.join(verdict.skipped)}" if verdict.skipped else ""
     which = "" if verdict.certain_call else "; this call or an earlier one"
+    if verdict.possible:
+        which += f"; unless this session began before {clock_time(verdict.unless_before_ns)}"
     return f"{reason}{allowed}{skipped}{which}"
 
 

@@ -80,6 +80,8 @@ class Rules(NamedTuple):
     """A page is over when its session did no more such harm for so long."""
     per_minute: int = 60
     """New pages in a minute, and those that became worse; more wait, and are counted."""
+    possible: bool = False
+    """Whether calls page that are harmful unless their session began before the start."""
 
 
 class _Call(NamedTuple):
@@ -139,7 +141,8 @@ class Pager:
 
     def _consider(self, verdict: Verdict, now: int) -> None:
         call = _call(verdict)
-        reason = verdict.reason if verdict.kind in ALARMING else None
+        pages = verdict.kind in ALARMING or (verdict.possible and self._rules.possible)
+        reason = verdict.reason if pages else None
         if reason is None or verdict.severity == "info":
             if self._stop_settling(call) is not None:
                 self.withheld["revised"] += 1

@@ -208,6 +208,7 @@ class Pair:
         "loops",
         "namespace",
         "outcomes",
+        "possible",
         "progress",
         "provisional",
         "repeats",
@@ -256,6 +257,8 @@ class Pair:
         self.late = 0
         self.compensations = 0
         self.joined = 0
+        self.possible = 0
+        """Calls reported as possibly harmful, once each."""
         self.progress = 0
         self.loops = 0
         self.harms = 0

@@ -133,6 +133,11 @@ TABLE: Mapping[str, Described] = {
         (*PAIR, "reason", "severity"),
         "Calls raised as harmful for the first time, at once.",
     ),
+    "possible_harm": Described(
+        "counter",
+        PAIR,
+        "Calls that are harmful unless their session began before the start, once each; not in harmful_calls.",
+    ),
     "harmful_calls_by_tool": Described(
         "counter",
         ("spec", "tool"),

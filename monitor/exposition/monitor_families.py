@@ -381,6 +381,7 @@ def _counts(pairs: _Pairs) -> Iterator[Family]:
     yield _singles("sessions_active", ((t, p.active) for t, p in pairs))
     yield _singles("sessions_started", ((t, p.started) for t, p in pairs))
     yield _singles("sessions_joined", ((t, p.joined) for t, p in pairs))
+    yield _singles("possible_harm", ((t, p.possible) for t, p in pairs))
     yield _singles("compensations", ((t, p.compensations) for t, p in pairs))
     yield _singles("calls_late", ((t, p.late) for t, p in pairs))
     name = "sessions_finished"

@@ -22,7 +22,7 @@ from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Judgement
 from monitor.session.judgement_object import compensated, scores
 from monitor.session.log.rows import Row
-from monitor.session.marks import Change, Step
+from monitor.session.marks import CODE, Change, Step, Suspicion
 from monitor.session.outlook import News
 from monitor.session.session import Ended, Session
 from monitor.session.survey import cannot_finish, missed_of
@@ -339,6 +339,9 @@ class Accounting:
         It reports the step as a self-loop without effect.
         """
         for step in judgement.walk():
+            if step.place == place and judgement.is_possible(place):
+                gone = Change(place, None, SELF_LOOP, False, False, step.before, step.before)
+                return [self.verdict(session, judgement, gone)._replace(was_possible=True)]
             if step.place == place and step.code >= HARMFUL:
                 final = judgement.is_final(place)
                 change = Change(
@@ -393,6 +396,31 @@ class Accounting:
             constraint=missed.rule or None,
         )
 
+    def suspicions(
+        self, session: Session, judgement: Judgement, started_ns: int
+    ) -> list[Verdict]:
+        """Calls that are harmful unless their session began before `started_ns`, and those that no longer are.
+
+        They are counted apart: `kind` is what counts.
+        """
+        news = judgement.suspicions()
+        return [self._suspicion(session, judgement, each, started_ns) for each in news]
+
+    def _suspicion(
+        self, session: Session, judgement: Judgement, news: Suspicion, started_ns: int
+    ) -> Verdict:
+        place, code, before, after = news.step
+        final = judgement.is_final(place)
+        if news.first and judgement.pair is not None:
+            judgement.pair.possible += 1
+        found = self.verdict(
+            session, judgement, Change(place, None, code, False, final, before, after)
+        )
+        if news.withdrawn:
+            return found._replace(was_possible=True)
+        counted, _ = CODES[judgement.log.mark(place) & CODE]
+        return found._replace(kind=counted, possible=True, unless_before_ns=started_ns)
+
     def verdict(
         self,
         session: Session,
@@ -430,7 +458,10 @@ class Accounting:
             trace_id,
             span_id,
             judge.constraint(change.before, token) if harmful else None,
-            not harmful or judge.is_certain_call(change.before, token),
+            not harmful or judgement.is_certain_call(change.place, change.before),
+            False,  # nothing of it is only possible
+            False,
+            0,
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict

@@ -306,18 +306,25 @@ class CallJudge:
             if name not in self._holders:
                 name = self._held_bytes.most()
 
-    def join(self, session: Session, *, gaps: bool = False) -> None:
+    def join(self, session: Session, *, gaps: bool = False) -> list[Verdict]:
         """Reads a session as joined: from now on only certain harms count.
 
         With `gaps`, calls may be missing anywhere in it, not only before the process started.
+
+        Returns:
+            What is no longer possible.
         """
         if session.gaps or self._limits.history_complete or (session.joined and not gaps):
-            return
+            return []
+        verdicts: list[Verdict] = []
         session.joined, session.gaps = True, gaps
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
             self._accounting.count(judgement, judgement.join(blind))
             self._accounting.alarms.compare(session, judgement)
+            if judgement.suspicious:
+                verdicts += self._with_suspicions(session, judgement, ())
+        return verdicts
 
     def resume(self, session: Session) -> list[Verdict]:
         """Reads a session as joined, because an earlier state of it was dropped."""
@@ -338,6 +345,21 @@ class CallJudge:
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
             verdicts += self._report(session, judgement, judgement.doubt(doubtful=doubted))
+        return verdicts
+
+    def is_young(self, now: int) -> bool:
+        """True while a session that is seen for the first time may have begun before us."""
+        return (
+            now - self._young_since < self._limits.idle_ns and not self._limits.history_complete
+        )
+
+    def prove(self, session: Session, *, fresh: bool) -> list[Verdict]:
+        """The session is proven to begin with its first call, or no longer is."""
+        session.fresh = fresh
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            changes = judgement.prove(fresh=fresh, doubted=session.doubted)
+            verdicts += self._report(session, judgement, changes)
         return verdicts
 
     # --- one call ------------------------------------------------------------------------------
@@ -443,9 +465,25 @@ class CallJudge:
                 for change in changes
                 if not quiet or change.new >= HARMFUL or change.old is not None
             ]
+        if judgement.suspicious:
+            reported = self._with_suspicions(session, judgement, reported)
         if judgement.crowded and self._limits.fold:
             self._relieve(session, judgement, now)
         return reported
+
+    def _with_suspicions(
+        self, session: Session, judgement: Judgement, verdicts: Sequence[Verdict]
+    ) -> list[Verdict]:
+        """Verdicts, and what of the session is possibly harmful: one verdict a call."""
+        found = self._accounting.suspicions(session, judgement, self._started_ns)
+        told = {verdict.span_id: verdict for verdict in verdicts}
+        news = {
+            each.span_id: each._replace(revised_from=told[each.span_id].revised_from)
+            if each.span_id in told
+            else each
+            for each in found
+        }
+        return [each for each in verdicts if each.span_id not in news] + list(news.values())
 
     def _insert(
         self,
@@ -493,7 +531,7 @@ class CallJudge:
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
         complete = self._limits.history_complete
         # For a while after the start, a session may have begun before it without any sign.
-        young = session.touched_ns - self._young_since < self._limits.idle_ns
+        young = self.is_young(session.touched_ns)
         late = session.late.get(judge, 0) if session.late else 0
         if session.gaps:
             blind_ns = FOREVER
@@ -505,9 +543,11 @@ class CallJudge:
             judge,
             part,
             joined=late > 0 or session.forgotten or (session.joined and not complete),
-            doubtful=young and not complete,
+            doubtful=young,
             blind_ns=blind_ns,
         )
+        if session.fresh:
+            judgement.prove(fresh=True, doubted=False)
         if session.doubted and not complete:
             judgement.doubt(doubtful=True)
         session.add(judgement)
@@ -662,7 +702,10 @@ class CallJudge:
     ) -> list[Verdict]:
         self._accounting.count(judgement, changes)
         self._accounting.alarms.compare(session, judgement)
-        return [self._accounting.verdict(session, judgement, change) for change in changes]
+        verdicts = [self._accounting.verdict(session, judgement, each) for each in changes]
+        if judgement.suspicious:
+            return self._with_suspicions(session, judgement, verdicts)
+        return verdicts
 
     def merge(self, moved: Session, target: Session) -> list[Verdict]:
         """Moves the calls of one session into another, and returns the revisions."""
@@ -698,6 +741,7 @@ class CallJudge:
             for judgement in target.judgements:
                 blind = FOREVER if target.gaps else judgement.blind_ns
                 verdicts += self._report(target, judgement, judgement.join(blind))
+        verdicts += self.prove(target, fresh=target.take_proof(None))
         self._accounting.relabel(target)
         if target.binder is not None:
             wanted = _wanted(target.attributes, target.known_agent, target.binder)

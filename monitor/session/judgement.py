@@ -14,7 +14,8 @@ Invariants:
 - The checkpoint is the run after the folded steps. Folded steps do not change any more; a call that
   belongs among them is `late`, and goes to the front of the log.
 - A doubtful session is read in two ways: from the start (plain) and from anywhere (joined). The
-  head is the reading with fewer harms, `_rival` is the other.
+  head is the reading with fewer harms, `_rival` is the other. What only the plain reading calls
+  harmful is *possible*: reported as that, and in no score.
 
 Example: `unlock move` arrive without `scan`, then `open`: harmful. `scan`, which started before
 `open`, arrives one second later. It is inserted before `open` and the log is stepped again: `scan`
@@ -25,7 +26,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -49,11 +50,14 @@ from monitor.session.log.rows import mark_of
 from monitor.session.marks import (
     CODE,
     FINAL,
+    POSSIBLE,
     RAISED,
+    SUSPECTED,
     UNJUDGED,
     Change,
     Finality,
     Step,
+    Suspicion,
     changes_of,
     waiting_for_none,
 )
@@ -82,9 +86,12 @@ class Judgement:
     """
 
     __slots__ = (
+        "_began_young",
+        "_doubted",
         "_joined",
         "_resume_points",
         "_rival",
+        "_suspected",
         "_swapped",
         "_young",
         "base",
@@ -104,6 +111,7 @@ class Judgement:
         "part",
         "sampled",
         "share",
+        "suspicious",
     )
 
     def __init__(
@@ -124,6 +132,12 @@ class Judgement:
         """Of a comparison with a reference: calls before the first one seen may be missing."""
         self._joined = joined
         self._young = doubtful
+        self._began_young = doubtful
+        """True where it began when any session may have begun before we did."""
+        self._doubted = False
+        """True where its calls look like those of a session that goes on."""
+        self.suspicious = False
+        """True where there may be news of calls that are possibly harmful (`suspicions`)."""
         self._swapped = False
         """True while the head reads the session as joined in the middle, and may be wrong."""
         self.counted = False
@@ -146,6 +160,8 @@ class Judgement:
         """The other reading of a doubtful session; `head` is the one with fewer harms."""
         self._resume_points: ResumePoints | None = None
         self.late = 0
+        self._suspected = 0
+        """Steps of the log that are reported as possibly harmful."""
         self.ending = 0
         """By which number the metrics hold its scores since it last ended; 0 if it never has.
 
@@ -219,8 +235,8 @@ class Judgement:
         if not self.log.append(call, tool, token, at, now):
             return None
         code = self.head.step(judge, token)
-        if rival is not None:
-            rival.step(judge, token)
+        if rival is not None and rival.step(judge, token) >= HARMFUL and self._swapped:
+            self.suspicious = True
         if code != PROGRESS:
             self.log.mark_last(code if code < HARMFUL else code | RAISED)
         return code
@@ -264,6 +280,7 @@ class Judgement:
     def retract(self, place: int) -> list[Change]:
         """The step at `place` was no call: what follows is judged without it."""
         row = self.log.row(place)
+        self._suspected -= self.log.mark(place) & POSSIBLE != 0
         self.log.remove(place)
         moved = self.log.settle(row.trace_id, row.span_id)
         return self._replay(min([place, *moved]))
@@ -284,6 +301,10 @@ class Judgement:
 
         What was doubtful when it began stays so, and what is folded stays as it was read.
         """
+        self._doubted = doubtful
+        return self._read_both_ways(doubtful=doubtful)
+
+    def _read_both_ways(self, *, doubtful: bool) -> list[Change]:
         if self.judge.comparison is not None:
             self.doubtful = doubtful or self._young
             return []
@@ -293,6 +314,19 @@ class Judgement:
         self._resume_points, self._swapped = None, False
         self._rival = self._fresh(joined=True) if doubtful else None
         return self._replay(0)
+
+    def prove(self, *, fresh: bool, doubted: bool) -> list[Change]:
+        """The session is proven to begin with its first call, or no longer is: its object is revised.
+
+        What is folded stays as it was read. Where calls may be missing for another reason (`doubted`) it is still
+        read both ways.
+        """
+        if not self._began_young:
+            return []
+        self._young = False
+        changes = self._read_both_ways(doubtful=doubted or not fresh)
+        self._young = not fresh
+        return changes
 
     def _decide(self, *, joined: bool) -> None:
         """No more doubt about where the session began."""
@@ -317,6 +351,11 @@ class Judgement:
 
         A step that was not judged yet gets its first verdict, which comes before all others.
         """
+        changes = self._step_again(changed)
+        self.suspicious = self._swapped or self._suspected > 0
+        return changes
+
+    def _step_again(self, changed: int) -> list[Change]:
         runs, stretches = self._rewind(changed)
         news = self._walk(runs, stretches)
         if len(runs) == 1:
@@ -330,6 +369,61 @@ class Judgement:
         # It is read the other way from now on, and from its first step.
         self._swapped = swapped
         return changes_of(self.log, self.walk())
+
+    # --- what is possible ------------------------------------------------------------------------
+
+    def possible_harms(self) -> list[Step]:
+        """Calls that are harmful if the session began with its first call, and not as it is read now.
+
+        None where the calls look like those of a session that goes on.
+        """
+        if not self._swapped or not self._young or self._doubted:
+            return []
+        harmful = {step.place for step in self.walk() if step.code >= HARMFUL}
+        plain = self._replay_log().walk(self._fresh(joined=False))
+        return [step for step in plain if step.code >= HARMFUL and step.place not in harmful]
+
+    def is_certain_call(self, place: int, before: Position) -> bool:
+        """False where a harmful call is right by some reading, and an earlier one is the harm."""
+        if not self.judge.is_certain_call(before, self.log.token(place)):
+            return False
+        if not self._swapped:
+            return True
+        plain = self._replay_log().walk(self._fresh(joined=False))
+        return any(step.place == place and step.code >= HARMFUL for step in plain)
+
+    def suspicions(self) -> list[Suspicion]:
+        """What is possible by now and was not reported, and what was and no longer is; marks the steps."""
+        self.suspicious = False
+        log, found = self.log, {step.place: step for step in self.possible_harms()}
+        gone = self._unmark(found) if self._suspected else set()
+        news = [
+            Suspicion(step, first=False, withdrawn=True)
+            for step in (self.walk() if gone else ())
+            if step.place in gone
+        ]
+        for place, step in found.items():
+            mark = log.mark(place)
+            if not mark & POSSIBLE:
+                news.append(Suspicion(step, first=not mark & SUSPECTED, withdrawn=False))
+                log.set_mark(place, mark | POSSIBLE | SUSPECTED)
+        self._suspected = len(found)
+        return news
+
+    def _unmark(self, found: Container[int]) -> set[int]:
+        """Places of steps that are no longer possibly harmful, and not harmful either."""
+        log, gone = self.log, set()
+        for place in range(len(log)):
+            mark = log.mark(place)
+            if mark & POSSIBLE and place not in found:
+                log.set_mark(place, mark & ~POSSIBLE)
+                if mark & CODE < HARMFUL:
+                    gone.add(place)
+        return gone
+
+    def is_possible(self, place: int) -> bool:
+        """True for a step that is reported as possibly harmful."""
+        return bool(self.log.mark(place) & POSSIBLE)
 
     def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[Stretch]]:
         """The runs as they were at a place up to `changed`, one a reading; what is behind it."""
@@ -491,6 +585,7 @@ class Judgement:
         self.log.settle_all()
         # It is one session, and was counted by either name.
         self.counted = self.counted or other.counted
+        self._suspected += other._suspected
         if other._joined:
             self._decide(joined=True)
         return self._replay(0)
@@ -537,8 +632,9 @@ class Judgement:
         if base is None:
             base = self.base = Checkpoint(self._origin(), self.judge)
         if self._rival is not None:
-            # After sixty-four calls a doubt is not worth carrying.
+            # After sixty-four calls a doubt is not worth carrying: what was possible stays so.
             self._decide(joined=self.joined)
+            self._suspected, self.suspicious = 0, False
         scored = self.judge.scored and not self.joined and self.judge.comparison is None
         folding.fold(self._replay_log(), base, count, scored=scored)
         if self._resume_points is not None:

@@ -13,6 +13,7 @@ from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Row
+from monitor.session.marks import Step
 from monitor.session.reference_report import compared, risks
 from monitor.session.scoring import NO_SCORES, SessionScores, episode, score
 from monitor.session.session import Session
@@ -117,13 +118,28 @@ def _episodes(judgement: Judgement) -> list[Episode]:
 
 
 def judgement_object(
-    session: Session, judgement: Judgement, names: Names, *, arguments: bool
+    session: Session,
+    judgement: Judgement,
+    names: Names,
+    *,
+    arguments: bool,
+    started_ns: int = 0,
 ) -> dict[str, Any]:
-    """The object that the API and `replay --json` show; `arguments` False leaves them out."""
+    """The object that the API and `replay --json` show.
+
+    Args:
+        session: whose it is.
+        judgement: what it shows.
+        names: of tools.
+        arguments: False leaves them out.
+        started_ns: when the monitor started; what is possible is right in a session that began before.
+    """
     judge, run = judgement.judge, judgement.head
     spec, tally = judge.spec, run.tally
     judged = spec.kind != "reference"
     found = scores(judgement)
+    steps = _steps(judgement, names, arguments=arguments)
+    possible = any("possible" in step for step in steps)
     return {
         "session": session.key.id,
         "namespace": session.key.namespace,
@@ -162,7 +178,8 @@ def judgement_object(
         **compared(judgement, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
-        "steps": _steps(judgement, names, arguments=arguments),
+        **({"unless_began_before": started_ns} if possible else {}),
+        "steps": steps,
     }
 
 
@@ -211,6 +228,7 @@ def _conventions(judge: Judge) -> dict[str, Any]:
 def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
     shown = []
     found_risks = risks(judgement)
+    possible = {step.place: step for step in judgement.possible_harms()}
     for place, code, before, after in sorted(judgement.walk()):
         row = judgement.log.row(place)
         judge, token = judgement.judge, judgement.log.token(place)
@@ -225,14 +243,29 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
-            if code >= HARMFUL and not judge.is_certain_call(before, token):
+            if code >= HARMFUL and not judgement.is_certain_call(place, before):
                 step["certain_call"] = False
+            if place in possible:
+                step |= _possible(judgement, possible[place])
         if found_risks is not None:
             step["risk"] = found_risks[place]
         step["index"] = judgement.folded + place + 1
         step["final"] = judgement.is_final(place)
         shown.append(step)
     return shown
+
+
+def _possible(judgement: Judgement, step: Step) -> dict[str, Any]:
+    """What a call is if its session began with its first call; it does not count as harmful."""
+    judge, token = judgement.judge, judgement.log.token(step.place)
+    _, reason = CODES[step.code]
+    return {
+        "possible": True,
+        "possible_reason": reason.value if reason else None,
+        "possible_skipped": list(judge.skipped(step.before, token)),
+        "possible_allowed": list(judge.allowed(step.before)),
+        "possible_constraint": judge.constraint(step.before, token),
+    }
 
 
 def _facts(row: Row, tool: str, *, arguments: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The mark of each step: its verdict as a code, and what was reported; and changes of marks.
 
 A mark is one byte of a step's row in the log. Its lower half is the code (`monitor.session.judge.CODES`), or
-`UNJUDGED`. `RAISED` says that the step was reported as harmful once, `FINAL` that its verdict is final.
+`UNJUDGED`. `RAISED` says that the step was reported as harmful once, `FINAL` that its verdict is final. `POSSIBLE` says
+that it is reported as possibly harmful, and `SUSPECTED` that it was once.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from monitor.session.log.log import Log
 __all__ = [
     "CODE",
     "FINAL",
+    "POSSIBLE",
     "RAISED",
+    "SUSPECTED",
     "UNJUDGED",
     "Change",
     "Finality",
     "Step",
+    "Suspicion",
     "changes_of",
     "waiting_for_none",
 ]
@@ -28,6 +32,8 @@ __all__ = [
 CODE: Final = 0x0F
 """The bits of the code."""
 UNJUDGED: Final = CODE
+SUSPECTED: Final = 0x10
+POSSIBLE: Final = 0x20
 RAISED: Final = 0x40
 FINAL: Final = 0x80
 
@@ -53,6 +59,16 @@ class Step(NamedTuple):
     code: int
     before: Position
     after: Position
+
+
+class Suspicion(NamedTuple):
+    """A call that is harmful if its session began with its first call, and not as the session is read now."""
+
+    step: Step
+    """As it is if the session began there; as it is read now, where the suspicion is withdrawn."""
+    first: bool
+    """True when it is reported for the first time."""
+    withdrawn: bool
 
 
 class Finality(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from mypy_extensions import mypyc_attr
 
-from monitor.records import FROM_TRACE, Named, SessionKey, ToolCall
+from monitor.records import FROM_TRACE, Named, Proof, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
@@ -115,6 +115,7 @@ class Session:
         "ended",
         "foreign",
         "forgotten",
+        "fresh",
         "gaps",
         "held",
         "joined",
@@ -128,6 +129,7 @@ class Session:
         "not_judged",
         "older",
         "owed",
+        "proof",
         "queued",
         "seen",
         "session_from",
@@ -178,6 +180,8 @@ class Session:
         """True where calls may be missing anywhere in it."""
         self.doubted = False
         """True where calls may be missing before its first one."""
+        self.fresh = False
+        """True where it is proven to begin with its first call, as its judgements know."""
         self.forgotten = False
         """True where it was known before, and its state was let go."""
         self.queued = False
@@ -194,6 +198,8 @@ class Session:
         self.late: dict[Judge, int] | None = None
         """Specs that were bound after calls had been let go, and when."""
         self.not_judged: Counter[str] | None = None
+        self.proof: Proof | None = None
+        """What the earliest of its traces shows of its beginning."""
         self.answer: tuple[bool, int, int, int] | None = None
         """The last output of its agent, as a hash behind what makes it the last."""
         self.ended: Ended | None = None
@@ -364,9 +370,23 @@ class Session:
         self.bound_late = self.bound_late or other.bound_late
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
+        self.take_proof(other.proof)
         self.joined = self.joined or other.joined
         self.forgotten = self.forgotten or other.forgotten
         self.gaps = self.gaps or other.gaps
+
+    def take_proof(self, proof: Proof | None) -> bool:
+        """Takes note of what a trace shows; of several traces the earliest counts.
+
+        Returns:
+            True where the session is proven to begin with its first call.
+        """
+        known = self.proof
+        if proof is not None and (
+            known is None or proof.trace_id == known.trace_id or proof.start_ns < known.start_ns
+        ):
+            self.proof = known = proof
+        return known is not None and known.holds and known.start_ns <= self.started_ns
 
     @property
     def without_spec(self) -> int:

@@ -32,6 +32,7 @@ def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None
     assert ended.returncode == 0, ended
     assert ended.stdout.count("ok    ") == len(ended.stdout.splitlines()) == lines
     assert not any("doctor" in str(each) for each in shared.judgements())
+    assert "may have begun before the start" in ended.stderr
 
 
 def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:

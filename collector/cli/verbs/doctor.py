@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from collector.cli.inputs import FAILED, OK, quit_with
@@ -25,8 +26,12 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails doctor`, and returns the exit code."""
     from collector.client.doctor import run
+    from collector.config.first_minutes import USUALLY, first_minutes
 
     try:
-        return OK if run(options.endpoint) else FAILED
+        found = run(options.endpoint)
     except ValueError as problem:
         quit_with(str(problem))
+    if found:
+        print(first_minutes(USUALLY), file=sys.stderr)
+    return OK if found else FAILED

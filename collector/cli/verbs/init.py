@@ -35,6 +35,7 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails init`, and returns the exit code."""
+    from collector.config.first_minutes import USUALLY, first_minutes
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, observe
     from collector.offline.starter_spec import NothingSeen, choose, fetch, starter
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     except (BadInput, NothingSeen) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    print(first_minutes(USUALLY), file=sys.stderr)
     if options.out is None:
         print(text, end="")
     elif options.out.exists():

@@ -26,6 +26,7 @@ def add(group: Any) -> None:
             "progress",
             "self_loop",
             "harmful",
+            "possible",
             "control",
             "cannot_finish",
             "stalled",

@@ -4,7 +4,7 @@ Arguments are opt-in: a JSON text, or a structured attribute since SDK 1.45. The
 that follow the conventions only in part.
 """
 
-from collector.dialects.base import NOT_A_TOOL, Dialect, Source
+from collector.dialects.base import NOT_A_TOOL, Dialect, Freshness, Source
 from collector.dialects.values.arguments import event_parts, mapping, maybe_call_form
 
 __all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", "SWITCH"]
@@ -34,6 +34,12 @@ _FAILED = {
     "gen_ai.tool.call.outcome": frozenset({"error", "denied", "skipped"}),
 }
 
+_FRESHNESS = Freshness(
+    messages=("gen_ai.input.messages",),
+    scopes=("pydantic-ai", "opentelemetry.instrumentation.langchain"),
+)
+"""Clients of APIs that keep conversations write only what is new of them, and agents that write code summarise."""
+
 GEN_AI = Dialect(
     name="gen_ai",
     when=("gen_ai.tool.name", "gen_ai.operation.name"),
@@ -44,6 +50,7 @@ GEN_AI = Dialect(
     call_id=("gen_ai.tool.call.id",),
     failed=_FAILED,
     switch=SWITCH,
+    freshness=_FRESHNESS,
 )
 
 GEN_AI_IN_PART = Dialect(

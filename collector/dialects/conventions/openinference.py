@@ -4,7 +4,7 @@
 read. The few instrumentations that write arguments to both have files of their own.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import Dialect, Freshness, Source
 from collector.dialects.scopes import AGENTOPS_CLIENTS, DAPR_SCOPE
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
@@ -36,6 +36,17 @@ _ARGUMENTS = (
     Source("input.value", maybe_call_form),
 )
 
+_FRESHNESS = Freshness(
+    roles=("llm.input_messages.",),
+    elsewhere=("llm.invocation_parameters", "output.value"),
+    scopes=(
+        "openinference.instrumentation.anthropic",
+        "openinference.instrumentation.langchain",
+        "openinference.instrumentation.openai",
+    ),
+)
+"""OpenAI's Responses name a previous response or a conversation in what is asked and in what is answered."""
+
 OPENINFERENCE = Dialect(
     name="openinference",
     when=("tool.name", "openinference.span.kind"),
@@ -45,6 +56,7 @@ OPENINFERENCE = Dialect(
     arguments=_ARGUMENTS,
     call_id=("tool_call.id", "tool.id", "gen_ai.tool.call.id"),
     switch=SWITCH,
+    freshness=_FRESHNESS,
 )
 
 OPENINFERENCE_BY_NAME = Dialect(

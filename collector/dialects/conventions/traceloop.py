@@ -1,6 +1,6 @@
 """Traceloop's SDK and its family of instrumentations: `traceloop.span.kind` is `tool`."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import Dialect, Freshness, Source
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = ["TRACELOOP"]
@@ -17,4 +17,11 @@ TRACELOOP = Dialect(
     ),
     call_id=("gen_ai.tool.call.id",),
     switch="TRACELOOP_TRACE_CONTENT=true",
+    freshness=Freshness(
+        roles=("gen_ai.prompt.",),
+        scopes=(
+            "opentelemetry.instrumentation.anthropic",
+            "opentelemetry.instrumentation.langchain",
+        ),
+    ),
 )

@@ -1,0 +1,276 @@
+"""Sessions that are proven to be new while others may have begun before the process: judged in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.calls.pipeline import Pipeline
+from collector.decode.json import otlp_json
+from collector.decode.span import Span
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, load_spec
+from monitor.records import Verdict
+from tests.collector.conftest import BASE, Wire
+
+CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
+RUNS = sorted(
+    path
+    for path in CAPTURES.glob("*/*.otlp.jsonl")
+    if path.parent.name
+    in (
+        "langchain-openinference",
+        "langchain-traceloop",
+        "openai-agents-openinference",
+        "pydantic-ai",
+    )
+)
+SECOND = 1_000_000_000
+SPEC = load_spec(Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml")
+ROVER = {"service.name": "farm-rover"}
+SESSION = {"session.id": "s"}
+USER = {"role": "user", "parts": [{"type": "text", "content": "water field 3"}]}
+SAID = {"role": "assistant", "parts": [{"type": "text", "content": "done"}]}
+ANSWER = {
+    "role": "tool",
+    "parts": [{"type": "tool_call_response", "id": "c", "response": "ok"}],
+}
+
+
+class Service:
+    """A monitor behind a pipeline on default settings, started when the spans begin."""
+
+    def __init__(self, started_ns: int = BASE, *, complete: bool = False) -> None:
+        limits = Limits(history_complete=complete, keep_arguments=True)
+        self.monitor = Monitor([SPEC], limits, started_ns=started_ns)
+        self.paged: list[str] = []
+        self.pipeline = Pipeline(self.monitor, Stats(), self._take)
+
+    def _take(self, verdicts: Sequence[Verdict]) -> None:
+        self.paged += [each.tool for each in verdicts if each.kind == "harmful"]
+
+    def send(self, *spans: Span) -> Service:
+        """Each in a request of its own."""
+        for span in spans:
+            self.pipeline.consume([span], span.end_ns, "test")
+        return self
+
+    def told(self) -> list[dict[str, Any]]:
+        """The judgements, without what tells of the arrival."""
+        found = [
+            {key: value for key, value in each.items() if key not in ("coverage", "updated_ns")}
+            for each in self.monitor.judgements()
+        ]
+        return sorted(found, key=lambda each: str(each["session"]))
+
+    def one(self) -> dict[str, Any]:
+        (found,) = self.monitor.judgements()
+        return found
+
+
+def _model(wire: Wire, start: float, *messages: Any, **more: Any) -> Span:
+    asked = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(messages),
+        **more.pop("attributes", {}),
+    }
+    at = {"scope": "pydantic-ai", "parent": "agent", "resource": ROVER, **more}
+    return wire.span("chat", asked, start=start, **at)
+
+
+def _call(wire: Wire, tool: str, start: float, **more: Any) -> Span:
+    at = {"parent": "agent", "resource": ROVER, **more}
+    arguments = {"x": 3, "y": 4} if tool == "move" else {}
+    return wire.tool(tool, arguments=arguments, start=start, **at)
+
+
+def _root(wire: Wire, start: float = 0, **more: Any) -> Span:
+    agent = {"gen_ai.operation.name": "invoke_agent", **more.pop("attributes", {})}
+    return wire.span("agent", agent, id="agent", start=start, end=99, resource=ROVER, **more)
+
+
+def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire) -> None:
+    """The first request of the model holds no earlier turn: nothing came before `move`."""
+    spans = [
+        _model(wire, 1, USER, attributes=SESSION),
+        _call(wire, "move", 2, attributes=SESSION),
+    ]
+    service = Service().send(*spans)
+    found = service.one()
+
+    assert service.paged == ["move"]
+    assert (found["joined"], found["exact"], found["harm_rate"]) == (False, True, 1)
+
+
+def test_without_a_proof_a_session_has_the_benefit_of_the_doubt(wire: Wire) -> None:
+    """It may have begun before the process."""
+    service = Service().send(_call(wire, "move", 2, attributes=SESSION))
+
+    assert (service.paged, service.one()["joined"]) == ([], True)
+
+
+def test_a_trace_that_is_its_session_is_new_if_its_root_is(wire: Wire) -> None:
+    """No model is seen. The verdict follows when the root span has ended."""
+    service = Service().send(_call(wire, "move", 2))
+    assert service.paged == []
+
+    service.send(_root(wire))
+    assert (service.paged, service.one()["exact"]) == (["move"], True)
+
+
+def test_a_root_that_began_before_the_process_proves_nothing(wire: Wire) -> None:
+    """The session certainly began before."""
+    service = Service(BASE + SECOND).send(_call(wire, "move", 2), _root(wire))
+
+    assert (service.paged, service.one()["joined"]) == ([], True)
+
+
+def test_a_root_proves_nothing_of_a_session_with_an_id(wire: Wire) -> None:
+    """The session may have other traces."""
+    spans = [_call(wire, "move", 2), _root(wire, attributes=SESSION)]
+    for order in permutations(spans):
+        service = Service().send(*order)
+        assert service.one()["joined"] is True
+
+
+REFUTED = {
+    "an answer before": (USER, SAID, USER),
+    "results before": (USER, ANSWER),
+}
+
+
+@pytest.mark.parametrize("messages", REFUTED.values(), ids=REFUTED)
+@pytest.mark.parametrize("attributes", [{}, SESSION], ids=["trace", "session"])
+def test_earlier_turns_take_every_proof_away(
+    wire: Wire, messages: tuple[Any, ...], attributes: dict[str, Any]
+) -> None:
+    """A guard is asked first, about what a person wrote alone: it proves nothing for the agent behind it."""
+    spans = [
+        _model(wire, 1, USER, attributes=attributes),
+        _model(wire, 2, *messages, attributes=attributes),
+        _call(wire, "move", 3, attributes=attributes),
+        _root(wire, attributes=attributes),
+    ]
+    for order in permutations(spans):
+        found = Service().send(*order).one()
+        assert (found["joined"], found["harmful"]) == (True, 0), [each.name for each in order]
+
+
+def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
+    """What is known in the end is the same."""
+    spans = [
+        _model(wire, 1, USER, attributes=SESSION),
+        _call(wire, "move", 2, attributes=SESSION),
+        _model(wire, 3, USER, SAID, ANSWER, attributes=SESSION),
+        _call(wire, "water", 4, attributes=SESSION),
+        _root(wire),
+    ]
+    wanted = Service().send(*spans).told()
+    assert [each["harmful"] for each in wanted] == [2]
+
+    for order in permutations(spans):
+        assert Service().send(*order).told() == wanted, [each.name for each in order]
+
+
+def test_a_second_turn_belongs_to_what_its_first_turn_proves(wire: Wire) -> None:
+    """Its own requests hold the first turn, and take nothing back."""
+    first = [
+        _model(wire, 1, USER, attributes=SESSION),
+        _call(wire, "unlock_safety", 2, attributes=SESSION),
+    ]
+    second = [
+        _model(wire, 11, USER, SAID, USER, trace="two", attributes=SESSION),
+        _call(wire, "water", 12, trace="two", attributes=SESSION),
+    ]
+    for order in ([*first, *second], [*second, *first]):
+        found = Service().send(*order).one()
+        assert (found["joined"], found["harmful"]) == (False, 1)
+
+
+def test_a_service_that_forgets_proves_nothing_any_more(wire: Wire) -> None:
+    """A later trace of a session looks like a first one: its models are not given earlier turns."""
+    service = Service()
+    for number, session in enumerate(("s", "s", "other")):
+        of = {"trace": f"t{number}", "attributes": {"session.id": session}}
+        service.send(
+            _model(wire, 10 * number + 1, USER, **of),
+            _call(wire, ("unlock_safety", "move", "move")[number], 10 * number + 2, **of),
+        )
+
+    assert service.paged == []
+    assert [each["joined"] for each in service.told()] == [True, False]
+
+
+def test_long_after_the_start_no_proof_is_kept(wire: Wire) -> None:
+    """Every new session is whole then."""
+    service = Service(started_ns=1)
+    service.send(_model(wire, 1, USER), _call(wire, "move", 2), _root(wire))
+
+    assert service.paged == ["move"]
+    assert all(trace.beginning is None for trace in service.pipeline._traces)
+
+
+# --- real captures ------------------------------------------------------------------------------
+
+
+def _spans(path: Path) -> list[Span]:
+    lines = path.read_bytes().splitlines()
+    return [span for line in lines for span in otlp_json.decode(line).spans]
+
+
+def _numbers(service: Service) -> list[tuple[Any, ...]]:
+    keys = (
+        "session",
+        "calls",
+        "harmful",
+        "joined",
+        "exact",
+        "harm_rate",
+        "prefix_crit",
+        "state",
+    )
+    return [tuple(each[key] for key in keys) for each in service.told()]
+
+
+captures = pytest.mark.skipif(not RUNS, reason="no captures beside the repository")
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix('.otlp.jsonl')}"
+
+
+# Turns of this one share no id: to say that the history is complete would be a lie.
+WHOLE = [path for path in RUNS if _name(path) != "openai-agents-openinference/session"]
+
+
+@captures
+@pytest.mark.parametrize("left_out", ["", "unlock_safety"])
+@pytest.mark.parametrize("path", WHOLE, ids=_name)
+def test_a_capture_is_judged_as_if_its_history_were_complete(path: Path, left_out: str) -> None:
+    """On default settings just after the start, also where the agent leaves out its first step."""
+    spans = [span for span in _spans(path) if left_out not in span.name or not left_out]
+    started = min(span.start_ns for span in spans)
+    found = _numbers(Service(started).send(*spans))
+
+    assert found == _numbers(Service(started, complete=True).send(*spans))
+    assert found
+
+
+@captures
+@pytest.mark.parametrize(
+    "path", [path for path in RUNS if path.name.startswith("session.")], ids=_name
+)
+def test_a_capture_that_began_before_the_process_has_no_false_harm(path: Path) -> None:
+    """The process starts between the two turns of a conversation: the second one is read both ways."""
+    spans = _spans(path)
+    traces = {span.trace_id: span.start_ns for span in reversed(spans)}
+    second = max(traces, key=lambda trace: traces[trace])
+    later = [span for span in spans if span.trace_id == second]
+    service = Service(min(span.start_ns for span in later)).send(*later)
+
+    assert (service.paged, [each["joined"] for each in service.told()]) == ([], [True])

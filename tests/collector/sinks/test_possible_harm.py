@@ -1,0 +1,185 @@
+"""Calls that are harmful unless their session began before the start: where they are reported, and how."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from collector.client.tail import Filters, formatted
+from collector.config.settings import Joined
+from collector.sinks.alert import Links, as_alert
+from collector.sinks.event import as_event
+from collector.sinks.log import LogSink
+from collector.sinks.otlp_logs import of_verdict
+from collector.sinks.pager import Pager, Rules
+from collector.telemetry.logs import Log
+from monitor.records import Kind, Reason, SessionKey, Verdict
+
+SECOND = 1_000_000_000
+NOW = 1_800_000_000 * SECOND
+"""08:00:00 UTC."""
+
+POSSIBLE = Verdict(
+    session=SessionKey("", "s"),
+    agent="rover",
+    spec="farm_rover",
+    spec_version="1",
+    mode="page",
+    kind=Kind.PROGRESS,
+    reason=Reason.OUT_OF_ORDER,
+    severity="critical",
+    step=1,
+    tool="water",
+    symbol="water",
+    skipped=("scan",),
+    allowed=("scan",),
+    state_before="locked",
+    state="watered",
+    final=False,
+    revised_from=None,
+    trace_id=b"t" * 16,
+    span_id=b"s" * 8,
+    possible=True,
+    unless_before_ns=NOW,
+)
+WITHDRAWN = POSSIBLE._replace(
+    possible=False, was_possible=True, unless_before_ns=0, reason=None, severity="info"
+)
+CERTAIN = POSSIBLE._replace(
+    kind=Kind.HARMFUL, possible=False, unless_before_ns=0, revised_from=Kind.PROGRESS
+)
+
+
+def _lines(joined: Joined, *verdicts: Verdict) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    LogSink(Log(found.append), joined=joined).deliver(verdicts)
+    return found
+
+
+def test_the_log_says_what_is_possible_and_unless_when() -> None:
+    """A line of its own, with the reason; it is a hint, not a warning."""
+    (line,) = _lines("hint", POSSIBLE)
+
+    assert (line["event"], line["level"]) == ("possible_harm", "info")
+    assert (line["possible"], line["reason"], line["kind"]) == (
+        True,
+        "out_of_order",
+        "progress",
+    )
+    assert line["unless_began_before"] == "2027-01-15T08:00:00.000Z"
+
+
+def test_the_log_withdraws_it() -> None:
+    """What was reported is taken back in a line."""
+    (line,) = _lines("hint", WITHDRAWN)
+
+    assert (line["event"], line["possible"]) == ("possible_harm_withdrawn", False)
+
+
+def test_a_page_is_a_warning_in_the_log() -> None:
+    """As each other line on a page."""
+    (line,) = _lines("page", POSSIBLE)
+
+    assert line["level"] == logging.getLevelName(logging.WARNING).lower()
+
+
+def test_silent_leaves_no_line_but_for_what_was_certain() -> None:
+    """Harm that turns out to be possible only is withdrawn as any other."""
+    lines = _lines("silent", POSSIBLE, WITHDRAWN, POSSIBLE._replace(revised_from=Kind.HARMFUL))
+
+    assert [line["event"] for line in lines] == ["harmful_call_withdrawn"]
+
+
+class Pages:
+    """A pager, and what it delivered."""
+
+    def __init__(self, *, possible: bool) -> None:
+        self.alerts: list[dict[str, Any]] = []
+        self.pager = Pager(Rules(possible=possible), self._take)
+        self._now = NOW
+
+    def _take(self, pages: Any, _now: int, _news: bool) -> None:
+        self.alerts += [
+            as_alert(page, Links(), NOW) | {"ended": bool(page.ended_ns)} for page in pages
+        ]
+
+    def consider(self, verdict: Verdict) -> None:
+        """A verdict, and a second to settle."""
+        self.pager.consider([verdict], self._now)
+        self._now += SECOND
+        self.pager.tick(self._now)
+
+
+def test_a_hint_pages_nobody() -> None:
+    """Not until it is certain."""
+    pages = Pages(possible=False)
+    pages.consider(POSSIBLE)
+    assert pages.alerts == []
+
+    pages.consider(CERTAIN)
+    assert len(pages.alerts) == 1
+
+
+def test_a_page_says_unless_when() -> None:
+    """And it is resolved when the harm is not possible any more."""
+    pages = Pages(possible=True)
+    pages.consider(POSSIBLE)
+    (alert,) = pages.alerts
+    assert "unless this session began before 08:00:00 UTC" in alert["annotations"]["summary"]
+    assert (
+        "unless this session began before 08:00:00 UTC" in alert["annotations"]["description"]
+    )
+
+    pages.consider(WITHDRAWN)
+    assert [each["ended"] for each in pages.alerts] == [False, True]
+
+
+def test_a_page_that_becomes_certain_is_one_page() -> None:
+    """Its labels stay, so that a receiver has one alert."""
+    pages = Pages(possible=True)
+    pages.consider(POSSIBLE)
+    pages.consider(CERTAIN)
+
+    assert len({tuple(each["labels"].items()) for each in pages.alerts}) == 1
+    assert len(pages.pager.firing) == 1
+
+
+def test_an_evaluation_of_possible_harm_passes() -> None:
+    """The score is that of what counts; label and explanation say what is possible."""
+    attributes = of_verdict(POSSIBLE, NOW).attributes
+
+    assert attributes["gen_ai.evaluation.score.value"] == 1
+    assert attributes["gen_ai.evaluation.score.label"] == "possible"
+    assert "unless this session began before 08:00:00 UTC" in str(
+        attributes["gen_ai.evaluation.explanation"]
+    )
+
+
+def test_the_stream_of_verdicts_has_it() -> None:
+    """Other verdicts have no such fields."""
+    assert as_event(POSSIBLE)["possible"] is True
+    assert as_event(WITHDRAWN)["was_possible"] is True
+    assert not {"possible", "was_possible", "unless_began_before"} & as_event(CERTAIN).keys()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (
+            POSSIBLE,
+            ["possible", "out_of_order (critical)", "unless this session began before 2027"],
+        ),
+        (WITHDRAWN, ["progress", "(was possible)"]),
+    ],
+)
+def test_tail_says_it(verdict: Verdict, words: list[str]) -> None:
+    """One line, and a filter of its own."""
+    event = as_event(verdict)
+    line = formatted(event, colour=False)
+
+    assert all(word in line for word in words)
+    assert Filters(kinds=frozenset({"possible"})).matches(event)
+    assert not Filters(kinds=frozenset({"harmful"})).matches(event)

@@ -1,0 +1,235 @@
+"""Calls that are harmful unless their session began before the monitor did: reported as possible, and not counted."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from monitor import Limits, Monitor, ToolCall
+from monitor.limits import SECOND
+from monitor.records import Kind, Proof, Reason, Verdict
+from monitor.session.folding import FOLD_LUMP
+from tests.monitor.test_engine import START, call, specs
+
+TASK = """
+id: task
+kind: task
+match: {service.name: rover}
+alphabet: {a: {tool: a}, b: {tool: b}, c: {tool: c}, d: {tool: d}}
+golden: [[a, b, c, d]]
+"""
+POLICY = """
+id: policy
+kind: policy
+alphabet: {check: {tool: check}, pay: {tool: pay}}
+constraints: [{precedence: [check, pay]}]
+"""
+
+
+def young(*texts: str, **limits: Any) -> Monitor:
+    """A monitor that started just before the first call, on default settings."""
+    return Monitor(specs(*texts), Limits(**limits), started_ns=START)
+
+
+def told(monitor: Monitor, tools: str) -> list[Verdict]:
+    """All verdicts on calls by the names of their tools, one letter each."""
+    return [
+        verdict
+        for number, tool in enumerate(tools, 1)
+        for verdict in monitor.observe(
+            made(number, tool), made(number, tool).end_ns, quiet=True
+        )
+    ]
+
+
+def made(number: int, tool: str) -> ToolCall:
+    return call(number, tool)
+
+
+def test_a_skipped_step_is_possible_harm() -> None:
+    """It says why, unless when, and it counts as what it is in a session that goes on."""
+    monitor = young(TASK)
+    (verdict,) = told(monitor, "b")
+
+    assert (verdict.possible, verdict.reason, verdict.skipped) == (
+        True,
+        Reason.OUT_OF_ORDER,
+        ("a",),
+    )
+    assert verdict.unless_before_ns == START
+    assert verdict.kind is not Kind.HARMFUL
+    (found,) = monitor.judgements()
+    assert (found["harmful"], found["joined"], found["harm_rate"]) == (0, True, None)
+    assert found["unless_began_before"] == START
+    step = found["steps"][0]
+    assert (step["possible"], step["possible_reason"]) == (True, "out_of_order")
+    assert step["possible_skipped"] == ["a"]
+
+
+def test_a_call_is_reported_once() -> None:
+    """Further calls of the session report their own possible harm alone."""
+    verdicts = told(young(TASK), "bcd")
+
+    assert [(each.tool, each.reason) for each in verdicts if each.possible] == [
+        ("b", Reason.OUT_OF_ORDER),
+        ("c", Reason.OUT_OF_ORDER),
+        ("d", Reason.OUT_OF_ORDER),
+    ]
+
+
+def test_a_policy_reports_it_too() -> None:
+    """A payment without a check, which may have come before."""
+    monitor = young(POLICY)
+    verdicts = monitor.observe(call(1, "pay"), START + 2 * SECOND, quiet=True)
+
+    assert [(each.possible, each.constraint) for each in verdicts] == [
+        (True, "precedence: [check, pay]")
+    ]
+
+
+def test_a_proof_makes_it_certain() -> None:
+    """The verdict is revised: harmful, with scores."""
+    monitor = young(TASK)
+    (before,) = told(monitor, "b")
+    (verdict,) = monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
+    (found,) = monitor.judgements()
+
+    assert (verdict.kind, verdict.possible, verdict.revised_from) == (
+        Kind.HARMFUL,
+        False,
+        before.kind,
+    )
+    assert (found["joined"], found["harm_rate"]) == (False, 1)
+    assert "possible" not in found["steps"][0]
+
+
+def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
+    """And what was certain is revised."""
+    monitor = young(TASK)
+    (before,) = told(monitor, "b")
+    monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
+    (verdict,) = monitor.prove(before.session, Proof(START, b"t" * 16, holds=False))
+
+    assert (verdict.possible, verdict.revised_from) == (True, Kind.HARMFUL)
+
+
+def test_an_earlier_call_withdraws_it() -> None:
+    """What was skipped came, and arrives late."""
+    monitor = young(TASK)
+    monitor.observe(call(2, "b"), START + 3 * SECOND, quiet=True)
+    verdicts = monitor.observe(call(1, "a"), START + 4 * SECOND, quiet=True)
+
+    assert [
+        (each.tool, each.was_possible, each.possible) for each in verdicts if each.tool == "b"
+    ] == [("b", True, False)]
+    (found,) = monitor.judgements()
+    assert (found["harmful"], found["joined"]) == (0, False)
+    assert all("possible" not in step for step in found["steps"])
+
+
+def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
+    """A span of it started before the monitor: nothing is possible any more."""
+    monitor = young(TASK)
+    told(monitor, "b")
+    verdicts = monitor.learn(
+        call(1, "b").session,
+        START + 3 * SECOND,
+        attributes={"service.name": "rover"},
+        start_ns=START - SECOND,
+    )
+
+    assert [(each.tool, each.was_possible) for each in verdicts] == [("b", True)]
+
+
+def test_a_call_that_was_none_is_withdrawn() -> None:
+    """Its step goes, and so does what was reported of it."""
+    monitor = young(TASK)
+    told(monitor, "b")
+
+    assert [(each.tool, each.was_possible) for each in monitor.retract(call(1, "b"))] == [
+        ("b", True)
+    ]
+
+
+def test_a_session_that_goes_on_for_certain_reports_nothing() -> None:
+    """A later turn of a conversation, as its models were given answers of other traces."""
+    monitor = young(TASK)
+    verdicts = monitor.observe(call(1, "b"), START + 2 * SECOND, quiet=True, doubted=True)
+
+    assert verdicts == []
+
+
+def test_no_doubt_is_left_of_a_complete_history() -> None:
+    """Then it is harmful."""
+    monitor = young(TASK, history_complete=True)
+
+    assert [(each.kind, each.possible) for each in told(monitor, "b")] == [
+        (Kind.HARMFUL, False)
+    ]
+
+
+def test_the_blame_is_not_on_the_next_call_alone() -> None:
+    """`c d` skips two steps; `a` is the first one of a run, and certain harm if the session went on before.
+
+    One harm is certain by then. Which call it is depends on where the session began.
+    """
+    monitor = young(TASK)
+    verdicts = told(monitor, "cda")
+    (found,) = monitor.judgements()
+    (harmful,) = [each for each in verdicts if each.kind is Kind.HARMFUL]
+
+    assert found["harmful"] == 1
+    assert (harmful.tool, harmful.certain_call) == ("a", False)
+    assert [step["tool"] for step in found["steps"] if step.get("possible")] == ["c", "d"]
+    assert found["steps"][2]["certain_call"] is False
+
+
+@pytest.mark.parametrize("tools", ["bcd", "cda", "bad", "dcba", "abca"])
+def test_what_is_possible_depends_on_no_order_of_arrival(tools: str) -> None:
+    """The session's object is the same."""
+    calls = [made(number, tool) for number, tool in enumerate(tools, 1)]
+
+    def shown(order: tuple[ToolCall, ...]) -> Any:
+        monitor = young(TASK)
+        live: set[bytes] = set()
+        for each in order:
+            for verdict in monitor.observe(each, START + 20 * SECOND, quiet=True):
+                live.discard(verdict.span_id)
+                if verdict.possible:
+                    live.add(verdict.span_id)
+        (found,) = monitor.judgements()
+        marked = {
+            bytes.fromhex(step["span_id"]) for step in found["steps"] if step.get("possible")
+        }
+        assert live == marked
+        return {key: value for key, value in found.items() if key != "coverage"}
+
+    wanted = shown(tuple(calls))
+    assert all(shown(order) == wanted for order in permutations(calls))
+
+
+def test_it_is_counted_once_and_in_no_score() -> None:
+    """Its own counter, from zero on; neither calls nor sessions are harmful for it."""
+    monitor = young(TASK)
+    told(monitor, "b")
+    (pair,) = monitor.totals.pairs.values()
+
+    assert (pair.possible, pair.harms, sum(pair.provisional.values())) == (1, 0, 0)
+    monitor.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=True))
+    monitor.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=False))
+    assert pair.possible == 1
+
+
+def test_a_long_session_keeps_what_was_reported() -> None:
+    """Where a session was read for 64 calls, no doubt is carried on, and nothing is withdrawn for it."""
+    monitor = young(POLICY)
+    verdicts: list[Verdict] = []
+    for number in range(1, 200):
+        each = call(number, "pay")
+        verdicts += monitor.observe(each, each.end_ns, quiet=True)
+        monitor.tick(each.end_ns)
+
+    assert sum(each.possible for each in verdicts) >= FOLD_LUMP
+    assert not any(each.was_possible for each in verdicts)
