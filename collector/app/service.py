@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
     from collector.sinks.recorder import Recorder
 
-__all__ = ["App", "limits_of", "redaction_of"]
+__all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
@@ -94,6 +95,20 @@ def redaction_of(settings: Redact) -> Redaction:
     except OSError as problem:
         file, why = str(settings.key_file), problem.strerror
         raise UnusableError("redact.key_file", file, why, problem.errno) from problem
+
+
+def instance_of(metrics: str) -> str:
+    """The label `instance` of direct alerts: as Prometheus has it, where it scrapes the host by name.
+
+    Args:
+        metrics: the address of the metrics listener.
+    """
+    host, _, port = metrics.rpartition(":")
+    if metrics == OFF or metrics.startswith("unix:"):
+        return socket.gethostname()
+    if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - it is compared, not bound
+        host = socket.gethostname()
+    return f"{host}:{port}"
 
 
 def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
@@ -160,8 +175,14 @@ class App:
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact)
         self._sink = LogSink(self._log, settings.log, clock)
+        totals = self.monitor.totals
         self._alerts = Alerts(
-            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock
+            settings.alerts,
+            settings.trace_url,
+            limits_of(settings).idle_ns,
+            clock,
+            instance_of(settings.metrics),
+            lambda: totals.namespaced,
         )
         self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)
