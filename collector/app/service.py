@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
 
-__all__ = ["App", "limits_of", "redaction_of"]
+__all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
@@ -100,6 +101,20 @@ def redaction_of(settings: Redact) -> Redaction:
     except OSError as problem:
         file, why = str(settings.key_file), problem.strerror
         raise UnusableError("redact.key_file", file, why, problem.errno) from problem
+
+
+def instance_of(metrics: str) -> str:
+    """The label `instance` of direct alerts: as Prometheus has it, where it scrapes the host by name.
+
+    Args:
+        metrics: the address of the metrics listener.
+    """
+    host, _, port = metrics.rpartition(":")
+    if metrics == OFF or metrics.startswith("unix:"):
+        return socket.gethostname()
+    if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - it is compared, not bound
+        host = socket.gethostname()
+    return f"{host}:{port}"
 
 
 def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
@@ -177,8 +192,15 @@ class App:
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
+        totals = self.monitor.totals
         self._alerts = Alerts(
-            settings.alerts, settings.trace_url, limits_of(settings).idle_ns, clock, tracer
+            settings.alerts,
+            settings.trace_url,
+            limits_of(settings).idle_ns,
+            clock,
+            instance_of(settings.metrics),
+            lambda: totals.namespaced,
+            tracer,
         )
         self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)

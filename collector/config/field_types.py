@@ -22,9 +22,11 @@ __all__ = [
     "OFF",
     "Address",
     "AlertLink",
+    "BoardLink",
     "Expressions",
     "File",
     "Headers",
+    "Labels",
     "Names",
     "Number",
     "Paths",
@@ -167,6 +169,27 @@ def _headers(value: Any) -> Any:
     return value
 
 
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_LABELS_OF_OURS = frozenset(
+    {"alertname", "agent", "spec", "reason", "severity", "session", "source"}
+)
+
+
+def _labels(value: Any) -> Any:
+    """Labels of alerts as a mapping; in a variable `name=value`, separated by commas."""
+    if isinstance(value, str):
+        parts = [part.partition("=") for part in value.split(",") if part.strip()]
+        value = {name.strip(): inner.strip() for name, _, inner in parts}
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if not _LABEL.fullmatch(str(name)):
+            raise ValueError(f"{name!r} is no name of a label")
+        if name in _LABELS_OF_OURS:
+            raise ValueError(f"{name}: every alert has a label of that name already")
+        if not isinstance(inner, str) or not inner or not inner.isprintable():
+            raise ValueError(f"{name}: expected a text of printable characters")
+    return value
+
+
 def _silent() -> Any:
     """RE2 options that keep RE2 from logging errors itself."""
     import re2
@@ -198,10 +221,12 @@ Paths = Annotated[tuple[File, ...], BeforeValidator(_paths)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
 Headers = Annotated[dict[str, str], BeforeValidator(_headers)]
+Labels = Annotated[dict[str, str], BeforeValidator(_labels)]
 Address = Annotated[str, BeforeValidator(_address)]
 Proxy = Annotated[str, BeforeValidator(_proxy)]
 Url = Annotated[str, BeforeValidator(_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(_several)]
 SessionLink = Annotated[str, BeforeValidator(_link_with("session", "namespace"))]
+BoardLink = Annotated[str, BeforeValidator(_link_with("agent", "spec"))]
 AlertLink = Annotated[str, BeforeValidator(_link_with("alert"))]
 TraceLink = Annotated[str, BeforeValidator(_link_with("trace_id", "span_id", "session"))]

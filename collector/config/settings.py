@@ -20,9 +20,11 @@ from collector.config.field_types import (
     OFF,
     Address,
     AlertLink,
+    BoardLink,
     Expressions,
     File,
     Headers,
+    Labels,
     Names,
     Number,
     Paths,
@@ -421,6 +423,27 @@ class Alerts(_Section):
             ge=0, description="Time that a page waits for an earlier call that may revise it."
         ),
     ] = 0.5
+    group_by: Annotated[
+        Literal["agent", "session"],
+        Field(
+            description="What is one alert: `agent`: all that an agent does wrong under a spec, with counts"
+            " and its worst session; `session`: each session and reason."
+        ),
+    ] = "agent"
+    labels: Labels = Field(
+        default_factory=dict,
+        description="More labels of every direct alert, such as `cluster`, as Prometheus gives them to the"
+        " rules' alerts (its external labels, and those of the scrape): `name=value` in a variable."
+        " `instance` is the host and the port of `metrics` unless it is set here.",
+    )
+    resolve_seconds: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="An alert of an agent is over when no page of it fires and there was no such harm for so"
+            " long. The default outlasts the rules' windows of 30 minutes: no rule tells what is over again.",
+        ),
+    ] = 2100.0
     repeat_seconds: Annotated[
         Number,
         Field(gt=0, description="Interval at which a firing page is sent again."),
@@ -453,6 +476,9 @@ class Alerts(_Section):
     ] = ""
     runbook_url: Annotated[
         AlertLink, Field(description="Link to a runbook, with the placeholder {alert}.")
+    ] = ""
+    dashboard_url: Annotated[
+        BoardLink, Field(description="Where a board is: a link with {agent} and {spec}.")
     ] = ""
 
     @model_validator(mode="after")

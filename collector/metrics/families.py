@@ -185,6 +185,9 @@ OWN: Final[Mapping[str, Described]] = {
         "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
     ),
     "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
+    "alert_groups_firing": Described(
+        "gauge", (), "Alerts raised and not resolved, each for the pages of an agent and spec."
+    ),
     "alert_queue_length": Described("gauge", ("sink",), "Messages waiting for a sink."),
     "alert_queue_capacity": Described(
         "gauge", ("sink",), "Messages that may wait; beyond it the oldest are dropped, counted."

@@ -10,12 +10,14 @@ import asyncio
 import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
 from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
+from collector.metrics.created import with_created
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.net.asgi import Receive, Scope, Send, send_status
 from collector.net.health import Health
@@ -39,6 +41,9 @@ __all__ = ["COUNTED", "Families", "MetricsApp", "Source"]
 
 SLICE_CHARACTERS = 64 * 1024
 """So much text is rendered before other tasks get their turn: half a millisecond."""
+
+RESULTS: Final = ("accepted", "rejected")
+"""What becomes of spans, from 0 on."""
 
 CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
 """Why connections are closed by us."""
@@ -99,6 +104,11 @@ class Families:
         self._more = list(more)
         self._registry: CollectorRegistry | None = None
 
+    @property
+    def started_ns(self) -> int:
+        """When the process began to count, Unix nanoseconds."""
+        return self._monitor.started_ns
+
     def add(self, source: Source) -> None:
         """Adds one more part of the process."""
         self._more.append(source)
@@ -146,7 +156,8 @@ def _of_reloads(reloads: Reloads) -> Iterator[Reading]:
 
 def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
     yield Reading("ingest_requests", stats.requests.items())
-    yield Reading("ingest_spans", stats.spans.items())
+    spans = dict.fromkeys(product(TRANSPORTS, RESULTS), 0) | stats.spans
+    yield Reading("ingest_spans", spans.items())
     yield Reading("ingest_bytes", _single(stats.bytes))
     yield Reading("spans_dropped", _single(stats.dropped))
     yield Reading("record_requests", _single(stats.recorded))
@@ -222,7 +233,10 @@ class MetricsApp:
         await self._families.prepare()
         lump: list[str] = []
         room = SLICE_CHARACTERS
-        for text in lines(self._families.collect(), open_metrics=open_metrics):
+        found = self._families.collect()
+        if open_metrics and self._families.started_ns:
+            found = with_created(found, self._families.started_ns)
+        for text in lines(found, open_metrics=open_metrics):
             lump.append(self._hidden(text) if self._redaction else text)
             room -= len(text)
             if room <= 0:

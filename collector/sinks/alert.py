@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -19,8 +20,11 @@ __all__ = [
     "Links",
     "PageAlert",
     "PageKey",
+    "alert_name",
     "as_alert",
+    "call_annotations",
     "clock_time",
+    "generator_link",
     "printable",
     "rank",
     "stamp",
@@ -47,6 +51,8 @@ class Links(NamedTuple):
     """With {session} and {namespace}."""
     runbook: str = ""
     """With {alert}."""
+    dashboard: str = ""
+    """With {agent} and {spec}."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +79,8 @@ class PageAlert:
     """Rank of the worst call that was not remembered one by one; 0 without any."""
     ended_ns: int = 0
     """0 while it fires."""
+    taken_back: bool = False
+    """It is over because its calls are no such harm, or are told under another severity."""
 
     def worst(self) -> Verdict | Raised:
         """The call as which to deliver it; of several that are as bad, the one it is delivered as already."""
@@ -130,22 +138,25 @@ def _listed(names: tuple[str, ...]) -> str:
     return shown + (", …" if len(names) > LISTED_MAX else "")
 
 
-def as_alert(page: PageAlert, links: Links, ends_ns: int) -> dict[str, Any]:
+def as_alert(
+    page: PageAlert, links: Links, ends_ns: int, more: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """The page as an alert of Alertmanager's API.
 
     Args:
         page: the page.
         links: templates.
         ends_ns: when the receiver may take it as over, without hearing of it again.
+        more: labels of every alert of this process.
     """
     verdict = page.verdict
-    labels = _labels(page)
+    labels = {**_labels(page), **more}
     return {
         "labels": labels,
         "annotations": _annotations(page, links, labels),
         "startsAt": stamp(page.since_ns),
         "endsAt": stamp(page.ended_ns or ends_ns),
-        "generatorURL": _trace_link(verdict, links) or _session_link(verdict, links),
+        "generatorURL": generator_link(verdict, links),
     }
 
 
@@ -156,7 +167,8 @@ ALARMS: Mapping[str, str] = {
 """Alarms of references that page, with the names of their alerts."""
 
 
-def _name(news: Verdict | Raised) -> str:
+def alert_name(news: Verdict | Raised) -> str:
+    """As which alert it pages."""
     if isinstance(news, Raised):
         return ALARMS[news.alarm]
     if news.kind in SESSION_KINDS:
@@ -168,7 +180,7 @@ def _name(news: Verdict | Raised) -> str:
 def _labels(page: PageAlert) -> dict[str, str]:
     verdict = page.verdict
     found = {
-        "alertname": _name(verdict),
+        "alertname": alert_name(verdict),
         "agent": printable(verdict.agent, 128),
         "spec": verdict.spec,
         "reason": page.key.reason,
@@ -182,9 +194,23 @@ def _labels(page: PageAlert) -> dict[str, str]:
 
 
 def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+    since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."
+    return call_annotations(page, links, labels, since)
+
+
+def call_annotations(
+    page: PageAlert, links: Links, labels: Mapping[str, str], since: str
+) -> dict[str, str]:
+    """What is said of the call as which a page is delivered, and where to look.
+
+    Args:
+        page: the page.
+        links: templates.
+        labels: of the alert.
+        since: how long it lasts, and how much it is: the last sentence of the description.
+    """
     news = page.verdict
     texts = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
-    since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."
     found = {
         **texts,
         "summary": f"{labels.get('agent', 'unknown')} {texts['summary']}",
@@ -196,6 +222,9 @@ def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> di
         "span_id": news.span_id.hex(),
         "trace_url": _trace_link(news, links),
         "session_url": _session_link(news, links),
+        "dashboard_url": _link(
+            links.dashboard, agent=labels.get("agent", ""), spec=labels.get("spec", "")
+        ),
         "runbook_url": _link(links.runbook, alert=labels["alertname"]),
     }
     return {name: value for name, value in found.items() if value}
@@ -269,6 +298,11 @@ def _of_alarm(alarm: Raised) -> dict[str, str]:
         "description": text,
         "expected": _listed(alarm.expected),
     }
+
+
+def generator_link(news: Verdict | Raised, links: Links) -> str:
+    """Where the alert comes from: its trace, or its session."""
+    return _trace_link(news, links) or _session_link(news, links)
 
 
 def _trace_link(verdict: Verdict | Raised, links: Links) -> str:

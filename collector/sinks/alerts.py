@@ -13,6 +13,7 @@ from typing import Any
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
 from collector.sinks.alert import Links, PageAlert, as_alert
+from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event
 from collector.sinks.http_client import HttpSender
@@ -47,6 +48,8 @@ class Alerts:
         trace_url: where a trace is shown.
         quiet_ns: a page is over when its session did no more such harm for so long.
         clock: Unix nanoseconds.
+        instance: the label of this process, unless the settings name one.
+        namespaced: whether /metrics has the label `namespace`.
         tracer: makes spans of deliveries; None where own traces are off.
     """
 
@@ -56,12 +59,22 @@ class Alerts:
         trace_url: str,
         quiet_ns: int,
         clock: Callable[[], int],
+        instance: str = "",
+        namespaced: Callable[[], bool] = lambda: True,
         tracer: Tracer | None = None,
     ) -> None:
         self._clock = clock
         self._repeat_ns = int(settings.repeat_seconds * SECOND)
+        resolve_ns = int(settings.resolve_seconds * SECOND)
+        # It outlives a restart: what comes after it is news of the same alert.
+        self._lasts_ns = max(KEPT_FOR * self._repeat_ns, resolve_ns)
+        self._labels = {"instance": instance, **settings.labels}
+        if not self._labels["instance"]:
+            del self._labels["instance"]
         self._joined = settings.joined
-        self._links = Links(trace_url, settings.session_url, settings.runbook_url)
+        self._links = Links(
+            trace_url, settings.session_url, settings.runbook_url, settings.dashboard_url
+        )
         timeout, room = settings.timeout_seconds, settings.queue
         managers = [
             (url, Alertmanager(url, timeout, settings.alertmanager_http))
@@ -93,7 +106,12 @@ class Alerts:
             per_minute=settings.pages_per_minute,
             possible=settings.joined == "page",
         )
-        self.pager = Pager(rules, self._put)
+        self._groups: AlertGroups | None = None
+        if settings.group_by == "agent":
+            self._groups = AlertGroups(self._put_group, self._repeat_ns, resolve_ns, namespaced)
+            self.pager = Pager(rules, self._groups.take, self._groups.has)
+        else:
+            self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
 
     @property
@@ -145,17 +163,24 @@ class Alerts:
     # --- what goes out -------------------------------------------------------------------------
 
     def _put(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
-        ends = now + KEPT_FOR * self._repeat_ns
         for page in pages:
-            alert = as_alert(page, self._links, ends)
-            for queue in self._managers:
-                if news:
-                    queue.put(alert)
-                else:
-                    queue.offer(alert)
+            alert = as_alert(page, self._links, now + self._lasts_ns, self._labels)
+            self._send(alert, news=news, ended=bool(page.ended_ns))
+
+    def _put_group(self, group: AlertGroup, now: int, news: bool) -> None:
+        alert = as_group_alert(group, self._links, now + self._lasts_ns, self._labels)
+        self._send(alert, news=news, ended=bool(group.ended_ns))
+
+    def _send(self, alert: dict[str, Any], *, news: bool, ended: bool) -> None:
+        """To all receivers; what only goes on is repeated to Alertmanager alone."""
+        for queue in self._managers:
             if news:
-                for queue in self._hooks:
-                    queue.put(_for_hook(page, alert))
+                queue.put(alert)
+            else:
+                queue.offer(alert)
+        if news:
+            for queue in self._hooks:
+                queue.put(_for_hook(alert, ended=ended))
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -178,7 +203,10 @@ class Alerts:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self.pager.tick(self._clock())
+            now = self._clock()
+            self.pager.tick(now)
+            if self._groups is not None:
+                self._groups.tick(now)
 
     async def stop(self, grace_seconds: float) -> None:
         """Sends what waits, as far as the time allows."""
@@ -208,6 +236,8 @@ class Alerts:
         withheld = sorted(self.pager.withheld.items())
         yield Reading("alerts_withheld", [((reason,), count) for reason, count in withheld])
         yield Reading("alerts_firing", [((), len(self.pager.firing))])
+        groups = [((), len(self._groups.groups))] if self._groups is not None else []
+        yield Reading("alert_groups_firing", groups)
 
 
 def _place(url: str) -> str:
@@ -234,7 +264,6 @@ def _latency(queues: Sequence[Queue]) -> Histogram:
     return found
 
 
-def _for_hook(page: PageAlert, alert: dict[str, Any]) -> dict[str, Any]:
-    ended = bool(page.ended_ns)
+def _for_hook(alert: dict[str, Any], *, ended: bool) -> dict[str, Any]:
     status = "resolved" if ended else "firing"
     return {**alert, "status": status, "endsAt": alert["endsAt"] if ended else NO_END}

@@ -43,10 +43,13 @@ from collector.sinks.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
 
-__all__ = ["AT_ONCE", "FIRING_MAX", "Deliver", "Pager", "Rules"]
+__all__ = ["AT_ONCE", "FIRING_MAX", "Deliver", "Joins", "Pager", "Rules"]
 
 Deliver = Callable[[Sequence[PageAlert], int, bool], None]
 """Takes pages, the time, and whether they are news: just raised or resolved, not repeated."""
+
+Joins = Callable[[Verdict | Raised], bool]
+"""Takes what a page is delivered as."""
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
@@ -103,9 +106,11 @@ class Pager:
     Args:
         rules: times and bounds.
         deliver: takes pages that were raised, repeated or resolved.
+        joins: whether a page of this is a part of an alert that fires already. It is no new message then, and
+            takes no room in its minute.
     """
 
-    def __init__(self, rules: Rules, deliver: Deliver) -> None:
+    def __init__(self, rules: Rules, deliver: Deliver, joins: Joins | None = None) -> None:
         self.firing: dict[PageKey, PageAlert] = {}
         """In the order in which they were last delivered."""
         self.waiting: dict[PageKey, PageAlert] = {}
@@ -113,6 +118,7 @@ class Pager:
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
         self._deliver = deliver
+        self._joins = joins or (lambda _: False)
         self._of: dict[_Call, PageAlert] = {}
         """By call, the page it is in."""
         self._held: dict[_Call, Verdict] = {}
@@ -187,7 +193,9 @@ class Pager:
             self._raise(_call_of(raised), raised.alarm, raised, now)
         elif raised.alarm == OUTLASTS:
             page = self._page(PageKey(raised.session, raised.spec, raised.alarm))
-            self._resolve([page] if page is not None else [], now)
+            if page is not None:
+                page.taken_back = True
+                self._resolve([page], now)
         else:
             self._revise(_call_of(raised), now)
 
@@ -204,7 +212,7 @@ class Pager:
         if page is not None:
             self._add(page, call, news, now)
             return
-        if not self._fits(news.severity, key.session.namespace):
+        if not self._fits(news):
             self.withheld["full"] += 1
             return
         page = PageAlert(key, news, now - waited_ns, now, now, {call.span: news})
@@ -212,10 +220,13 @@ class Pager:
         if not self._fire(page, now):
             self._wait(page)
 
-    def _fits(self, severity: str, namespace: str) -> bool:
+    def _fits(self, news: Verdict | Raised) -> bool:
         """True where a new page may fire, now or when it has waited."""
+        severity, namespace = news.severity, news.session.namespace
         return self._firing_quota.has(severity, namespace) and (
-            self._pace.has(severity, namespace) or self._waiting_quota.has(severity, namespace)
+            self._pace.has(severity, namespace)
+            or self._waiting_quota.has(severity, namespace)
+            or self._joins(news)
         )
 
     def _page(self, key: PageKey) -> PageAlert | None:
@@ -258,6 +269,7 @@ class Pager:
         page.calls.pop(call.span, None)
         page.count -= 1
         if not page.calls and page.count <= 0:
+            page.taken_back = True
             self._resolve([page], now)
         else:
             self._reassess(page, now)
@@ -289,7 +301,7 @@ class Pager:
         fires = page.key in self.firing
         if not fires and not self._firing_quota.has(worst.severity, namespace):
             return False
-        if not self._pace.takes(worst.severity, namespace, now):
+        if not self._joins(worst) and not self._pace.takes(worst.severity, namespace, now):
             return False
         self._stop_waiting(page)
         if not fires:
@@ -303,7 +315,7 @@ class Pager:
         The severity is a label: what was delivered under another one is another alert, and is over.
         """
         before = self.firing.pop(page.key, None)
-        ended = [replace(page, ended_ns=now)] if before is not None else []
+        ended = [replace(page, ended_ns=now, taken_back=True)] if before is not None else []
         page.verdict, page.delivered_ns = news, now
         self.firing[page.key] = page
         self._deliver((*ended, page), now, True)

@@ -149,7 +149,7 @@ class Stats:
         self._requests = Tally(3)
         self._spans = Tally(2)
         self._bytes = Tally(1)
-        self.dropped: dict[str, int] = {}
+        self.dropped: dict[str, int] = {"duplicate": 0, "internal_error": 0}
         """reason: spans or calls that were accepted and not judged."""
         self.recorded: dict[str, int] = {"written": 0, "dropped": 0}
         """result: requests that were to be recorded. Another thread counts: no key is ever added."""

@@ -136,6 +136,24 @@ def test_compose_hangs_together() -> None:
     )
 
 
+def test_alerts_of_compose_lead_to_session_and_board() -> None:
+    """The links of a direct alert are addresses that are published, and places that are there."""
+    services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
+    given = services["offrails"]["environment"]
+    alerts = load(None, {k: v for k, v in given.items() if "_ALERTS_" in k}, {}).alerts
+    targets = yaml.safe_load((DEPLOY / "compose" / "prometheus.yml").read_text())
+    (scraped,) = targets["scrape_configs"][0]["static_configs"][0]["targets"]
+    board = re.fullmatch(r"http://localhost:3000/d/([\w-]+)\?(.*)", alerts.dashboard_url)
+
+    assert alerts.session_url == "http://localhost:4319/#/{namespace}/{session}"
+    assert "127.0.0.1:4319:4319" in services["offrails"]["ports"]
+    assert "127.0.0.1:3000:3000" in services["grafana"]["ports"]
+    assert board is not None
+    assert (ROOT / "grafana" / "dashboards" / f"{board[1]}.json").exists()
+    assert board[2] == "var-agent={agent}&var-spec={spec}"
+    assert alerts.labels == {"instance": scraped}
+
+
 def test_compose_is_read_by_compose() -> None:
     """`docker compose config` accepts it."""
     docker = tool("docker")

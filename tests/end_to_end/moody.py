@@ -177,6 +177,7 @@ class BadTime:
             "HISTORY": "complete",
             "ALERTS_WEBHOOK_URL": self.hook.url,
             "ALERTS_ALERTMANAGER": self.good.url,
+            "ALERTS_GROUP_BY": "session",
             "ALERTS_QUEUE": str(QUEUE),
             "ALERTS_TIMEOUT_SECONDS": "1",
             "ALERTS_PAGES_PER_MINUTE": "1000000",

@@ -41,6 +41,7 @@ def test_a_page_within_a_second(serve: Serve, pages: Pages, specs: Path) -> None
         "--specs",
         str(specs),
         OFFRAILS_HISTORY="complete",
+        OFFRAILS_ALERTS_GROUP_BY="session",
         OFFRAILS_ALERTS_WEBHOOK_URL=pages.url,
     )
 
@@ -84,6 +85,7 @@ def test_a_page_is_resolved(serve: Serve, pages: Pages, specs: Path) -> None:
         "--specs",
         str(specs),
         OFFRAILS_HISTORY="complete",
+        OFFRAILS_ALERTS_GROUP_BY="session",
         OFFRAILS_ALERTS_WEBHOOK_URL=pages.url,
         OFFRAILS_ALERTS_SETTLE_SECONDS="0.05",
         OFFRAILS_SESSIONS_IDLE_SECONDS="1",
@@ -110,6 +112,7 @@ def test_a_cheap_harm_first_hides_no_critical_one(
         "--specs",
         str(specs),
         OFFRAILS_HISTORY="complete",
+        OFFRAILS_ALERTS_GROUP_BY="session",
         OFFRAILS_ALERTS_WEBHOOK_URL=pages.url,
         OFFRAILS_ALERTS_PAGES_PER_MINUTE="4",
     )
@@ -150,6 +153,7 @@ def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
             "--specs",
             str(specs),
             OFFRAILS_HISTORY="complete",
+            OFFRAILS_ALERTS_GROUP_BY="session",
             OFFRAILS_ALERTS_WEBHOOK_URL=f"http://127.0.0.1:{port}",
             OFFRAILS_ALERTS_QUEUE="5",
             OFFRAILS_ALERTS_TIMEOUT_SECONDS="0.3",

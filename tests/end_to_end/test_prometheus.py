@@ -15,12 +15,13 @@ import yaml
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 from collector.sinks.alert import ALARMS
+from deploy.prometheus import loss_tests
 from deploy.prometheus.prometheusrule import resource
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 RULES = DEPLOY / "prometheus" / "rules" / "offrails.yml"
-RULE_TESTS = ("rules_test.yml", "alerts_test.yml")
+RULE_TESTS = ("rules_test.yml", "alerts_test.yml", "loss_test.yml", "silence_test.yml")
 BUDGET, FASTEST = 0.01, 14.4
 
 _NAME = re.compile(r"\b(?:offrails|process)_[a-z0-9_]+\b")
@@ -114,6 +115,38 @@ def test_the_resource_is_fresh() -> None:
 def test_rules_are_sound() -> None:
     """`promtool check rules`, with all its lints."""
     _check(_tool("promtool"), "check", "rules", "--lint=all", "--lint-fatal", str(RULES))
+
+
+def test_the_tests_of_losses_are_fresh() -> None:
+    """`loss_test.yml` is what its program makes, and has every rule that counts a loss."""
+    assert (DEPLOY / "prometheus" / "loss_test.yml").read_text() == loss_tests.text()
+    born = {
+        rule["alert"]
+        for rule in ALERTS
+        if " offset 1" in rule["expr"] and "unless offrails" in rule["expr"]
+    }
+    assert born == set(loss_tests.LOSSES)
+
+
+_RANGE = re.compile(r"\[(\d+)([mhd])\]|_?rate(\d+)([mhd])\b|_(\d+)([mhd])\b")
+_MINUTES = {"m": 1, "h": 60, "d": 1440}
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
+    """What happened once would be out of sight before it is told; a missed scrape resolves nothing."""
+    windows = [
+        int(number) * _MINUTES[unit]
+        for number, unit in (
+            [part for part in found if part] for found in _RANGE.findall(rule["expr"])
+        )
+    ]
+    waits = re.fullmatch(r"(\d+)([mhd])", rule.get("for", "0m"))
+    assert waits
+    if windows:
+        assert int(waits[1]) * _MINUTES[waits[2]] <= min(windows)
+    steady = {"AgentMonitorDown", "AgentMonitorWatchdog"}
+    assert ("keep_firing_for" in rule) == (rule["alert"] not in steady)
 
 
 @pytest.mark.parametrize("file", RULE_TESTS)

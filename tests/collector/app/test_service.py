@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from collector.app import service as app_module
-from collector.app.service import App, limits_of
+from collector.app.service import App, instance_of, limits_of
 from collector.config.settings import Receiver, Sessions, Settings
 from collector.receive.address import AddressInUse
 from collector.telemetry.clock import ClockWatch
@@ -378,3 +378,11 @@ def test_a_spec_that_nothing_matches_is_told() -> None:
     [told] = [each for each in events if each["event"] == "spec_without_sessions"]
     assert (agent["service"], agent["specs"]) == ("farm-rover", ["farm_rover"])
     assert (told["spec"], told["match"]) == ("mistyped", ["service.name"])
+
+
+def test_direct_alerts_bear_the_instance_of_the_scrape() -> None:
+    """The metrics listener's address; a wildcard is the host's name, as a scrape by name has it."""
+    host = socket.gethostname()
+    assert instance_of("127.0.0.1:9464") == "127.0.0.1:9464"
+    assert instance_of("0.0.0.0:9464") == instance_of("[::]:9464") == f"{host}:9464"
+    assert instance_of("off") == instance_of("unix:/run/metrics") == host

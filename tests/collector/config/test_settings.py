@@ -228,6 +228,10 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_TELEMETRY_TRACES": "true",
         "OFFRAILS_TELEMETRY_TRACES_RATIO": "0.5",
         "OFFRAILS_TELEMETRY_TRACES_PER_SECOND": "3",
+        "OFFRAILS_ALERTS_GROUP_BY": "session",
+        "OFFRAILS_ALERTS_LABELS": "cluster=far,instance=farm:9464",
+        "OFFRAILS_ALERTS_RESOLVE_SECONDS": "7",
+        "OFFRAILS_ALERTS_DASHBOARD_URL": "https://g.example/?agent={agent}",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
@@ -500,6 +504,19 @@ def test_a_trace_link_is_a_link(tmp_path: Path) -> None:
     """A link that a browser would run is refused."""
     with pytest.raises(SettingsError, match="expected a link"):
         load(None, {"OFFRAILS_TRACE_URL": "javascript:alert(1)"}, {})
+
+
+def test_labels_of_alerts_are_labels(written: Any) -> None:
+    """A name that Alertmanager refuses, or that is the alert's own, would lose every page."""
+    for text, said in (
+        ("{a-b: c}", "'a-b' is no name of a label"),
+        ("{session: s}", "session: every alert has a label of that name already"),
+        ("{cluster: ''}", "cluster: expected a text of printable characters"),
+        ("{cluster: 7}", "cluster: expected a text of printable characters"),
+    ):
+        assert f"alerts.labels: {said}" in problem(written(f"alerts: {{labels: {text}}}"))
+    settings = load(written("alerts: {labels: {cluster: far}}"), {}, {})
+    assert settings.alerts.labels == {"cluster": "far"}
 
 
 @pytest.mark.parametrize(

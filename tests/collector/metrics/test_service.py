@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.app.listeners import ConnectionMetrics
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
+from collector.metrics.created import LOSSES
 from collector.metrics.families import TABLE
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
@@ -36,10 +37,14 @@ SERIES_MAX = 150
 
 
 def scrape(
-    stats: Stats | None = None, path: str = "/metrics", method: str = "GET", accept: bytes = b""
+    stats: Stats | None = None,
+    path: str = "/metrics",
+    method: str = "GET",
+    accept: bytes = b"",
+    started_ns: int = 0,
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
-    monitor = Monitor()
+    monitor = Monitor(started_ns=started_ns)
     held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
     more: list[Source] = [held, Admission(), ConnectionMetrics({}), alerts, tracer]
     families = Families(monitor, stats or Stats(), None, more)
@@ -104,6 +109,45 @@ def test_both_formats_parse() -> None:
         k: v for k, v in theirs.items() if k[0] not in moving
     }
     assert ours["offrails_spans_dropped_total", (("reason", "duplicate"),)] == 3
+
+
+def test_losses_are_counted_from_zero_and_say_since_when() -> None:
+    """A counter of losses that is born at 500 would never have increased."""
+    fresh = {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in plain_families(scrape()[2])
+        for sample in family.samples
+    }
+    for name, labels in (
+        ("spans_dropped", ("internal_error",)),
+        ("ingest_spans", ("grpc", "rejected")),
+        ("requests_refused", ("bytes",)),
+        ("spans_rejected", ("over_bound",)),
+        ("record_requests", ("dropped",)),
+        ("log_lines_dropped", ("queue_full",)),
+        ("alerts_withheld", ("full",)),
+    ):
+        assert fresh[f"offrails_{name}_total", labels] == 0, name
+
+    accept = b"application/openmetrics-text"
+    _, _, text = scrape(accept=accept, started_ns=5_000_000_000)
+    dated = {
+        family.name.removeprefix("offrails_")
+        for family in open_metrics_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.name.endswith("_created") and sample.value == 5
+    }
+    shown = {
+        name
+        for name in LOSSES
+        if f"offrails_{name}_total{{" in text or f"offrails_{name}_total " in text
+    }
+    assert (
+        dated
+        == shown
+        >= {"spans_dropped", "requests_refused", "sessions_ended", "sessions_split"}
+    )
+    assert set(TABLE) >= LOSSES
 
 
 def test_bounds_of_buckets_are_written_as_prometheus_does() -> None:

@@ -151,7 +151,9 @@ def test_alertmanager_is_told_again() -> None:
     async def main() -> None:
         time = [NOW]
         async with Receiver() as manager:
-            settings = AlertSettings(alertmanager=(manager.url,), repeat_seconds=60)
+            settings = AlertSettings(
+                alertmanager=(manager.url,), repeat_seconds=60, resolve_seconds=0
+            )
             alerts = Alerts(settings, "", 600 * SECOND, lambda: time[0])
             alerts.start()
             alerts.deliver([verdict()])
@@ -238,6 +240,7 @@ def test_a_hanging_receiver_starves_no_other() -> None:
             settings = AlertSettings(
                 webhook=WebhookSettings(url=hanging.url),
                 alertmanager=(hanging.url, good.url),
+                group_by="session",
                 pages_per_minute=1_000,
                 queue=20,
                 timeout_seconds=60,

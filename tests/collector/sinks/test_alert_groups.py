@@ -1,0 +1,199 @@
+"""All that one agent does wrong under one spec is one alert, updated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from collector.sinks.alert import Links
+from collector.sinks.alert_groups import QUIET_MAX, AlertGroup, AlertGroups, as_group_alert
+from collector.sinks.pager import MINUTE, SECOND, Pager, Rules
+from monitor.aggregate.totals import Finished, SessionFinished
+from monitor.records import Kind, Reason, SessionKey, Verdict
+from tests.collector.sinks.test_pager import verdict
+
+RESOLVE = 35 * MINUTE
+LINKS = Links(
+    session="http://s/{session}",
+    runbook="http://r/{alert}",
+    dashboard="http://d/?agent={agent}&spec={spec}",
+)
+
+
+class World:
+    """A pager with groups, and what they delivered."""
+
+    def __init__(
+        self, rules: Rules | None = None, namespaced: Callable[[], bool] = lambda: True
+    ) -> None:
+        self.posts: list[dict[str, Any]] = []
+        """All that Alertmanager got."""
+        self.news: list[tuple[str, bool, int]] = []
+        """What is a message: name, whether it is resolved, and when."""
+        self.groups = AlertGroups(self._deliver, MINUTE, RESOLVE, namespaced)
+        self.pager = Pager(rules or Rules(), self.groups.take, self.groups.has)
+
+    def _deliver(self, group: AlertGroup, now: int, news: bool) -> None:
+        self.posts.append(
+            as_group_alert(group, LINKS, now + RESOLVE, {"instance": "m:9464", "cluster": "c"})
+        )
+        if news:
+            self.news.append((group.key.alertname, bool(group.ended_ns), now))
+
+    def tick(self, now: int) -> None:
+        self.pager.tick(now)
+        self.groups.tick(now)
+
+    def end(self, session: str, now: int) -> None:
+        scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+        key = SessionKey("farm", session)
+        self.pager.ended(
+            [SessionFinished(key, "rover", "farm_rover", "1", "idle", scores)], now
+        )
+
+
+def harm(number: int, session: str, severity: str = "critical") -> Verdict:
+    return verdict(number, Reason.FORBIDDEN, session=session, severity=severity)
+
+
+def test_an_agent_that_is_bad_for_eight_minutes_is_one_message() -> None:
+    """A new bad session every ten seconds: one alert under the same labels, with rising counts,
+    and one end of it, when there was no such harm for the time that is set.
+    """
+    world = World()
+    for second in range(8 * 60):
+        now = second * SECOND
+        if second % 10 == 0:
+            world.pager.consider(
+                [harm(second, f"s{second}"), harm(second + 1, f"s{second}")], now
+            )
+        if second % 10 == 9:
+            world.end(f"s{second - 9}", now)
+        world.tick(now)
+    assert world.news == [("AgentCriticalHarmfulCall", False, 0)]
+    last = world.posts[-1]["annotations"]
+    assert (last["calls"], last["sessions"], last["reasons"]) == ("86", "43", "forbidden 86")
+    for minute in range(8, 60):
+        world.tick(minute * MINUTE)
+
+    ((_, first_ended, _), (_, ended, at)) = world.news
+    assert (first_ended, ended) == (False, True)
+    assert RESOLVE <= at - 470 * SECOND <= RESOLVE + MINUTE
+    assert len({str(post["labels"]) for post in world.posts}) == 1
+    assert world.posts[-1]["annotations"]["sessions"] == "48"
+    assert not world.groups.groups
+
+
+def test_the_alert_says_what_the_worst_session_did() -> None:
+    """Its labels are the rules'; counts, reasons and the worst session are beside them."""
+    world = World()
+    world.pager.consider([harm(1, "mild")], SECOND)
+    world.pager.consider([harm(n, "worst") for n in range(2, 5)], 2 * SECOND)
+    world.pager.consider([verdict(9, Reason.UNKNOWN_TOOL, session="mild")], 2 * SECOND)
+    world.tick(3 * MINUTE)
+    alert = world.posts[-1]
+
+    assert alert["labels"] == {
+        "alertname": "AgentCriticalHarmfulCall",
+        "agent": "rover",
+        "spec": "farm_rover",
+        "namespace": "farm",
+        "severity": "critical",
+        "source": "monitor",
+        "instance": "m:9464",
+        "cluster": "c",
+    }
+    told = alert["annotations"]
+    assert told["summary"] == "rover called water: forbidden. 5 such calls in 2 sessions."
+    assert told["description"].endswith(
+        "Since 1970-01-01T00:00:01.000Z, 5 such call(s) in 2 session(s); "
+        "the worst is session worst, with 3 of them."
+    )
+    assert (told["calls"], told["sessions"], told["session"]) == ("5", "2", "worst")
+    assert told["reasons"] == "forbidden 4, unknown_tool 1"
+    assert told["session_url"] == "http://s/worst"
+    assert told["runbook_url"] == "http://r/AgentCriticalHarmfulCall"
+    assert told["dashboard_url"] == "http://d/?agent=rover&spec=farm_rover"
+
+
+def test_what_is_revised_is_over_at_once() -> None:
+    """Harm that turns out to be none waits for no quiet time; what is left of it is counted."""
+    world = World()
+    world.pager.consider([harm(1, "a"), harm(2, "b")], 0)
+    right = verdict(1, None, session="a", revised_from=Kind.HARMFUL)
+    world.pager.consider([right], SECOND)
+    assert [ended for _, ended, _ in world.news] == [False]
+    world.tick(MINUTE)
+    assert world.posts[-1]["annotations"]["sessions"] == "1"
+    assert world.posts[-1]["annotations"]["session"] == "b"
+
+    right = verdict(2, None, session="b", revised_from=Kind.HARMFUL)
+    world.pager.consider([right], 2 * MINUTE)
+
+    assert world.news[1:] == [("AgentCriticalHarmfulCall", True, 2 * MINUTE)]
+
+
+def test_a_session_that_becomes_worse_is_one_alert_at_a_time() -> None:
+    """The lesser alert is over at once, unless another session keeps it."""
+    world = World()
+    world.pager.consider([harm(1, "a", "warning")], 0)
+    world.pager.consider([harm(2, "a")], SECOND)
+
+    assert world.news == [
+        ("AgentHarmfulCall", False, 0),
+        ("AgentHarmfulCall", True, SECOND),
+        ("AgentCriticalHarmfulCall", False, SECOND),
+    ]
+
+
+def test_agents_specs_and_namespaces_are_alerts_of_their_own() -> None:
+    """Namespaces only where /metrics tells them apart, so that the labels are the rules'."""
+    news = [
+        harm(1, "a"),
+        harm(2, "b")._replace(agent="other"),
+        harm(3, "c")._replace(spec="other"),
+        harm(4, "d")._replace(session=SessionKey("barn", "d")),
+    ]
+    apart, together = World(), World(namespaced=lambda: False)
+    for world in (apart, together):
+        world.pager.consider(news, 0)
+
+    assert (len(apart.groups.groups), len(together.groups.groups)) == (4, 3)
+    assert not any("namespace" in post["labels"] for post in together.posts)
+
+
+def test_an_alert_that_goes_on_keeps_its_labels() -> None:
+    """Also when a second namespace is seen meanwhile: a page ends in the alert that it began in."""
+    several = [False]
+    world = World(namespaced=lambda: several[0])
+    world.pager.consider([harm(1, "a")], 0)
+    several[0] = True
+    right = verdict(1, None, session="a", revised_from=Kind.HARMFUL)
+    world.pager.consider([right], SECOND)
+
+    assert [ended for _, ended, _ in world.news] == [False, True]
+    assert world.posts[0]["labels"] == world.posts[1]["labels"]
+
+
+def test_more_of_the_same_takes_no_room_in_its_minute() -> None:
+    """A flood of one agent's sessions holds up no other agent's first page."""
+    world = World(Rules(per_minute=4))
+    world.pager.consider([harm(n, f"s{n}") for n in range(500)], 0)
+    world.pager.consider([harm(1, "x")._replace(agent="other")], 0)
+
+    assert len(world.news) == 2
+    assert world.pager.withheld["rate_limit"] == 0
+
+
+def test_groups_that_wait_for_their_end_are_bounded() -> None:
+    """Agents without number leave as many alerts as are kept, and each ends once."""
+    world = World(Rules(per_minute=10**9))
+    many = QUIET_MAX + 5
+    for number in range(many):
+        news = harm(1, f"s{number}")._replace(agent=f"a{number}")
+        world.pager.consider([news], 0)
+        world.end(f"s{number}", 1)
+
+    assert len(world.groups.groups) == QUIET_MAX
+    world.tick(RESOLVE + MINUTE)
+    assert sum(ended for _, ended, _ in world.news) == many
