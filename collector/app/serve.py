@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from collector import __version__
 from collector.app import gc_tuning
@@ -15,11 +15,14 @@ from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
-from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
+from collector.telemetry.log_writer import print_in_thread
 from monitor.spec.read import Loaded
-from monitor.spec.spec import Spec
 
-__all__ = ["serve"]
+__all__ = ["NotStartedError", "serve"]
+
+
+class NotStartedError(Exception):
+    """The service cannot start: an address in use, not ours, not allowed, or of no host."""
 
 
 def serve(settings: Settings, loaded: Loaded) -> int:
@@ -27,22 +30,24 @@ def serve(settings: Settings, loaded: Loaded) -> int:
 
     Args:
         settings: all of them.
-        loaded: the specs, none of them refused, and what was found in their files and folders.
+        loaded: the specs that are not refused, and what was found in their files and folders.
 
     Returns:
         The exit code.
 
     Raises:
         UnusableError: a file or folder that a setting names.
+        NotStartedError: a listener cannot be opened.
     """
     redaction = redaction_of(settings.redact)
     with logs.writing(settings.log_level, redaction, sys.stderr):
         for finding in loaded.findings:
-            logs.log.warning("spec_finding", **finding.as_json())
+            tell = logs.log.error if finding.severity == "error" else logs.log.warning
+            tell("spec_finding", **finding.as_json())
         for name in unknown(os.environ):
             logs.log.warning("unknown_variable", variable=name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, loaded.specs))
+            return runner.run(_serve(settings, loaded))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -54,17 +59,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
+async def _serve(settings: Settings, loaded: Loaded) -> int:
+    specs = loaded.specs
     try:
         app = App(settings, specs)
+        if loaded.refused:
+            app.start_without(sum(each.severity == "error" for each in loaded.findings))
         addresses = await app.start()
     except UnusableError:
         raise
-    except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
-        print_in_thread(f"offrails: {problem.strerror or problem}", sys.stderr).join(
-            FLUSH_SECONDS
-        )
-        return 1
+    except OSError as problem:
+        raise NotStartedError(problem.strerror or str(problem)) from problem
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -276,11 +276,21 @@ class App:
         self._pipeline.quiet = not anybody
 
     def _use(self, specs: Sequence[Spec]) -> bool:
-        """Sessions that begin from now on are judged under these specs."""
+        """Sessions that begin from now on are judged under these specs, all of which are sound."""
+        self._health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
         return changed
+
+    def start_without(self, refused: int) -> None:
+        """Spec files were refused: the service is not ready until all are read without an error.
+
+        Args:
+            refused: errors in them.
+        """
+        self.reloader.started_without(refused)
+        self._health.reason = "specs refused"
 
     async def start(self) -> dict[str, str]:
         """Binds all listeners and returns their addresses by name.

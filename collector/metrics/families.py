@@ -30,13 +30,22 @@ OWN: Final[Mapping[str, Described]] = {
         "Times the specs were read anew: success, or failure (all kept).",
     ),
     "spec_load_errors": Described(
-        "counter", (), "Errors found in spec files that were read anew."
+        "counter",
+        (),
+        "Errors found in spec files that were read anew, or at a start that went on without them.",
     ),
     "spec_last_reload_successful": Described(
-        "gauge", (), "1 unless the last reload was refused and older specs are in use."
+        "gauge",
+        (),
+        "1 unless spec files were refused: at the last reload, and older specs are in use, or at a start that went on without them.",
     ),
     "spec_last_reload_success_timestamp_seconds": Described(
         "gauge", (), "When the specs in use were read, Unix time."
+    ),
+    "standby": Described(
+        "gauge",
+        (),
+        "1 where the service could not start, receives nothing, and tries again (`specs_on_error: start`).",
     ),
     "telemetry_pushes": Described(
         "counter",

@@ -84,6 +84,7 @@ class Families:
         stats: what is received.
         reloads: how often the specs were read anew.
         more: other parts that have metrics of their own.
+        standby: True where the service could not start.
     """
 
     def __init__(
@@ -92,11 +93,14 @@ class Families:
         stats: Stats,
         reloads: Reloads | None = None,
         more: Sequence[Source] = (),
+        *,
+        standby: bool = False,
     ) -> None:
         self._monitor = monitor
         self._stats = stats
         self._reloads = reloads or Reloads()
         self._more = list(more)
+        self._standby = standby
         self._registry: CollectorRegistry | None = None
 
     def add(self, source: Source) -> None:
@@ -129,6 +133,7 @@ class Families:
     def _readings(self) -> Iterator[Reading]:
         built = (__version__, platform.python_version(), BUILD)
         yield Reading("build_info", [(built, 1)])
+        yield Reading("standby", [((), int(self._standby))])
         yield from _of_reloads(self._reloads)
         yield from _of_stats(self._monitor, self._stats)
         for source in self._more:

@@ -173,8 +173,21 @@ def test_pods_are_hardened(folder: str) -> None:
     assert secure["seccompProfile"] == {"type": "RuntimeDefault"}
     assert monitor["pod"]["automountServiceAccountToken"] is False
     assert monitor["resources"]["limits"]["memory"]
-    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(monitor)
+    # A sidecar's startup and readiness probes would gate the agent in its pod.
+    gates = {"startupProbe", "readinessProbe"}
+    assert gates & set(monitor) == (set() if "sidecar" in folder else gates)
+    assert monitor["livenessProbe"]["httpGet"]["path"] == "/-/healthy"
     assert {each["name"] for each in monitor.get("env", ())} <= set(ENVIRONMENT)
+
+
+def test_the_sidecar_fails_open() -> None:
+    """Neither bad specs or settings nor a missing ConfigMap keep the agent from starting."""
+    workload = one(kustomized("sidecar/example"), "Deployment")
+    given = {each["name"]: each["value"] for each in monitor_of(workload)["env"]}
+    assert given["OFFRAILS_SPECS_ON_ERROR"] == "start"
+    volumes = workload["spec"]["template"]["spec"]["volumes"]
+    [specs] = [each for each in volumes if each["name"] == "offrails-specs"]
+    assert specs["configMap"]["optional"] is True
 
 
 @pytest.mark.parametrize("folder", BUILT)

@@ -225,6 +225,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_TELEMETRY_OTLP_ENDPOINT": "http://d:4318",
         "OFFRAILS_TELEMETRY_INTERVAL_SECONDS": "7",
         "OFFRAILS_TELEMETRY_PAIRS": "true",
+        "OFFRAILS_SPECS_ON_ERROR": "start",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
