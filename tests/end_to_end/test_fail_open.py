@@ -52,7 +52,9 @@ def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "rover.yaml").write_text(SPEC)
     bad = tmp_path / "bad.yaml"
     bad.write_text("id: [")
-    service = serve("--specs", str(tmp_path), OFFRAILS_HISTORY="complete", **START)
+    service = serve(
+        "--specs", str(tmp_path), OFFRAILS_HISTORY="complete", OFFRAILS_SPECS_ON_ERROR="start"
+    )
     assert service.get("/-/healthy", "metrics").status == 200
     ready = service.get("/-/ready", "metrics")
     assert (ready.status, ready.body) == (503, b"not ready: specs refused\n")
@@ -70,7 +72,7 @@ def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
 
 def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
     """A folder that does not exist, as where a volume is missing: the service starts with none."""
-    service = serve("--specs", str(tmp_path / "missing"), **START)
+    service = serve("--specs", str(tmp_path / "missing"), OFFRAILS_SPECS_ON_ERROR="start")
     assert service.out[0].endswith("specs=0")
     assert service.get("/-/ready", "metrics").status == 503
     assert service.metric("offrails_spec_last_reload_successful") == 0
