@@ -591,6 +591,10 @@ class Monitor:
         if by < 0 and self.started_ns:
             self.started_ns += by
 
+    def finalise(self, now: int) -> None:
+        """No more calls are to come: every verdict is final. Sessions go on, as far as is known."""
+        self._settle(now + (GROUP_WINDOWS + 1) * self.limits.window_ns)
+
     @property
     def sessions_lost(self) -> int:
         """Ended sessions of which nothing is remembered: one that goes on passes as new."""

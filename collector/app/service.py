@@ -195,6 +195,7 @@ class App:
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
+        self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._push = _push_of(settings.telemetry, families, self._redaction, clock)
         self._observers = self._build_observers(families)
@@ -214,6 +215,7 @@ class App:
                 addresses=True,
             )
             app = MetricsApp(families, self._health, self._redaction, guard)
+            self._metrics_app = app
             found["metrics"] = self._observer(
                 "metrics", app, settings.metrics, settings.metrics_tls
             )
@@ -381,23 +383,51 @@ class App:
         self._stats.count("internal_errors", name)
 
     async def stop(self) -> None:
-        """Takes no more connections, answers what comes on the open ones until they know, then ends."""
+        """Ends so that nothing is lost which can be kept.
+
+        It takes no more connections, and answers what comes on the open ones until they know. Then no
+        more calls come: verdicts become final, and pages leave. Last, counters are scraped.
+        """
         self._health.ready = False
+        self._health.reason = "stopping"
         grace = self.settings.drain_seconds
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]
         await asyncio.gather(*(server.stop(grace) for server in open_ones))
-        if self._recorder is not None:
-            await asyncio.to_thread(self._recorder.stop)
         for task in (self._ticker, self._watcher):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self._finalise()
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
+        await self._alerts.stop(grace)
         pushed = [self._push.stop(grace)] if self._push is not None else []
-        await asyncio.gather(self._alerts.stop(grace), *pushed)
+        await asyncio.gather(self._last_scrape(), *pushed)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))
+
+    def _finalise(self) -> None:
+        """No more calls come: verdicts become final, and what that brings goes to the sinks."""
+        now = self._clock()
+        try:
+            self.monitor.finalise(now)
+            self._deliver(self.monitor.news())
+        except Exception as error:  # noqa: BLE001
+            self._report("verdicts could not become final", error)
+
+    async def _last_scrape(self) -> None:
+        """Waits until the final counters are scraped, where somebody scrapes."""
+        app, seconds = self._metrics_app, self.settings.last_scrape_seconds
+        if app is None or not seconds or not app.scraped.is_set():
+            return
+        app.scraped.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await app.scraped.wait()
+        except TimeoutError:
+            self._log.warning("counters_not_scraped", waited_seconds=seconds)

@@ -592,6 +592,13 @@ class Settings(_Section):
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")
     ] = 5.0
+    last_scrape_seconds: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="When stopping, once all verdicts are final: so long /metrics waits for one more scrape, if it was ever scraped. Set it above the scrape interval; `/-/ready` says no meanwhile.",
+        ),
+    ] = 0.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Lowest level that is logged."),

@@ -194,6 +194,8 @@ class MetricsApp:
         self._families = families
         self._health = health
         self._long = LongResponses()
+        self.scraped = asyncio.Event()
+        """Set by each scrape, once it is sent."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if await self._health.answer(scope, send):
@@ -211,6 +213,7 @@ class MetricsApp:
             open_metrics = is_open_metrics(accept)
             kind = OPEN_METRICS if open_metrics else PLAIN
             await self._long.send(scope, send, kind, self._parts(open_metrics=open_metrics))
+            self.scraped.set()
 
     async def _parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         await self._families.prepare()

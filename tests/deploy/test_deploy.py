@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 BUILT = ("gateway", "edge", "sidecar/example")
+SCRAPE_SECONDS = 15
+"""How often the monitors that are shipped are scraped."""
 YAML = sorted(
     file
     for folder in (DEPLOY, ROOT / "grafana")
@@ -346,3 +348,28 @@ def test_every_folder_says_when_to_choose_it(name: str) -> None:
     assert re.search(r"[Ss]ampling\*{0,2} goes after", text)
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert "://" in link or (file.parent / link).exists(), link
+
+
+# --- what every manifest has ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_pods_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
+    """A direct sink, and a last scrape within the time that the pod has to end."""
+    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    given = {each["name"]: each["value"] for each in monitor["env"]}
+    assert given["OFFRAILS_ALERTS_ALERTMANAGER"]
+    last, drain = float(given["OFFRAILS_LAST_SCRAPE_SECONDS"]), Settings().drain_seconds
+    assert last > SCRAPE_SECONDS
+    assert monitor["pod"]["terminationGracePeriodSeconds"] >= last + 4 * drain + 5
+
+
+@pytest.mark.parametrize("folder", ["systemd", "edge"])
+def test_services_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
+    """The same of the settings files."""
+    settings = load(DEPLOY / folder / "offrails.yaml", {}, {})
+    assert settings.alerts.alertmanager
+    assert settings.last_scrape_seconds > SCRAPE_SECONDS
+    unit = (DEPLOY / "systemd" / "offrails.service").read_text()
+    [kill] = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert int(kill) >= settings.last_scrape_seconds + 4 * settings.drain_seconds + 5

@@ -226,6 +226,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_TELEMETRY_INTERVAL_SECONDS": "7",
         "OFFRAILS_TELEMETRY_PAIRS": "true",
         "OFFRAILS_SPECS_ON_ERROR": "start",
+        "OFFRAILS_LAST_SCRAPE_SECONDS": "20",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
