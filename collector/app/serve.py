@@ -11,8 +11,10 @@ from collections.abc import Callable
 from collector import __version__
 from collector.app import gc_tuning
 from collector.app.service import App, redaction_of
+from collector.config.memory_limit import Fitted, cgroup_limit, fitted
 from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
+from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
 from collector.telemetry.log_writer import print_in_thread
@@ -40,6 +42,7 @@ def serve(settings: Settings, loaded: Loaded) -> int:
         NotStartedError: a listener cannot be opened.
     """
     redaction = redaction_of(settings.redact)
+    fit = fitted(settings, cgroup_limit())
     with logs.writing(settings.log_level, redaction, sys.stderr):
         for finding in loaded.findings:
             tell = logs.log.error if finding.severity == "error" else logs.log.warning
@@ -47,7 +50,7 @@ def serve(settings: Settings, loaded: Loaded) -> int:
         for name in unknown(os.environ):
             logs.log.warning("unknown_variable", variable=name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, loaded))
+            return runner.run(_serve(fit, loaded))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -59,10 +62,27 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, loaded: Loaded) -> int:
-    specs = loaded.specs
+def _memory_guard(limit: int) -> MemoryGuard | None:
+    """What refuses requests before the limit; None where there is none, or nobody says what the process takes."""
+    resident = resident_bytes() if limit else None
+    return None if resident is None else MemoryGuard(limit, resident)
+
+
+async def _serve(fit: Fitted, loaded: Loaded) -> int:
+    settings, specs = fit.settings, loaded.specs
+    if fit.limit:
+        receiver, sessions = settings.receiver, settings.sessions
+        logs.log.info(
+            "memory_bounds",
+            limit=fit.limit,
+            source=fit.source,
+            inflight_bytes=receiver.max_inflight_bytes,
+            request_bytes=receiver.max_request_bytes,
+            session_bytes=sessions.max_bytes,
+            argument_bytes=sessions.max_argument_bytes,
+        )
     try:
-        app = App(settings, specs)
+        app = App(settings, specs, memory=_memory_guard(fit.limit))
         if loaded.refused:
             app.start_without(sum(each.severity == "error" for each in loaded.findings))
         addresses = await app.start()

@@ -33,6 +33,7 @@ from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener import Listener
+from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alerts import Alerts
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
@@ -145,6 +146,7 @@ class App:
         specs: Iterable[Spec],
         clock: Callable[[], int] = now_ns,
         steady: Callable[[], int] = steady_ns,
+        memory: MemoryGuard | None = None,
     ) -> None:
         self.settings = settings
         self.addresses: dict[str, str] = {}
@@ -184,7 +186,7 @@ class App:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record)
-        admission = build_admission(settings.receiver, stats)
+        admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver

@@ -589,6 +589,12 @@ class Settings(_Section):
     show_arguments: Annotated[
         Switch, Field(description="Keep calls' arguments and show them in the API.")
     ] = False
+    memory_limit: Annotated[
+        Annotated[Whole, Field(ge=0)] | None,
+        Field(
+            description="Bytes the process may take; unset, the cgroup's limit; 0: none. Bounds in bytes that are not set follow from it (docs/operations.md), and requests are refused before it is reached."
+        ),
+    ] = None
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")
     ] = 5.0

@@ -81,11 +81,16 @@ OWN: Final[Mapping[str, Described]] = {
     "ingest_queue_capacity": Described(
         "gauge", ("queue",), "Beyond it senders are told to try again later."
     ),
+    "memory_limit_bytes": Described(
+        "gauge",
+        (),
+        "What the process may take (`memory_limit`, or the cgroup's); requests are refused before it.",
+    ),
     "requests_refused": Described(
         "counter",
         ("reason",),
         "Requests told to try again later, since all places or bytes are taken, or those of their"
-        " connection or sender.",
+        " connection or sender, or since memory is scarce.",
     ),
     "requests_throttled": Described(
         "counter", ("sender", "reason"), "Requests refused because a token's share was used up."

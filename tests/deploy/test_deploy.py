@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.config.memory_limit import fitted
 from collector.config.settings import ENVIRONMENT, Settings, load
 
 ROOT = Path(__file__).parents[2]
@@ -362,6 +363,16 @@ def test_pods_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
     last, drain = float(given["OFFRAILS_LAST_SCRAPE_SECONDS"]), Settings().drain_seconds
     assert last > SCRAPE_SECONDS
     assert monitor["pod"]["terminationGracePeriodSeconds"] >= last + 4 * drain + 5
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_bounds_follow_from_the_memory_of_the_pod(folder: str) -> None:
+    """None is set beside the limit, and what follows has room for what exporters send (4 MiB)."""
+    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    limit = int(monitor["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+    bounds = fitted(Settings(), limit).settings
+    assert bounds.receiver.max_request_bytes >= 4 << 20
+    assert not [each for each in monitor["env"] if each["name"].endswith("_BYTES")]
 
 
 @pytest.mark.parametrize("folder", ["systemd", "edge"])

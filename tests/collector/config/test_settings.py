@@ -227,6 +227,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_TELEMETRY_PAIRS": "true",
         "OFFRAILS_SPECS_ON_ERROR": "start",
         "OFFRAILS_LAST_SCRAPE_SECONDS": "20",
+        "OFFRAILS_MEMORY_LIMIT": "1000000000",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
