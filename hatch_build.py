@@ -47,7 +47,7 @@ COMPILED = {
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
-    "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms",
+    "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running",
     "monitor/session": "checkpoint compensation episodes folding forgotten judge judgement marks outlook replay resume_points run scoring session spec_binding survey table timing tool_names",

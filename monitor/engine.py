@@ -196,6 +196,10 @@ class Monitor:
         Raises:
             Exception: an error of ours. The call is not judged then, and may be observed again.
         """
+        clocks = self._call_judge.clocks
+        if clocks.is_ahead(call, now):
+            call = clocks.corrected(call, now)
+            clocks.corrections += 1
         session = self._session(call, now)
         seen, judged = session.seen, session.judged
         try:
@@ -437,6 +441,11 @@ class Monitor:
         session = self._table.live(old.session) or self._wake(old.session, now)
         if session is None:
             return []
+        clocks = self._call_judge.clocks
+        if clocks.is_ahead(call, now):
+            call = clocks.corrected(call, now)
+        if clocks.is_ahead(old, now):
+            old = clocks.corrected(old, now)
         session.see_again(old, call)
         self._name(session, call, named)
         self._join(session, call)
@@ -623,6 +632,10 @@ class Monitor:
         if by < 0 and self.started_ns:
             self.started_ns += by
 
+    def finalise(self, now: int) -> None:
+        """No more calls are to come: every verdict is final. Sessions go on, as far as is known."""
+        self._settle(now + (GROUP_WINDOWS + 1) * self.limits.window_ns)
+
     @property
     def sessions_lost(self) -> int:
         """Ended sessions of which nothing is remembered: one that goes on passes as new."""
@@ -730,8 +743,8 @@ class Monitor:
 
     @property
     def skewed(self) -> int:
-        """Calls that by their clocks began before the call they are a part of: hosts differ."""
-        return self._call_judge.skewed
+        """Calls that by their clocks began before the call they are a part of, or ended long after their receipt."""
+        return self._call_judge.skewed + self._call_judge.clocks.corrections
 
     @property
     def orders_left_out(self) -> int:

@@ -18,6 +18,7 @@ from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
+from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.tenant_stamp import SENDER_KEY
 from collector.receive.tls import Certificates
@@ -63,7 +64,9 @@ class Server(Protocol):
     async def stop(self, grace_seconds: float) -> None: ...
 
 
-def build_admission(settings: Receiver, stats: Stats) -> Admission:
+def build_admission(
+    settings: Receiver, stats: Stats, memory: MemoryGuard | None = None
+) -> Admission:
     """Return what lets requests in, for all listeners together.
 
     Raises:
@@ -77,6 +80,7 @@ def build_admission(settings: Receiver, stats: Stats) -> Admission:
         settings.body_seconds,
         _rate_limits(settings, stats),
         stats.count,
+        memory,
     )
 
 

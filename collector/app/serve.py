@@ -6,21 +6,26 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from collector import __version__
 from collector.app import gc_tuning
 from collector.app.service import App, redaction_of
 from collector.config.first_minutes import OFF_BY, first_minutes
+from collector.config.memory_limit import Fitted, cgroup_limit, fitted
 from collector.config.settings import OFF, Settings, unknown
 from collector.net.watched_files import UnusableError
+from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
-from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
+from collector.telemetry.log_writer import print_in_thread
 from monitor.spec.read import Loaded
-from monitor.spec.spec import Spec
 
-__all__ = ["serve"]
+__all__ = ["NotStartedError", "serve"]
+
+
+class NotStartedError(Exception):
+    """The service cannot start: an address in use, not ours, not allowed, or of no host."""
 
 
 def serve(settings: Settings, loaded: Loaded) -> int:
@@ -28,22 +33,25 @@ def serve(settings: Settings, loaded: Loaded) -> int:
 
     Args:
         settings: all of them.
-        loaded: the specs, none of them refused, and what was found in their files and folders.
+        loaded: the specs that are not refused, and what was found in their files and folders.
 
     Returns:
         The exit code.
 
     Raises:
         UnusableError: a file or folder that a setting names.
+        NotStartedError: a listener cannot be opened.
     """
     redaction = redaction_of(settings.redact)
+    fit = fitted(settings, cgroup_limit())
     with logs.writing(settings.log_level, redaction, sys.stderr):
         for finding in loaded.findings:
-            logs.log.warning("spec_finding", **finding.as_json())
+            tell = logs.log.error if finding.severity == "error" else logs.log.warning
+            tell("spec_finding", **finding.as_json())
         for name in unknown(os.environ):
             logs.log.warning("unknown_variable", variable=name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(settings, loaded.specs))
+            return runner.run(_serve(fit, loaded))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -55,17 +63,34 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(settings: Settings, specs: Sequence[Spec]) -> int:
+def _memory_guard(limit: int) -> MemoryGuard | None:
+    """What refuses requests before the limit; None where there is none, or nobody says what the process takes."""
+    resident = resident_bytes() if limit else None
+    return None if resident is None else MemoryGuard(limit, resident)
+
+
+async def _serve(fit: Fitted, loaded: Loaded) -> int:
+    settings, specs = fit.settings, loaded.specs
+    if fit.limit:
+        receiver, sessions = settings.receiver, settings.sessions
+        logs.log.info(
+            "memory_bounds",
+            limit=fit.limit,
+            source=fit.source,
+            inflight_bytes=receiver.max_inflight_bytes,
+            request_bytes=receiver.max_request_bytes,
+            session_bytes=sessions.max_bytes,
+            argument_bytes=sessions.max_argument_bytes,
+        )
     try:
-        app = App(settings, specs)
+        app = App(settings, specs, memory=_memory_guard(fit.limit))
+        if loaded.refused:
+            app.start_without(sum(each.severity == "error" for each in loaded.findings))
         addresses = await app.start()
     except UnusableError:
         raise
-    except OSError as problem:  # addresses in use, not ours, not allowed, or of no host
-        print_in_thread(f"offrails: {problem.strerror or problem}", sys.stderr).join(
-            FLUSH_SECONDS
-        )
-        return 1
+    except OSError as problem:
+        raise NotStartedError(problem.strerror or str(problem)) from problem
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -37,6 +37,7 @@ from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener import Listener
+from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alerts import Alerts
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
@@ -175,6 +176,7 @@ class App:
         specs: Iterable[Spec],
         clock: Callable[[], int] = now_ns,
         steady: Callable[[], int] = steady_ns,
+        memory: MemoryGuard | None = None,
     ) -> None:
         self.settings = settings
         self.addresses: dict[str, str] = {}
@@ -224,7 +226,7 @@ class App:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
         export = Export(pipeline.consume, stats, clock, bounds, record, tracer)
-        admission = build_admission(settings.receiver, stats)
+        admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
@@ -243,6 +245,7 @@ class App:
         ]
         if tracer is not None:
             more.append(tracer)
+        self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._push = _push_of(settings.telemetry, families, self._redaction, clock)
         self._observers = self._build_observers(families)
@@ -270,6 +273,7 @@ class App:
                 addresses=True,
             )
             app = MetricsApp(families, self._health, self._redaction, guard, self._tracer)
+            self._metrics_app = app
             found["metrics"] = self._observer(
                 "metrics", app, settings.metrics, settings.metrics_tls
             )
@@ -339,12 +343,22 @@ class App:
         self._pipeline.quiet = not anybody
 
     def _use(self, specs: Sequence[Spec]) -> bool:
-        """Sessions that begin from now on are judged under these specs."""
+        """Sessions that begin from now on are judged under these specs, all of which are sound."""
+        self._health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
             self._unmatched_ns = self._clock() + UNMATCHED_AFTER_NS
         return changed
+
+    def start_without(self, refused: int) -> None:
+        """Spec files were refused: the service is not ready until all are read without an error.
+
+        Args:
+            refused: errors in them.
+        """
+        self.reloader.started_without(refused)
+        self._health.reason = "specs refused"
 
     async def start(self) -> dict[str, str]:
         """Binds all listeners and returns their addresses by name.
@@ -451,25 +465,53 @@ class App:
         self._stats.count("internal_errors", name)
 
     async def stop(self) -> None:
-        """Takes no more connections, answers what comes on the open ones until they know, then ends."""
+        """Ends so that nothing is lost which can be kept.
+
+        It takes no more connections, and answers what comes on the open ones until they know. Then no
+        more calls come: verdicts become final, and pages leave. Last, counters are scraped.
+        """
         self._health.ready = False
+        self._health.reason = "stopping"
         grace = self.settings.drain_seconds
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]
         await asyncio.gather(*(server.stop(grace) for server in open_ones))
-        if self._recorder is not None:
-            await asyncio.to_thread(self._recorder.stop)
         for task in (self._ticker, self._watcher):
             if task is not None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        self._finalise()
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
+        await self._alerts.stop(grace)
         pushed = [self._push.stop(grace)] if self._push is not None else []
-        await asyncio.gather(self._alerts.stop(grace), *pushed)
+        await asyncio.gather(self._last_scrape(), *pushed)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         await asyncio.gather(*(server.stop(grace) for server in watched))
         if self._traces is not None:
             await self._traces.stop(grace)
+
+    def _finalise(self) -> None:
+        """No more calls come: verdicts become final, and what that brings goes to the sinks."""
+        now = self._clock()
+        try:
+            self.monitor.finalise(now)
+            self._deliver(self.monitor.news())
+        except Exception as error:  # noqa: BLE001
+            self._report("verdicts could not become final", error)
+
+    async def _last_scrape(self) -> None:
+        """Waits until the final counters are scraped, where somebody scrapes."""
+        app, seconds = self._metrics_app, self.settings.last_scrape_seconds
+        if app is None or not seconds or not app.scraped.is_set():
+            return
+        app.scraped.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await app.scraped.wait()
+        except TimeoutError:
+            self._log.warning("counters_not_scraped", waited_seconds=seconds)

@@ -26,6 +26,7 @@ __all__ = [
     "loaded_or_quit",
     "only_task",
     "quit_with",
+    "read_specs",
     "recordings",
     "writing",
 ]
@@ -57,15 +58,20 @@ def load_specs_or_quit(paths: Sequence[Path]) -> tuple[Any, ...]:
 
 def loaded_or_quit(paths: Sequence[Path]) -> Loaded:
     """The same with what was found in them."""
-    from collector.telemetry.clock import now_ns
-    from monitor.spec.acceptance import day_of
-    from monitor.spec.read import load_specs
-
-    loaded = load_specs(paths, day_of(now_ns()))
+    loaded = read_specs(paths)
     if loaded.refused:
         errors = [found for found in loaded.findings if found.severity == "error"]
         quit_with("\n".join(f"{found}\n    {found.impact}" for found in errors))
     return loaded
+
+
+def read_specs(paths: Sequence[Path]) -> Loaded:
+    """The same, but refused ones are left out, and are among what was found."""
+    from collector.telemetry.clock import now_ns
+    from monitor.spec.acceptance import day_of
+    from monitor.spec.read import load_specs
+
+    return load_specs(paths, day_of(now_ns()))
 
 
 def only_task(specs: Sequence[Any]) -> str:
@@ -99,10 +105,10 @@ def writing(out: Path) -> Iterator[None]:
         quit_with(f"{problem.filename or out}: {problem.strerror or problem}")
 
 
-def quit_with(message: str) -> NoReturn:
-    """Prints a message and ends the program with the exit code for usage and configuration."""
+def quit_with(message: str, code: int = USAGE) -> NoReturn:
+    """Prints a message and ends the program, as a rule with the exit code for usage and configuration."""
     from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 
     # Whether anybody reads it or not, the exit code shows it as well.
     print_in_thread(f"offrails: {message}", sys.stderr).join(FLUSH_SECONDS)
-    raise SystemExit(USAGE)
+    raise SystemExit(code)

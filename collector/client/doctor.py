@@ -192,7 +192,7 @@ def _observer(who: Sender, address: Address) -> str:
         admin = _ask(who, address, "GET", "/api/v1/about")[0] == HTTPStatus.OK
     except OSError:
         return ""
-    if ready not in ("ready", "not ready"):
+    if ready.partition(":")[0] not in ("ready", "not ready"):
         return ""
     return f"the {'admin' if admin else 'metrics'} listener is there, and {ready}"
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
@@ -53,6 +53,7 @@ __all__ = [
     "leaves",
     "load",
     "place",
+    "standby",
     "unknown",
 ]
 
@@ -602,6 +603,12 @@ class Settings(_Section):
         Paths,
         Field(description="Spec files and folders (read recursively)."),
     ] = ()
+    specs_on_error: Annotated[
+        Literal["refuse", "start"],
+        Field(
+            description="What `serve` does at its start where specs or settings cannot be used. refuse: it ends. start: it fails open: it runs with the specs that are sound, or with none, is not ready, and alerts; where settings are refused, it shows only /metrics and health, and tries again."
+        ),
+    ] = "refuse"
     reload: Reload = Reload()
     receiver: Receiver = Receiver()
     metrics: Annotated[Address, Field(description="/metrics and health: HOST:PORT or off.")] = (
@@ -659,9 +666,22 @@ class Settings(_Section):
     show_arguments: Annotated[
         Switch, Field(description="Keeps the arguments of calls and shows them in the API.")
     ] = False
+    memory_limit: Annotated[
+        Annotated[Whole, Field(ge=0)] | None,
+        Field(
+            description="Bytes the process may take; unset, the cgroup's limit; 0: none. Bounds in bytes that are not set follow from it (docs/operations.md), and requests are refused before it is reached."
+        ),
+    ] = None
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")
     ] = 5.0
+    last_scrape_seconds: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="When stopping, once all verdicts are final: so long /metrics waits for one more scrape, if it was ever scraped. Set it above the scrape interval; `/-/ready` says no meanwhile.",
+        ),
+    ] = 0.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Lowest level that is logged."),
@@ -749,6 +769,58 @@ def load(
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
         raise SettingsError(f"{file}:1:1: expected a mapping of settings")
+    wrong = _override(data, environ, options)
+    if wrong:
+        line, column = document.place(wrong)
+        key = ".".join(wrong)
+        raise SettingsError(f"{file}:{line}:{column}: {key}: expected a mapping of keys")
+    settings, faults = validated(Settings, data)
+    told = (
+        [_told(faults, document, file, _origin(environ, options))] if settings is None else []
+    )
+    told += _misspelt(environ)
+    if settings is None or told:
+        raise SettingsError("\n".join(told))
+    return settings
+
+
+_STANDBY: Final = ("metrics", "metrics_names", "metrics_tls", "log_level")
+"""Settings of a service that shows only that it cannot start."""
+
+
+def standby(
+    file: Path | None, environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
+) -> Settings | None:
+    """The settings of a service that says only why it could not start; None if it is to end instead.
+
+    `specs_on_error` decides. Of the other settings, only those of the metrics listener and of the log
+    are used, and of these only those that are sound: nothing is received, so nothing can be disclosed.
+
+    Args:
+        file: as for `load`, which has refused it.
+        environ: as for `load`.
+        options: as for `load`.
+    """
+    try:
+        data = _read(file).data if file else {}
+    except SettingsError:
+        data = {}
+    if not isinstance(data, dict):
+        data = {}
+    _override(data, environ, options)
+    if data.get("specs_on_error") != "start":
+        return None
+    off = {"receiver": {"grpc": OFF, "http": OFF}, "admin": OFF, "specs_on_error": "start"}
+    for key in _STANDBY:
+        if key in data and validated(Settings, {**off, key: data[key]})[0] is not None:
+            off[key] = data[key]
+    return validated(Settings, off)[0]
+
+
+def _override(
+    data: dict[str, Any], environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
+) -> tuple[str, ...]:
+    """Puts variables and options over a file's data; returns the first section that is none."""
     given: dict[tuple[str, ...], Any] = {
         path: environ[name] for name, path in ENVIRONMENT.items() if environ.get(name)
     }
@@ -759,17 +831,8 @@ def load(
     for path, value in {**given, **options}.items():
         wrong = _put(data, path, value)
         if wrong:
-            line, column = document.place(wrong)
-            key = ".".join(wrong)
-            raise SettingsError(f"{file}:{line}:{column}: {key}: expected a mapping of keys")
-    settings, faults = validated(Settings, data)
-    told = (
-        [_told(faults, document, file, _origin(environ, options))] if settings is None else []
-    )
-    told += _misspelt(environ)
-    if settings is None or told:
-        raise SettingsError("\n".join(told))
-    return settings
+            return wrong
+    return ()
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:

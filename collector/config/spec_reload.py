@@ -34,7 +34,7 @@ class Reloads:
     succeeded: int = 0
     failed: int = 0
     errors: int = 0
-    """Errors found in spec files."""
+    """Errors found in spec files, when read anew, or at a start that went on without them."""
     last_succeeded: bool = True
     success_ns: int = 0
     """When the specs in use were loaded, Unix nanoseconds; 0 where that is not known."""
@@ -98,6 +98,12 @@ class Reloader:
     def loaded(self, specs: int) -> None:
         """How many specs the service began with."""
         self._in_use = specs
+
+    def started_without(self, errors: int) -> None:
+        """Spec files were refused at the start; the service runs without what is in them."""
+        self.reloads.last_succeeded = False
+        self.reloads.errors += errors
+        self.reloads.success_ns = 0
 
     def ask(self, why: str) -> None:
         """Reloads soon: for a signal handler, which cannot wait."""

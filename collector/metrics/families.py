@@ -30,13 +30,22 @@ OWN: Final[Mapping[str, Described]] = {
         "Times the specs were read anew: success, or failure (all kept).",
     ),
     "spec_load_errors": Described(
-        "counter", (), "Errors found in spec files that were read anew."
+        "counter",
+        (),
+        "Errors found in spec files that were read anew, or at a start that went on without them.",
     ),
     "spec_last_reload_successful": Described(
-        "gauge", (), "1 unless the last reload was refused and older specs are in use."
+        "gauge",
+        (),
+        "1 unless spec files were refused: at the last reload, and older specs are in use, or at a start that went on without them.",
     ),
     "spec_last_reload_success_timestamp_seconds": Described(
         "gauge", (), "When the specs in use were read, Unix time."
+    ),
+    "standby": Described(
+        "gauge",
+        (),
+        "1 where the service could not start, receives nothing, and tries again (`specs_on_error: start`).",
     ),
     "telemetry_pushes": Described(
         "counter",
@@ -82,11 +91,16 @@ OWN: Final[Mapping[str, Described]] = {
     "ingest_queue_capacity": Described(
         "gauge", ("queue",), "Beyond it senders are told to try again later."
     ),
+    "memory_limit_bytes": Described(
+        "gauge",
+        (),
+        "What the process may take (`memory_limit`, or the cgroup's); requests are refused before it.",
+    ),
     "requests_refused": Described(
         "counter",
         ("reason",),
         "Requests told to try again later, since all places or bytes are taken, or those of their"
-        " connection or sender.",
+        " connection or sender, or since memory is scarce.",
     ),
     "requests_throttled": Described(
         "counter", ("sender", "reason"), "Requests refused because a token's share was used up."

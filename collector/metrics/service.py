@@ -89,6 +89,7 @@ class Families:
         stats: counters of the receiver and the pipeline.
         reloads: counters of reloads of specs.
         more: other parts with metrics.
+        standby: True where the service could not start.
     """
 
     def __init__(
@@ -97,11 +98,14 @@ class Families:
         stats: Stats,
         reloads: Reloads | None = None,
         more: Sequence[Source] = (),
+        *,
+        standby: bool = False,
     ) -> None:
         self._monitor = monitor
         self._stats = stats
         self._reloads = reloads or Reloads()
         self._more = list(more)
+        self._standby = standby
         self._registry: CollectorRegistry | None = None
 
     @property
@@ -139,6 +143,7 @@ class Families:
     def _readings(self) -> Iterator[Reading]:
         built = (__version__, platform.python_version(), BUILD)
         yield Reading("build_info", [(built, 1)])
+        yield Reading("standby", [((), int(self._standby))])
         yield from _of_reloads(self._reloads)
         yield from _of_stats(self._monitor, self._stats)
         for source in self._more:
@@ -202,6 +207,8 @@ class MetricsApp:
         self._families = families
         self._health = health
         self._long = LongResponses()
+        self.scraped = asyncio.Event()
+        """Set by each scrape, once it is sent."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if await self._health.answer(scope, send):
@@ -220,6 +227,7 @@ class MetricsApp:
             kind = OPEN_METRICS if open_metrics else PLAIN
             parts = self._traced_parts if self._tracer is not None else self._parts
             await self._long.send(scope, send, kind, parts(open_metrics=open_metrics))
+            self.scraped.set()
 
     async def _traced_parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         with traced(self._tracer, "scrape", open_metrics=open_metrics) as span:

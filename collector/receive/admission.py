@@ -27,6 +27,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from collector.receive.bearer_tokens import Tokens
+from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimits, SenderLimits
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Reading
@@ -43,9 +44,9 @@ BODY_SECONDS: Final = 60.0
 """From the end of the headers to the end of the body."""
 
 
-REFUSED: Final = ("requests", "bytes", "crowded_out")
-"""Why a request finds no room: labels of the counter `requests_refused`. The last: it had a place,
-and its body was not whole when others needed one who held fewer."""
+REFUSED: Final = ("requests", "bytes", "crowded_out", "memory")
+"""Why a request finds no room: labels of the counter `requests_refused`. `crowded_out`: it had a place,
+and its body was not whole when others needed one who held fewer. `memory`: the process is near its limit."""
 
 
 class Owner(Protocol):
@@ -91,6 +92,7 @@ class Admission:
         body_seconds: for one body.
         rate_limits: what each sender with a token may take; None: as much as there is.
         count: counts a refusal: a counter's name and the reason.
+        memory: of the process; None: it has no limit.
     """
 
     def __init__(
@@ -101,7 +103,9 @@ class Admission:
         body_seconds: float = BODY_SECONDS,
         rate_limits: RateLimits | None = None,
         count: Callable[..., None] = _no_count,
+        memory: MemoryGuard | None = None,
     ) -> None:
+        self.memory = memory
         self.bytes = 0
         """Of bodies that are being read now."""
         self.requests = 0
@@ -202,6 +206,8 @@ class Admission:
         most = (("requests", self.requests_max), ("bytes", self._max_inflight_bytes))
         yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
         yield Reading("ingest_queue_capacity", [((name,), count) for name, count in most])
+        if self.memory is not None:
+            yield from self.memory.readings()
 
     def has_room(self, count: int) -> bool:
         return self.bytes + self.beside + count <= self._max_inflight_bytes
@@ -279,6 +285,11 @@ class Place:
             self._has_place = True
             admission.requests += 1
             admission.waiting[self] = None
+        memory = admission.memory
+        if memory is not None and not memory.has_room(
+            admission.bytes + admission.beside, count
+        ):
+            raise admission.refused("memory", "memory is scarce")
         if not admission.has_room(count):
             raise admission.refused("bytes", f"{admission.bytes} bytes are being read")
         if self.limits is not None:

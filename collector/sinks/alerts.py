@@ -23,6 +23,7 @@ from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Queue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.counters import Histogram, Reading
+from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, Raised, Verdict
@@ -35,6 +36,9 @@ TICK_SECONDS = 0.05
 
 KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
+
+LOGGED_SESSIONS = 20
+"""Of the pages that nobody got, so many are named in the log."""
 
 NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
@@ -209,13 +213,25 @@ class Alerts:
                 self._groups.tick(now)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Sends what waits, as far as the time allows."""
+        """Sends what settles and what waits, as far as the time allows, and logs what is left."""
         if self._ticker is not None:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
+            self.pager.flush(self._clock())
+        self._log_waiting()
         await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
         await asyncio.gather(*(sender.close() for sender in self._senders))
+
+    def _log_waiting(self) -> None:
+        """One line for the pages that found no room in their minute: nobody gets them now."""
+        waiting = list(self.pager.waiting.values())
+        if waiting:
+            log.warning(
+                "pages_undelivered",
+                pages=len(waiting),
+                sessions=[page.key.session.id for page in waiting[:LOGGED_SESSIONS]],
+            )
 
     # --- metrics --------------------------------------------------------------------------------
 

@@ -366,13 +366,22 @@ class Pager:
     def tick(self, now: int) -> None:
         """Raises what has settled, repeats what fires, ends what has been quiet for long."""
         self._catch_up(now)
-        while self._settling and self._settling[0].due_ns <= now:
+        self._release(now, now)
+        self._repeat(now)
+
+    def flush(self, now: int) -> None:
+        """No more calls are to come: what settles pages at once."""
+        self._catch_up(now)
+        self._release(now, now + self._rules.settle_ns)
+
+    def _release(self, now: int, until: int) -> None:
+        """Calls that have settled by a moment page."""
+        while self._settling and self._settling[0].due_ns <= until:
             due_ns, call = self._settling.popleft()
             verdict = self._stop_settling(call)
             if verdict is not None and verdict.reason is not None:
                 waited = now - due_ns + self._rules.settle_ns
                 self._raise(call, verdict.reason.value, verdict, now, waited)
-        self._repeat(now)
 
     def _repeat(self, now: int) -> None:
         """Pages that were delivered long ago are delivered again, or are over; a few at a time."""

@@ -231,7 +231,7 @@ TABLE: Mapping[str, Described] = {
     "spans_skewed": Described(
         "counter",
         (),
-        "Calls that by their clocks began before the call they are a part of: hosts' clocks differ.",
+        "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received: hosts' clocks differ.",
     ),
     "sessions_resumed": Described(
         "counter",

@@ -10,7 +10,8 @@ from typing import Any, Final
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.judging.accounting import Accounting
-from monitor.limits import SECOND, Limits
+from monitor.judging.sender_clocks import SenderClocks
+from monitor.limits import Limits
 from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
@@ -27,9 +28,6 @@ __all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge"]
 
 HELD_MAX: Final = 256
 """Calls of a session that another spec may match, kept with their arguments for a late binding."""
-
-AHEAD_MAX_NS: Final = 60 * SECOND
-"""Clocks of two hosts differ by less, or one of them is wrong."""
 
 FOREVER: Final = 2**64
 """Calls may be missing whenever one began."""
@@ -66,7 +64,7 @@ class CallJudge:
         self._started_ns = started_ns
         self._young_since = started_ns
         """Start of the process, by the present setting of the clock of receipts."""
-        self._ahead_ns = AHEAD_MAX_NS
+        self.clocks = SenderClocks()
         self._unbound = Judge(Spec.observer())
         self._held = 0
         self._held_bytes = Holdings()
@@ -101,11 +99,8 @@ class CallJudge:
         self.binder = binder
 
     def clock_moved(self, by: int) -> None:
-        """Adapts to a jump of the clock of receipts, in nanoseconds.
-
-        If it was set back, calls of other hosts seem to come from the future; they are still accepted.
-        """
-        self._ahead_ns = max(AHEAD_MAX_NS, self._ahead_ns - by)
+        """Adapts to a jump of the clock of receipts, in nanoseconds."""
+        self.clocks.clock_moved(by)
         if self._young_since:
             self._young_since += by
         if by < 0 and self._started_ns:
@@ -579,7 +574,7 @@ class CallJudge:
         receipt counts.
         """
         start, end = call.start_ns, call.end_ns
-        if not start or end < start or end > now + self._ahead_ns:
+        if not start or end < start or end > now + self.clocks.ahead_max_ns:
             return now
         order = judge.spec.order
         return end if order and order.get(call.tool) == "end" else start

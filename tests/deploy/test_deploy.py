@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.config.memory_limit import fitted
 from collector.config.settings import ENVIRONMENT, Settings, load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 BUILT = ("gateway", "edge", "sidecar/example")
+SCRAPE_SECONDS = 15
+"""How often the monitors that are shipped are scraped."""
 YAML = sorted(
     file
     for folder in (DEPLOY, ROOT / "grafana")
@@ -191,8 +194,21 @@ def test_pods_are_hardened(folder: str) -> None:
     assert secure["seccompProfile"] == {"type": "RuntimeDefault"}
     assert monitor["pod"]["automountServiceAccountToken"] is False
     assert monitor["resources"]["limits"]["memory"]
-    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(monitor)
+    # A sidecar's startup and readiness probes would gate the agent in its pod.
+    gates = {"startupProbe", "readinessProbe"}
+    assert gates & set(monitor) == (set() if "sidecar" in folder else gates)
+    assert monitor["livenessProbe"]["httpGet"]["path"] == "/-/healthy"
     assert {each["name"] for each in monitor.get("env", ())} <= set(ENVIRONMENT)
+
+
+def test_the_sidecar_fails_open() -> None:
+    """Neither bad specs or settings nor a missing ConfigMap keep the agent from starting."""
+    workload = one(kustomized("sidecar/example"), "Deployment")
+    given = {each["name"]: each["value"] for each in monitor_of(workload)["env"]}
+    assert given["OFFRAILS_SPECS_ON_ERROR"] == "start"
+    volumes = workload["spec"]["template"]["spec"]["volumes"]
+    [specs] = [each for each in volumes if each["name"] == "offrails-specs"]
+    assert specs["configMap"]["optional"] is True
 
 
 @pytest.mark.parametrize("folder", BUILT)
@@ -351,3 +367,38 @@ def test_every_folder_says_when_to_choose_it(name: str) -> None:
     assert re.search(r"[Ss]ampling\*{0,2} goes after", text)
     for link in re.findall(r"\]\(([^)#]+)\)", text):
         assert "://" in link or (file.parent / link).exists(), link
+
+
+# --- what every manifest has ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_pods_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
+    """A direct sink, and a last scrape within the time that the pod has to end."""
+    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    given = {each["name"]: each["value"] for each in monitor["env"]}
+    assert given["OFFRAILS_ALERTS_ALERTMANAGER"]
+    last, drain = float(given["OFFRAILS_LAST_SCRAPE_SECONDS"]), Settings().drain_seconds
+    assert last > SCRAPE_SECONDS
+    assert monitor["pod"]["terminationGracePeriodSeconds"] >= last + 4 * drain + 5
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_bounds_follow_from_the_memory_of_the_pod(folder: str) -> None:
+    """None is set beside the limit, and what follows has room for what exporters send (4 MiB)."""
+    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    limit = int(monitor["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+    bounds = fitted(Settings(), limit).settings
+    assert bounds.receiver.max_request_bytes >= 4 << 20
+    assert not [each for each in monitor["env"] if each["name"].endswith("_BYTES")]
+
+
+@pytest.mark.parametrize("folder", ["systemd", "edge"])
+def test_services_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
+    """The same of the settings files."""
+    settings = load(DEPLOY / folder / "offrails.yaml", {}, {})
+    assert settings.alerts.alertmanager
+    assert settings.last_scrape_seconds > SCRAPE_SECONDS
+    unit = (DEPLOY / "systemd" / "offrails.service").read_text()
+    [kill] = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert int(kill) >= settings.last_scrape_seconds + 4 * settings.drain_seconds + 5

@@ -8,9 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from collector.cli.arguments import add_specs, to_path
-from collector.cli.inputs import OK, load_settings, loaded_or_quit, quit_with
+from collector.cli.inputs import (
+    FAILED,
+    OK,
+    USAGE,
+    load_settings,
+    loaded_or_quit,
+    quit_with,
+    read_specs,
+)
 
 __all__ = ["add", "run"]
+
+_Options = dict[tuple[str, ...], Any]
+"""Setting -> the value of its option."""
 
 
 def add(group: Any) -> None:
@@ -56,20 +67,53 @@ def run(options: argparse.Namespace) -> int:
         Path(name) if (name := os.environ.get("OFFRAILS_CONFIG")) else None
     )
     given = {path: value for path, value in given.items() if value is not None}
-    settings = load_settings(file, given)
     if options.print_config:
         from collector.config.masking import as_yaml
 
-        print(as_yaml(settings), end="")
+        print(as_yaml(load_settings(file, given)), end="")
         return OK
-    loaded = loaded_or_quit(settings.specs)
-    from collector.app.serve import serve
+    while True:
+        try:
+            return _serve(file, given)
+        except _CannotStart as problem:
+            if _stopped_meanwhile(problem, file, given):
+                return OK
+
+
+class _CannotStart(Exception):  # noqa: N818 - it is caught in this module alone
+    """Why the service cannot start, and the exit code where it ends for that."""
+
+    def __init__(self, why: str, code: int = USAGE) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def _serve(file: Path | None, given: _Options) -> int:
+    from collector.app.serve import NotStartedError, serve
+    from collector.config.settings import SettingsError, load, place
     from collector.net.watched_files import UnusableError
 
     try:
+        settings = load(file, os.environ, given)
+        fails_open = settings.specs_on_error == "start"
+        loaded = (read_specs if fails_open else loaded_or_quit)(settings.specs)
         return serve(settings, loaded)
+    except SettingsError as problem:
+        raise _CannotStart(str(problem)) from None
     except UnusableError as problem:
-        from collector.config.settings import place
-
         where = place(problem.setting, file, os.environ, given)
-        quit_with(f"{where}: {problem.strerror}")
+        raise _CannotStart(f"{where}: {problem.strerror}") from None
+    except NotStartedError as problem:
+        raise _CannotStart(str(problem), FAILED) from None
+
+
+def _stopped_meanwhile(problem: _CannotStart, file: Path | None, given: _Options) -> bool:
+    """Stands by until the next try where the service fails open, and else ends the program."""
+    from collector.config.settings import standby
+
+    settings = standby(file, os.environ, given)
+    if settings is None:
+        quit_with(str(problem), problem.code)
+    from collector.app.standby import stand_by
+
+    return stand_by(settings, str(problem))

@@ -232,6 +232,9 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_ALERTS_LABELS": "cluster=far,instance=farm:9464",
         "OFFRAILS_ALERTS_RESOLVE_SECONDS": "7",
         "OFFRAILS_ALERTS_DASHBOARD_URL": "https://g.example/?agent={agent}",
+        "OFFRAILS_SPECS_ON_ERROR": "start",
+        "OFFRAILS_LAST_SCRAPE_SECONDS": "20",
+        "OFFRAILS_MEMORY_LIMIT": "1000000000",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"

@@ -1,0 +1,89 @@
+"""What runs in place of the service where it cannot start (`specs_on_error: start`).
+
+The process lives, so that a container beside it is neither kept from starting nor taken out of its
+Service. It receives nothing, `/-/ready` says no, and `offrails_standby` is 1, for an alert. It ends after
+a while, so that its caller tries to start the service again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Final
+
+from collector.app.listeners import certificates_of
+from collector.config.settings import OFF, Settings
+from collector.metrics.service import Families, MetricsApp
+from collector.net.health import Health
+from collector.net.host_guard import Guard
+from collector.receive.connections import Bounds
+from collector.receive.http.asgi_server import WebApp
+from collector.receive.listener import Listener
+from collector.telemetry import logs
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+
+__all__ = ["AGAIN_SECONDS", "stand_by"]
+
+AGAIN_SECONDS: Final = 10.0
+"""Time until the start is tried again."""
+CONNECTIONS: Final = 16
+
+
+def stand_by(settings: Settings, why: str, seconds: float = AGAIN_SECONDS) -> bool:
+    """Shows `/metrics` and health until it is time to try again.
+
+    Args:
+        settings: as `collector.config.settings.standby` gives them.
+        why: the service could not start.
+        seconds: until the next try; SIGHUP ends the wait.
+
+    Returns:
+        True where SIGTERM or SIGINT asked for the end.
+    """
+    with logs.writing(settings.log_level, None, sys.stderr):
+        logs.log.error("standing_by", reason=why, again_seconds=seconds)
+        return asyncio.run(_stand_by(settings, seconds))
+
+
+async def _stand_by(settings: Settings, seconds: float) -> bool:
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[bool] = loop.create_future()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, _end, over, True)
+    if hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, _end, over, False)
+    loop.call_later(seconds, _end, over, False)
+    listener = None if settings.metrics == OFF else _listener(settings)
+    try:
+        if listener is not None:
+            await listener.start()
+    except OSError as problem:
+        # Nobody can ask then, but the process lives, which is what it is for.
+        logs.log.error("standby_not_shown", reason=str(problem.strerror or problem))
+    stopped = await over
+    if listener is not None:
+        await listener.stop(0.0)
+    return stopped
+
+
+def _end(over: asyncio.Future[bool], stopped: bool) -> None:
+    if not over.done():
+        over.set_result(stopped)
+
+
+def _listener(settings: Settings) -> Listener:
+    health = Health()
+    health.reason = "the service could not start"
+    guard = Guard(
+        settings.metrics, settings.metrics_names, setting="metrics_names", addresses=True
+    )
+    families = Families(Monitor(()), Stats(), standby=True)
+    return Listener(
+        WebApp(MetricsApp(families, health, guard=guard)),
+        settings.metrics,
+        certificates=certificates_of(settings.metrics_tls, "metrics_tls"),
+        bounds=Bounds(CONNECTIONS),
+        name="metrics",
+    )

@@ -1,0 +1,108 @@
+"""Requests are refused before the process reaches its memory limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.receive.admission import Admission
+from collector.receive.memory_guard import (
+    LOOK_SECONDS,
+    SMALL_BYTES,
+    TRIM_SECONDS,
+    MemoryGuard,
+    resident_bytes,
+)
+from collector.receive.status import Outcome, Refusal
+
+MIB = 1 << 20
+LIMIT = 100 * MIB
+
+
+class Process:
+    """What a process takes, and its clock, as a test says."""
+
+    def __init__(self) -> None:
+        self.taken = 50 * MIB
+        self.seconds = 0.0
+        self.trimmed = 0
+        self.guard = MemoryGuard(LIMIT, lambda: self.taken, lambda: self.seconds, self.trim)
+
+    def trim(self) -> None:
+        self.trimmed += 1
+
+    def takes(self, mib: int) -> MemoryGuard:
+        self.taken = mib * MIB
+        self.seconds += LOOK_SECONDS
+        return self.guard
+
+
+def test_there_is_room() -> None:
+    """Below the first mark all is read that fits with what it becomes, ten times its size."""
+    assert Process().takes(40).has_room(3 * MIB, MIB)
+    assert not Process().takes(40).has_room(4 * MIB, MIB)
+
+
+def test_scarce_memory_is_for_small_requests_one_after_the_other() -> None:
+    """From the first mark on, a large request and a second one are refused; a small one is not."""
+    guard = Process().takes(76)
+    assert guard.has_room(0, 100_000)
+    assert not guard.has_room(MIB, 100_000)
+    assert not guard.has_room(0, 2 * MIB)
+
+
+def test_full_memory_is_for_none() -> None:
+    """From the second mark on nothing is read, until there is room again."""
+    process = Process()
+    assert not process.takes(94).has_room(0, 1)
+    assert process.takes(60).has_room(0, 1)
+
+
+@pytest.mark.parametrize(("mib", "scarce", "full"), [(100, 75, 85), (512, 472, 488)])
+def test_marks_leave_what_requests_become(mib: int, scarce: int, full: int) -> None:
+    """A share of small limits, and a number of bytes of large ones."""
+    process = Process()
+    guard = MemoryGuard(mib * MIB, lambda: process.taken, lambda: process.seconds, process.trim)
+    found = []
+    for taken in (scarce - 1, scarce, full):
+        process.takes(taken)
+        found.append((guard.has_room(0, 1), guard.has_room(0, SMALL_BYTES + 1)))
+    assert found == [(True, True), (True, False), (False, False)]
+
+
+def test_free_memory_is_given_back_now_and_then() -> None:
+    """Where memory is scarce what is free inside the process goes back, once in a while."""
+    process = Process()
+    for _ in range(10):
+        process.takes(80).has_room(0, 1)
+    assert process.trimmed == 1
+    process.seconds += TRIM_SECONDS
+    process.takes(80).has_room(0, 1)
+    assert process.trimmed == 2
+
+
+def test_the_process_is_not_looked_at_for_each_request() -> None:
+    """Between two looks what was seen counts."""
+    process = Process()
+    process.takes(60).has_room(0, 1)
+    process.taken = 99 * MIB
+    assert process.guard.has_room(0, 1)
+
+
+def test_the_refusal_is_counted_and_may_be_tried_again() -> None:
+    """UNAVAILABLE (503), with its own reason; nothing is held for it."""
+    counted: list[tuple[str, ...]] = []
+    guard = Process().takes(95)
+    admission = Admission(memory=guard, count=lambda *labels: counted.append(labels))
+    place = admission.enter()
+    with pytest.raises(Refusal) as refused:
+        place.grow(10)
+    place.leave()
+    assert refused.value.outcome is Outcome.UNAVAILABLE
+    assert counted == [("requests_refused", "memory")]
+    assert (admission.bytes, admission.requests) == (0, 0)
+
+
+def test_what_this_process_takes() -> None:
+    """Linux says it: more than a megabyte, less than all memory."""
+    read = resident_bytes()
+    assert read is None or MIB < read() < 1 << 40

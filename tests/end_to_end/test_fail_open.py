@@ -1,0 +1,134 @@
+"""`specs_on_error: start`: bad specs and bad settings keep the process alive, unready and alerting."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import Serve
+from tests.end_to_end.service import Service, eventually, request, run
+from tests.end_to_end.traffic import Rover, send
+
+SPEC = """id: farm_rover
+version: "1"
+match: {service.name: farm-rover}
+alphabet: {unlock: {tool: unlock_safety}, move: {tool: move}}
+golden: [[unlock, move]]
+"""
+START = {"OFFRAILS_SPECS_ON_ERROR": "start"}
+
+
+def status(address: str, path: str) -> int:
+    try:
+        return request(address, "GET", path).status
+    except OSError:
+        return 0
+
+
+@pytest.fixture
+def place() -> str:
+    """A free address: while the service stands by, it says of none where it listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def standing_by(place: str, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """A service that cannot start, with the variables of its test."""
+    variables = {**START, "OFFRAILS_METRICS": place, **request.param}
+    service = Service(variables=variables)
+    service.addresses["metrics"] = place
+    yield service
+    service.kill()
+
+
+def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
+    """The sound spec judges; the service is unready and says why, until the bad one is mended."""
+    (tmp_path / "rover.yaml").write_text(SPEC)
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("id: [")
+    service = serve(
+        "--specs", str(tmp_path), OFFRAILS_HISTORY="complete", OFFRAILS_SPECS_ON_ERROR="start"
+    )
+    assert service.get("/-/healthy", "metrics").status == 200
+    ready = service.get("/-/ready", "metrics")
+    assert (ready.status, ready.body) == (503, b"not ready: specs refused\n")
+    assert service.metric("offrails_spec_last_reload_successful") == 0
+    assert service.metric("offrails_spec_load_errors_total") == 1
+    assert service.metric("offrails_standby") == 0
+    assert [each["level"] for each in service.events("spec_finding")] == ["error"]
+    send(service, Rover("s", 1).call("move", {}).spans)
+    assert service.judgement("s")["harmful"] == 1
+
+    bad.unlink()
+    eventually(lambda: service.get("/-/ready", "metrics").status == 200)
+    assert service.metric("offrails_spec_last_reload_successful") == 1
+
+
+def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
+    """A folder that does not exist, as where a volume is missing: the service starts with none."""
+    service = serve("--specs", str(tmp_path / "missing"), OFFRAILS_SPECS_ON_ERROR="start")
+    assert service.out[0].endswith("specs=0")
+    assert service.get("/-/ready", "metrics").status == 503
+    assert service.metric("offrails_spec_last_reload_successful") == 0
+
+
+def test_by_default_the_service_ends(tmp_path: Path) -> None:
+    """Where nothing fails open, bad specs end the program as before."""
+    (tmp_path / "bad.yaml").write_text("id: [")
+    assert run("serve", "--specs", str(tmp_path)).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "standing_by", [{"OFFRAILS_SESSIONS_MAX": "many"}], indirect=True, ids=["setting"]
+)
+def test_a_bad_setting(standing_by: Service, place: str) -> None:
+    """The process lives and says what is wrong; SIGTERM ends it as it does the service."""
+    eventually(lambda: status(place, "/-/healthy") == 200)
+    assert request(place, "GET", "/-/ready").status == 503
+    assert standing_by.metric("offrails_standby") == 1
+    [told] = standing_by.events("standing_by")
+    assert "OFFRAILS_SESSIONS_MAX" in told["reason"]
+    assert standing_by.stop() == 0
+
+
+def test_it_starts_once_it_can(tmp_path: Path, place: str) -> None:
+    """An address in use and a folder that is not there: the next try begins the service."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("specs_on_error: start\nsessions: {max: many}\n")
+    service = Service(("--config", str(file)), {"OFFRAILS_METRICS": place})
+    try:
+        eventually(lambda: status(place, "/-/healthy") == 200)
+        file.write_text("specs_on_error: start\n")
+        service.process.send_signal(signal.SIGHUP)  # do not wait for the next try
+        service.wait_ready()
+        assert service.get("/-/ready", "metrics").status == 200
+        assert service.metric("offrails_standby") == 0
+    finally:
+        service.kill()
+
+
+def test_an_address_in_use(place: str) -> None:
+    """A port that somebody else has: the process stands by, its log says which."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        variables = {
+            **START,
+            "OFFRAILS_METRICS": place,
+            "OFFRAILS_HTTP": f"127.0.0.1:{port}",
+        }
+        service = Service(variables=variables)
+        try:
+            eventually(
+                lambda: status(place, "/-/healthy") == 200 and service.events("standing_by")
+            )
+            assert str(port) in service.events("standing_by")[0]["reason"]
+        finally:
+            service.kill()

@@ -1,0 +1,110 @@
+"""Senders whose clocks are ahead: their calls cost as much as others', mean the same, and are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor import Limits, Monitor, SessionKey, ToolCall
+from monitor.judging.sender_clocks import SenderClocks
+from monitor.limits import SECOND
+from tests.monitor.test_engine import NOW, ROVER, call, specs
+
+MILLISECOND = SECOND // 1000
+AHEAD = 100 * SECOND
+
+
+def timed(number: int, tool: str, end: int, length: int = MILLISECOND) -> ToolCall:
+    return call(number, tool, start_ns=end - length, end_ns=end, arguments={"liters": 3})
+
+
+def watched() -> Monitor:
+    return Monitor(specs(ROVER), Limits(history_complete=True))
+
+
+@pytest.mark.parametrize("ahead", [0, AHEAD])
+def test_a_burst_costs_no_more(ahead: int) -> None:
+    """No call of a burst goes anywhere but behind the last one: none is judged again for another."""
+    monitor = watched()
+    for number in range(1, 201):
+        now = NOW + number * 2 * MILLISECOND
+        monitor.observe(timed(number, "water", now + ahead), now)
+    assert monitor.out_of_order == 0
+    assert monitor.skewed == (200 if ahead else 0)
+
+
+def test_order_is_that_of_the_senders_clock() -> None:
+    """Calls that arrive in another order than they were made are judged as they were made."""
+    monitor = watched()
+    made = [(1, "unlock", 10), (2, "open", 20), (3, "water", 30)]
+    for number, tool, at in (made[0], made[2], made[1]):
+        monitor.observe(timed(number, tool, NOW + AHEAD + at * MILLISECOND), NOW + SECOND)
+    [judgement] = monitor.find("s")
+    assert judgement["harmful"] == 0
+    assert judgement["state"] is not None
+    assert monitor.skewed == 3
+
+
+def test_hosts_of_one_session() -> None:
+    """One host's clock is ahead, another's is right: their calls stand in the order they were made."""
+    monitor = watched()
+    monitor.observe(timed(1, "unlock", NOW + AHEAD), NOW)
+    monitor.observe(timed(2, "open", NOW + SECOND), NOW + SECOND)
+    monitor.observe(timed(3, "water", NOW + AHEAD + 2 * SECOND), NOW + 2 * SECOND)
+    [judgement] = monitor.find("s")
+    assert judgement["harmful"] == 0
+    assert monitor.out_of_order == 0
+    assert monitor.skewed == 2
+
+
+def test_a_fuller_span_stays_in_its_place() -> None:
+    """A call that is read anew much later, when its clock is not so far ahead any more."""
+    monitor = watched()
+    old = timed(1, "unlock", NOW + AHEAD)
+    monitor.observe(old, NOW)
+    monitor.observe(timed(2, "open", NOW + AHEAD + SECOND), NOW + SECOND)
+    assert monitor.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
+    [judgement] = monitor.find("s")
+    assert judgement["harmful"] == 0
+
+
+def test_a_slow_arrival_is_no_right_clock() -> None:
+    """A clock 65 s ahead seems 50 s ahead where a call takes 15 s to arrive: it is the same clock."""
+    clocks = SenderClocks()
+    first = timed(1, "unlock", NOW + 65 * SECOND)
+    assert clocks.corrected(first, NOW).end_ns == NOW
+    slow = timed(2, "open", NOW + 66 * SECOND)
+    assert clocks.is_ahead(slow, NOW + 16 * SECOND)
+    assert clocks.corrected(slow, NOW + 16 * SECOND).end_ns == NOW + SECOND
+    right = timed(3, "water", NOW + 20 * SECOND)
+    assert not clocks.is_ahead(right, NOW + 17 * SECOND)
+
+
+def test_another_clock_of_the_session_is_learnt() -> None:
+    """Two hosts that are ahead by hours more than each other: each call stands at its receipt."""
+    clocks = SenderClocks()
+    assert clocks.corrected(timed(1, "unlock", NOW + AHEAD), NOW).end_ns == NOW
+    far = timed(2, "open", NOW + 100 * AHEAD)
+    assert clocks.corrected(far, NOW + SECOND).end_ns == NOW + SECOND
+
+
+def test_a_start_stays_a_time() -> None:
+    """A call that lasted since before 1970 by its clock has a start, since 0 means that it has none."""
+    made = call(1, "unlock", start_ns=5, end_ns=NOW + AHEAD)
+    corrected = SenderClocks().corrected(made, NOW)
+    assert (corrected.start_ns, corrected.end_ns) == (1, NOW)
+
+
+def test_only_so_many_sessions_are_known() -> None:
+    """The least recent is forgotten first."""
+    clocks = SenderClocks(sessions_max=2)
+    for name in "abc":
+        made = timed(1, "unlock", NOW + AHEAD)._replace(session=SessionKey("", name))
+        clocks.corrected(made, NOW)
+    later = timed(2, "open", NOW + AHEAD)
+    # Received 45 s later: only by its session's first call it is known to be ahead.
+    known = [
+        name
+        for name in "abc"
+        if clocks.is_ahead(later._replace(session=SessionKey("", name)), NOW + 45 * SECOND)
+    ]
+    assert known == ["b", "c"]
