@@ -22,12 +22,13 @@ from collector.app.listeners import (
 )
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
-from collector.config.spec_reload import Reloader
+from collector.config.spec_reload import Reloader, accepted
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
+from collector.receive.bearer_tokens import Tokens
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
@@ -55,6 +56,8 @@ __all__ = ["App", "limits_of", "redaction_of"]
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
 """A new agent is logged when it has had time to show more than one call."""
+
+ADMIN_TOKENS = "admin_auth.bearer.tokens_file"
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -202,7 +205,8 @@ class App:
             settings.receiver, export, admission, self._capacity.receiver
         )
         self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
-        self.reloader.loaded(len(self.monitor.binder.judges))
+        in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
+        self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
         self._servers = dict(self._receivers)
         """All listeners, by name."""
@@ -256,15 +260,22 @@ class App:
         from collector.api.verdict_stream import VerdictStream
 
         settings = self.settings
+        guard = Guard(settings.admin, settings.admin_names)
         admin = Admin(self.monitor, self._seen, self._health, self._redaction)
-        return SessionView(
+        view = SessionView(
             VerdictStream(ReloadEndpoint(admin, self.reloader), self._feed),
             self.monitor,
             self._health,
-            Guard(settings.admin, settings.admin_names),
+            guard,
             settings.trace_url,
             redaction=self._redaction,
         )
+        tokens_file = settings.admin_auth.bearer.tokens_file
+        if tokens_file is None:
+            return view
+        from collector.api.token_guard import TokenGuard
+
+        return TokenGuard(view, Tokens(tokens_file, ADMIN_TOKENS), guard)
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""

@@ -133,6 +133,23 @@ class Auth(_Section):
     bearer: Annotated[Bearer, Field(description="Bearer tokens.")] = Bearer()
 
 
+class AdminBearer(_Section):
+    """Bearer tokens of the admin listener."""
+
+    tokens_file: Annotated[
+        File | None,
+        Field(
+            description="Accepted tokens, one per line: `token` or `name: token`. If set, the API, the session view and reload need one; browsers ask for it as a password."
+        ),
+    ] = None
+
+
+class AdminAuth(_Section):
+    """Who may read sessions, and have the specs read anew."""
+
+    bearer: Annotated[AdminBearer, Field(description="Bearer tokens.")] = AdminBearer()
+
+
 class Cors(_Section):
     """Browsers that may send."""
 
@@ -591,6 +608,9 @@ class Settings(_Section):
         Tls()
     )
     admin_tls: Annotated[Tls, Field(description="Certificates of the admin listener.")] = Tls()
+    admin_auth: Annotated[
+        AdminAuth, Field(description="Who may read sessions, and have the specs read anew.")
+    ] = AdminAuth()
     sessions: Sessions = Sessions()
     history: Annotated[
         Literal["auto", "complete"],

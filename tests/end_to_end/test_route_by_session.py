@@ -108,7 +108,8 @@ def test_every_key_of_a_session_routes(routed: Routed, key: str) -> None:
         session, turns = f"{key}-{number}", 1_000 * (KEYS.index(key) + 1) + 2 * number
         for turn in range(2):
             made = Rover(session, turns + turn, told_on="root")
-            made.call("move", {}, **{key: session}).call("scan", {})
+            named: dict[str, Any] = {key: session}
+            made.call("move", {}, **named).call("scan", {})
             routed.send(made, slice(None))
         sessions.append(session)
     assert {routed.whole(session, 4) for session in sessions} == {0, 1}
@@ -117,12 +118,13 @@ def test_every_key_of_a_session_routes(routed: Routed, key: str) -> None:
 def test_the_id_of_a_process_routes_what_has_no_other(routed: Routed) -> None:
     """A span's own id goes before its resource's; an id that is hidden is none."""
     sessions = []
+    hidden: dict[str, Any] = {"gen_ai.conversation.id": "__REDACTED__"}
     for number in range(SESSIONS):
         session = f"process-{number}"
         resource = {**ROVER, "session.id": session}
         for turn in range(2):
             made = Rover(session, 8_000 + 2 * number + turn, told_on="root")
-            made.call("move", {}, **{"gen_ai.conversation.id": "__REDACTED__"})
+            made.call("move", {}, **hidden)
             routed.send(made, slice(None), resource=resource)
         sessions.append(session)
     assert {routed.whole(session, 2) for session in sessions} == {0, 1}

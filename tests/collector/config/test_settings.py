@@ -210,6 +210,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_METRICS_TLS_CERT": "cert",
         "OFFRAILS_METRICS_TLS_KEY": "key",
         "OFFRAILS_METRICS_TLS_CLIENT_CA": "client_ca",
+        "OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE": "tokens",
         "OFFRAILS_ADMIN_TLS_CERT": "cert",
         "OFFRAILS_ADMIN_TLS_KEY": "key",
         "OFFRAILS_ADMIN_TLS_CLIENT_CA": "client_ca",
