@@ -20,6 +20,7 @@ from collector.app.listeners import (
     warn_if_few,
     warn_if_open,
 )
+from collector.app.readiness import Readiness
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
 from collector.config.spec_reload import Reloader, accepted
@@ -208,6 +209,8 @@ class App:
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
+        self._steady = steady
+        self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [admission, ConnectionMetrics(self._servers), self._alerts]
@@ -347,6 +350,7 @@ class App:
                 self._sink.tick,
                 self._introduce,
                 self._log_expired,
+                self._look_at_readiness,
             ):
                 try:
                     step(self._clock())
@@ -368,6 +372,9 @@ class App:
             self._stats.count("clock_jumps")
             self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
             self.monitor.clock_moved(by, now)
+
+    def _look_at_readiness(self, _now: int) -> None:
+        self._readiness.tick(self._steady())
 
     def _introduce(self, now: int) -> None:
         """One line for each agent seen for the first time, once its first calls have come."""

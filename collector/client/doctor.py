@@ -192,7 +192,7 @@ def _observer(who: Sender, address: Address) -> str:
         status = _ask(who, address, "GET", "/api/v1/about")[0]
     except OSError:
         return ""
-    if ready not in ("ready", "not ready"):
+    if ready != "ready" and not ready.startswith("not ready"):
         return ""
     admin = status in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED)  # it may ask for a token
     return f"the {'admin' if admin else 'metrics'} listener is there, and {ready}"

@@ -534,6 +534,21 @@ class Redact(_Section):
     ] = None
 
 
+class Ready(_Section):
+    """When `/-/ready` says no, beside start and stop."""
+
+    full_seconds: Annotated[
+        Positive | None,
+        Field(
+            description="Not ready when senders are refused for lack of room and no span was taken for so long. Null: ready all the same."
+        ),
+    ] = 10.0
+    failing_sinks: Annotated[
+        Switch,
+        Field(description="Not ready while a sink of alerts fails: pages would reach nobody."),
+    ] = False
+
+
 class Telemetry(_Section):
     """The service's own metrics and traces, pushed over OTLP."""
 
@@ -636,6 +651,7 @@ class Settings(_Section):
     show_arguments: Annotated[
         Switch, Field(description="Keeps the arguments of calls and shows them in the API.")
     ] = False
+    ready: Annotated[Ready, Field(description="When `/-/ready` says no.")] = Ready()
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")
     ] = 5.0

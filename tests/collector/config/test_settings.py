@@ -217,6 +217,8 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_REDACT_REPLACE": "a,b",
         "OFFRAILS_REDACT_HASH": "c",
         "OFFRAILS_REDACT_KEY_FILE": "key",
+        "OFFRAILS_READY_FULL_SECONDS": "4",
+        "OFFRAILS_READY_FAILING_SINKS": "true",
         "OFFRAILS_DRAIN_SECONDS": "1",
         "OFFRAILS_LOG_LEVEL": "debug",
         "OFFRAILS_LOG_VERDICT_LINES_PER_SECOND": "2",
