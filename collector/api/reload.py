@@ -35,4 +35,4 @@ class ReloadEndpoint:
 def _who(scope: Scope) -> str:
     """The name of the token's holder; else the client's address, if it has one."""
     client = scope.get("client")
-    return scope.get(WHO) or (str(client[0]) if client else "")
+    return scope.get(WHO) or (str(client[0] or "") if client else "") or "unknown"

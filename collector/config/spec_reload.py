@@ -114,7 +114,7 @@ class Reloader:
 
         Args:
             why: what asked for it, for the log: `signal`, `request` or `change`.
-            who: who asked, where that is known.
+            who: who asked, for the audit line; "" for signals and files, which are nobody in particular.
         """
         async with self._lock:
             with traced(self._tracer, "reload", trigger=why) as span:
@@ -124,14 +124,15 @@ class Reloader:
                 if not done.success:
                     span.fail("refused")
         self._tell(done, why)
-        self._log.info(
-            "audit",
-            action="reload",
-            trigger=why,
-            who=who,
-            success=done.success,
-            specs=done.specs,
-        )
+        if who:
+            self._log.info(
+                "audit",
+                action="reload",
+                trigger=why,
+                who=who,
+                success=done.success,
+                specs=done.specs,
+            )
         return done
 
     def _take(self, loaded: Loaded) -> Reloaded:
