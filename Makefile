@@ -12,7 +12,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: $(VENV)/.run
@@ -100,6 +100,14 @@ bench-peers:
 	.peers/builder --config tests/bench/peers/collector.yaml
 	cp .peers/collector/otelcol .peers/otelcol
 
+# What tests run the files of deploy/ with: Helm, and a Collector with the parts that they name, built from
+# their Go modules (a few minutes). Without them those tests are skipped, and say so.
+deploy-tools:
+	GOBIN=$(CURDIR)/.tools go install helm.sh/helm/v3/cmd/helm@latest
+	GOBIN=$(CURDIR)/.tools go install go.opentelemetry.io/collector/cmd/builder@v0.158.0
+	.tools/builder --config tests/deploy/tools/otelcol.yaml
+	cp .tools/collector/otelcol .tools/otelcol
+
 # The decoders against mutated requests; what they do not survive becomes a test.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
@@ -119,7 +127,7 @@ audit: $(VENV)/.python
 	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 clean:
-	rm -rf $(VENV) .native .peers .site .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

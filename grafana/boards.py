@@ -82,9 +82,12 @@ def _overview_stats() -> Row:
             Panel(
                 "HarmRate",
                 "stat",
-                "Mean over sessions of harmful / substantive steps (CORE eq. 7). Act when it leaves green.",
+                "Harmful / substantive steps (CORE eq. 7): the mean over sessions, and that of the worst agent. Act when one leaves green.",
                 "percentunit",
-                (Target(f"avg({_of('harm_rate')})"),),
+                (
+                    Target(f"avg({_of('harm_rate')})", "mean"),
+                    Target(f"max({_by_pair('avg', _of('harm_rate'))})", "worst agent"),
+                ),
                 4,
                 UP_IS_BAD,
                 decimals=1,
@@ -92,9 +95,12 @@ def _overview_stats() -> Row:
             Panel(
                 "PrefixCrit",
                 "stat",
-                "Mean over sessions (CORE eq. 6): 1 is no harm, and early harm weighs more.",
+                "CORE eq. 6: the mean over sessions, and that of the worst agent. 1 is no harm, and early harm weighs more.",
                 "none",
-                (Target(f"avg({_of('prefix_crit')})"),),
+                (
+                    Target(f"avg({_of('prefix_crit')})", "mean"),
+                    Target(f"min({_by_pair('avg', _of('prefix_crit'))})", "worst agent"),
+                ),
                 4,
                 DOWN_IS_BAD,
                 decimals=3,
@@ -145,6 +151,48 @@ def _overview_stats() -> Row:
             ),
         ),
         5,
+    )
+
+
+def _overview_firing() -> Row:
+    by = "alertname, severity, agent, spec, namespace"
+    rules = 'ALERTS{alertstate="firing",alertname=~"Agent.+",alertname!="AgentMonitorWatchdog"}'
+    direct = f"sum({_own('alerts_firing')}) > 0"
+    return Row(
+        (
+            Panel(
+                "Worst agents",
+                "bargauge",
+                "The ten highest HarmRates of an agent under a spec, now: one bad agent of fifty is on top.",
+                "percentunit",
+                (
+                    Target(
+                        f"topk(10, {_by_pair('avg', _of('harm_rate'))} > 0)",
+                        NAMES,
+                        instant=True,
+                    ),
+                ),
+                8,
+                UP_IS_BAD,
+            ),
+            Panel(
+                "Alerts",
+                "table",
+                "What fires now, by rules and by the monitors themselves (direct pages). Empty is good.",
+                "short",
+                (
+                    Target(
+                        f"sum by ({by}) ({rules})"
+                        f' or label_replace({direct}, "alertname", "direct pages", "", "")',
+                        instant=True,
+                    ),
+                ),
+                16,
+                PLAIN,
+                columns={"Value": ("Firing", "short", ANY_IS_BAD)},
+            ),
+        ),
+        7,
     )
 
 
@@ -1053,7 +1101,13 @@ BOARDS: Final = (
         "offrails / Agents",
         "How harmful the agents' calls are, whether it gets worse, and where it comes from.",
         AGENTS,
-        (_overview_stats(), _overview_lines(), _overview_where(), _overview_table()),
+        (
+            _overview_stats(),
+            _overview_firing(),
+            _overview_lines(),
+            _overview_where(),
+            _overview_table(),
+        ),
     ),
     Board(
         "offrails-sessions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.api.token_guard import WHO
 from collector.config.spec_reload import PATH, Reloader
 from collector.net.asgi import Receive, Scope, Send, send_json
 
@@ -27,5 +28,11 @@ class ReloadEndpoint:
             # A web page in somebody's browser: it may reach the loopback, but it is not the operator.
             await send_json(send, 403, {"error": "not from a web page"})
         else:
-            done = await self._reloader.reload("request")
+            done = await self._reloader.reload("request", _who(scope))
             await send_json(send, 200 if done.success else 422, done.as_json())
+
+
+def _who(scope: Scope) -> str:
+    """The name of the token's holder; else the client's address, if it has one."""
+    client = scope.get("client")
+    return scope.get(WHO) or (str(client[0] or "") if client else "") or "unknown"

@@ -213,7 +213,7 @@ def warn_if_open(settings: Settings, addresses: Mapping[str, str]) -> None:
     )
     for name in ("grpc", "http"):
         _warn(name, addresses, [each for each in missing if missing[each]], consequence)
-    if settings.admin_tls.client_ca is None:
+    if settings.admin_tls.client_ca is None and not settings.admin_auth.bearer.tokens_file:
         _warn(
             "admin",
             addresses,

@@ -22,16 +22,18 @@ from collector.app.listeners import (
     warn_if_few,
     warn_if_open,
 )
+from collector.app.readiness import Readiness
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
-from collector.config.spec_reload import Reloader
+from collector.config.spec_reload import Reloader, accepted
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.asgi import Application
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
+from collector.receive.bearer_tokens import Tokens
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
@@ -62,6 +64,8 @@ INTRODUCED_AFTER_NS = 2 * SECOND
 UNMATCHED_AFTER_NS = 600 * SECOND
 """After which a spec that no session has matched is told, if there were sessions."""
 """A new agent is logged when it has had time to show more than one call."""
+
+ADMIN_TOKENS = "admin_auth.bearer.tokens_file"
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -233,8 +237,11 @@ class App:
         )
         self._unmatched_ns = clock() + UNMATCHED_AFTER_NS
         self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
-        self.reloader.loaded(len(self.monitor.binder.judges))
+        in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
+        self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
+        self._steady = steady
+        self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         more: list[Source] = [
@@ -303,12 +310,13 @@ class App:
         from collector.api.verdict_stream import VerdictStream
 
         settings = self.settings
+        guard = Guard(settings.admin, settings.admin_names)
         admin = Admin(self.monitor, self._seen, self._health, self._redaction)
-        return SessionView(
+        view = SessionView(
             VerdictStream(ReloadEndpoint(admin, self.reloader), self._feed),
             self.monitor,
             self._health,
-            Guard(settings.admin, settings.admin_names),
+            guard,
             About(
                 settings.trace_url,
                 self.addresses,
@@ -318,6 +326,12 @@ class App:
             ),
             redaction=self._redaction,
         )
+        tokens_file = settings.admin_auth.bearer.tokens_file
+        if tokens_file is None:
+            return view
+        from collector.api.token_guard import TokenGuard
+
+        return TokenGuard(view, Tokens(tokens_file, ADMIN_TOKENS), guard)
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
@@ -401,6 +415,7 @@ class App:
                 self._introduce,
                 self._log_unmatched,
                 self._log_expired,
+                self._look_at_readiness,
             ):
                 try:
                     step(self._clock())
@@ -422,6 +437,9 @@ class App:
             self._stats.count("clock_jumps")
             self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
             self.monitor.clock_moved(by, now)
+
+    def _look_at_readiness(self, _now: int) -> None:
+        self._readiness.tick(self._steady())
 
     def _introduce(self, now: int) -> None:
         """One line for each agent seen for the first time, once its first calls have come."""

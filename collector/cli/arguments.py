@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Arguments", "add_specs", "to_path"]
+__all__ = ["Arguments", "add_specs", "add_token_file", "to_path"]
 
 
 class Arguments(argparse.ArgumentParser):
@@ -56,4 +56,14 @@ def add_specs(verb: Any) -> None:
         type=to_path,
         metavar="DIR",
         help="spec file or folder; repeatable",
+    )
+
+
+def add_token_file(verb: Any) -> None:
+    """Adds `--token-file`."""
+    verb.add_argument(
+        "--token-file",
+        type=to_path,
+        metavar="FILE",
+        help="file with the token that the service asks for (admin_auth)",
     )

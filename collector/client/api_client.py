@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -14,9 +15,10 @@ from collector.sinks.alert import printable
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["NoAnswerError", "ask", "opened"]
+__all__ = ["NoAnswerError", "ask", "bearer", "opened"]
 
 TIMEOUT_SECONDS: Final = 10.0
+_ASKS: Final = "; it asks for a token: --token-file FILE"
 
 
 class NoAnswerError(Exception):
@@ -28,17 +30,18 @@ class NoAnswerError(Exception):
         """What it answered, if it is not 200."""
 
 
-def ask(url: str, path: str) -> dict[str, Any]:
+def ask(url: str, path: str, token_file: Path | None = None) -> dict[str, Any]:
     """The object that a path of the API answers.
 
     Args:
         url: HOST:PORT, or with `http://` or `https://` before it.
         path: of the API, quoted.
+        token_file: has the token that the service asks for.
 
     Raises:
         NoAnswerError: it is no such address, nobody is there, or somebody else is.
     """
-    with opened(url, path, TIMEOUT_SECONDS) as answer:
+    with opened(url, path, TIMEOUT_SECONDS, token_file) as answer:
         found = json.loads(answer.read())
         if not isinstance(found, dict):
             raise NoAnswerError(f"{_shown(url)}: expected an object at {path}")
@@ -46,7 +49,9 @@ def ask(url: str, path: str) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Response]:
+def opened(
+    url: str, path: str, timeout_seconds: float, token_file: Path | None = None
+) -> Iterator[httpx.Response]:
     """The answer of a path of the API, with status 200, to be read.
 
     Args:
@@ -54,6 +59,7 @@ def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Respon
             as basic authentication.
         path: of the API, quoted.
         timeout_seconds: to connect, and for each wait.
+        token_file: has the token that the service asks for.
 
     Raises:
         NoAnswerError: it is no such address, nobody is there, or somebody else is.
@@ -64,6 +70,8 @@ def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Respon
     if not base.startswith(("http://", "https://")) or not _has_host(base):
         raise NoAnswerError(f"{_shown(url)}: expected HOST:PORT or http://HOST:PORT")
     base, authorization = without_user(base.rstrip("/"))
+    if token_file is not None:
+        authorization = bearer(token_file)
     headers = {"authorization": authorization} if authorization else {}
     try:
         proxy = proxy_of(base)
@@ -71,13 +79,32 @@ def opened(url: str, path: str, timeout_seconds: float) -> Iterator[httpx.Respon
         with httpx.Client(**made) as client, client.stream("GET", base + path) as answer:
             if answer.status_code != httpx.codes.OK:
                 status = answer.status_code
-                raise NoAnswerError(f"{_shown(url)}: status {status} for {path}", status)
+                hint = _ASKS if status == httpx.codes.UNAUTHORIZED else ""
+                raise NoAnswerError(f"{_shown(url)}: status {status} for {path}{hint}", status)
             yield answer
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
         why = printable(reason(problem))
         if why == NO_RESPONSE and base.startswith("http:"):
             why += "; if it speaks TLS, ask for https://"
         raise NoAnswerError(f"{_shown(url)}: {why}") from None
+
+
+def bearer(token_file: Path) -> str:
+    """The Authorization header with a file's token: its first line that has one, without a name.
+
+    Raises:
+        NoAnswerError: the file cannot be read, or has none.
+    """
+    try:
+        lines = token_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or "expected UTF-8 text"
+        raise NoAnswerError(f"--token-file: {token_file}: {why}") from None
+    for line in lines:
+        token = line.strip().rpartition(":")[2].strip()
+        if token and not line.lstrip().startswith("#"):
+            return f"Bearer {token}"
+    raise NoAnswerError(f"--token-file: {token_file}: there is no token in it")
 
 
 def _has_host(base: str) -> bool:

@@ -189,11 +189,12 @@ def _observer(who: Sender, address: Address) -> str:
     """Which of our other listeners is there; "" where it is none of them."""
     try:
         ready = _ask(who, address, "GET", "/-/ready")[1].strip()
-        admin = _ask(who, address, "GET", "/api/v1/about")[0] == HTTPStatus.OK
+        status = _ask(who, address, "GET", "/api/v1/about")[0]
     except OSError:
         return ""
-    if ready.partition(":")[0] not in ("ready", "not ready"):
+    if ready != "ready" and not ready.startswith("not ready"):
         return ""
+    admin = status in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED)  # it may ask for a token
     return f"the {'admin' if admin else 'metrics'} listener is there, and {ready}"
 
 

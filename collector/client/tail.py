@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, opened
@@ -69,7 +70,13 @@ def _kinds(verdict: dict[str, Any]) -> set[str]:
 
 
 def tail(
-    url: str, filters: Filters, show: Callable[[str], None], *, colour: bool, raw: bool = False
+    url: str,
+    filters: Filters,
+    show: Callable[[str], None],
+    *,
+    colour: bool,
+    raw: bool = False,
+    token_file: Path | None = None,
 ) -> None:
     """Shows verdicts until the service stops.
 
@@ -79,20 +86,21 @@ def tail(
         show: takes each line.
         colour: with the terminal's colours.
         raw: the JSON as it came, hostile text escaped as JSON does it.
+        token_file: has the token that the service asks for.
 
     Raises:
         TailError: no service there, or it went silent.
     """
-    for verdict in lines(_stream(url)):
+    for verdict in lines(_stream(url, token_file)):
         if "missed" in verdict and "kind" not in verdict:
             show(f"... {int(verdict['missed'])} verdicts missed: this reader is too slow")
         elif filters.matches(verdict):
             show(json.dumps(verdict) if raw else formatted(verdict, colour=colour))
 
 
-def _stream(url: str) -> Iterator[bytes]:
+def _stream(url: str, token_file: Path | None) -> Iterator[bytes]:
     try:
-        with opened(url, PATH, SILENCE_SECONDS) as answer:
+        with opened(url, PATH, SILENCE_SECONDS, token_file) as answer:
             yield from _split(answer.iter_raw())
     except NoAnswerError as problem:
         raise TailError(str(problem)) from None

@@ -136,6 +136,23 @@ class Auth(_Section):
     bearer: Annotated[Bearer, Field(description="Bearer tokens.")] = Bearer()
 
 
+class AdminBearer(_Section):
+    """Bearer tokens of the admin listener."""
+
+    tokens_file: Annotated[
+        File | None,
+        Field(
+            description="Accepted tokens, one per line: `token` or `name: token`. If set, the API, the session view and reload need one; browsers ask for it as a password."
+        ),
+    ] = None
+
+
+class AdminAuth(_Section):
+    """Who may read sessions, and have the specs read anew."""
+
+    bearer: Annotated[AdminBearer, Field(description="Bearer tokens.")] = AdminBearer()
+
+
 class Cors(_Section):
     """Browsers that may send."""
 
@@ -561,6 +578,21 @@ class Redact(_Section):
     ] = None
 
 
+class Ready(_Section):
+    """When `/-/ready` says no, beside start and stop."""
+
+    full_seconds: Annotated[
+        Positive | None,
+        Field(
+            description="Not ready when senders are refused for lack of room and no span was taken for so long. Null: ready all the same."
+        ),
+    ] = 10.0
+    failing_sinks: Annotated[
+        Switch,
+        Field(description="Not ready while a sink of alerts fails: pages would reach nobody."),
+    ] = False
+
+
 class Telemetry(_Section):
     """The service's own metrics and traces, pushed over OTLP."""
 
@@ -641,6 +673,9 @@ class Settings(_Section):
         Tls()
     )
     admin_tls: Annotated[Tls, Field(description="Certificates of the admin listener.")] = Tls()
+    admin_auth: Annotated[
+        AdminAuth, Field(description="Who may read sessions, and have the specs read anew.")
+    ] = AdminAuth()
     sessions: Sessions = Sessions()
     history: Annotated[
         Literal["auto", "complete"],
@@ -672,6 +707,7 @@ class Settings(_Section):
             description="Bytes the process may take; unset, the cgroup's limit; 0: none. Bounds in bytes that are not set follow from it (docs/operations.md), and requests are refused before it is reached."
         ),
     ] = None
+    ready: Annotated[Ready, Field(description="When `/-/ready` says no.")] = Ready()
     drain_seconds: Annotated[
         Number, Field(ge=0, description="Time for open requests when stopping.")
     ] = 5.0

@@ -15,13 +15,15 @@ from collector.telemetry.tracing import Tracer, traced
 from monitor.findings import Finding
 from monitor.spec.acceptance import day_of
 from monitor.spec.read import Loaded, load_specs, spec_files
-from monitor.spec.spec import Spec
+from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["PATH", "Reloaded", "Reloader", "Reloads"]
+__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "accepted"]
 
 PATH = b"/-/reload"
 POLL_SECONDS = 1.0
 """How often the files are looked at. A change is read when it is so old."""
+
+Accepted = frozenset[tuple[str, str, Acceptance]]
 
 Look = Mapping[str, tuple[int, ...]]
 """What the files look like by path: times of change (of content and of permissions), size and inode."""
@@ -93,11 +95,13 @@ class Reloader:
         """As they were when the service was built, so that no change after it is missed."""
         self._lock = asyncio.Lock()
         self._in_use = 0
+        self._accepted: Accepted = frozenset()
         self._asked: set[asyncio.Task[Reloaded]] = set()
 
-    def loaded(self, specs: int) -> None:
-        """How many specs the service began with."""
+    def loaded(self, specs: int, accepted_calls: Accepted = frozenset()) -> None:
+        """How many specs the service began with, and what they accept."""
         self._in_use = specs
+        self._accepted = accepted_calls
 
     def started_without(self, errors: int) -> None:
         """Spec files were refused at the start; the service runs without what is in them."""
@@ -111,11 +115,12 @@ class Reloader:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
-    async def reload(self, why: str) -> Reloaded:
+    async def reload(self, why: str, who: str = "") -> Reloaded:
         """Reads the files beside the event loop, then takes what they say in one step.
 
         Args:
             why: what asked for it, for the log: `signal`, `request` or `change`.
+            who: who asked, for the audit line; "" for signals and files, which are nobody in particular.
         """
         async with self._lock:
             with traced(self._tracer, "reload", trigger=why) as span:
@@ -125,6 +130,15 @@ class Reloader:
                 if not done.success:
                     span.fail("refused")
         self._tell(done, why)
+        if who:
+            self._log.info(
+                "audit",
+                action="reload",
+                trigger=why,
+                who=who,
+                success=done.success,
+                specs=done.specs,
+            )
         return done
 
     def _take(self, loaded: Loaded) -> Reloaded:
@@ -136,10 +150,30 @@ class Reloader:
             reloads.errors += sum(each.severity == "error" for each in loaded.findings)
             return Reloaded(False, False, self._in_use, loaded.findings)
         changed = self._use(loaded.specs)
+        self._audit(accepted(loaded.specs))
         reloads.succeeded += 1
         reloads.success_ns = self._clock()
         self._in_use = len(loaded.specs)
         return Reloaded(True, changed, self._in_use, loaded.findings)
+
+    def _audit(self, now: Accepted) -> None:
+        """One line for each call that somebody has accepted, or accepts no longer, since the last reload."""
+        today = day_of(self._clock())
+        ended = {each for each in self._accepted - now if each[2].until >= today}
+        for action, entries in (("accept", now - self._accepted), ("withdraw", ended)):
+            for spec, file, entry in sorted(entries, key=str):
+                self._log.info(
+                    "audit",
+                    action=action,
+                    spec=spec,
+                    file=file,
+                    symbol=entry.symbol,
+                    state=entry.state,
+                    who=entry.who,
+                    why=entry.why,
+                    until=entry.until.isoformat(),
+                )
+        self._accepted = now
 
     def _tell(self, done: Reloaded, why: str) -> None:
         for finding in done.findings:
@@ -174,6 +208,13 @@ class Reloader:
 
     async def _look(self) -> Look:
         return await asyncio.to_thread(look, self._paths)
+
+
+def accepted(specs: Sequence[Spec]) -> Accepted:
+    """The accepted calls of the specs, with the spec's id and file."""
+    return frozenset(
+        (spec.id, str(spec.file), each) for spec in specs for each in spec.accepted
+    )
 
 
 def look(paths: Sequence[Path]) -> Look:

@@ -18,6 +18,7 @@ from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
 from collector.metrics.created import with_created
+from collector.metrics.gzip_parts import GZIP_HEADERS, accepts_gzip, gzipped
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.net.asgi import Receive, Scope, Send, send_status
 from collector.net.health import Health
@@ -222,12 +223,19 @@ class MetricsApp:
             allow = (b"allow", b"GET, HEAD")
             await send_status(send, 405, b"use GET\n", b"text/plain; charset=utf-8", allow)
         else:
-            accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-            open_metrics = is_open_metrics(accept)
-            kind = OPEN_METRICS if open_metrics else PLAIN
-            parts = self._traced_parts if self._tracer is not None else self._parts
-            await self._long.send(scope, send, kind, parts(open_metrics=open_metrics))
-            self.scraped.set()
+            await self._scrape(scope, send)
+
+    async def _scrape(self, scope: Scope, send: Send) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        open_metrics = is_open_metrics(headers.get(b"accept", ""))
+        kind = OPEN_METRICS if open_metrics else PLAIN
+        render = self._traced_parts if self._tracer is not None else self._parts
+        parts = render(open_metrics=open_metrics)
+        if accepts_gzip(headers.get(b"accept-encoding", "")):
+            await self._long.send(scope, send, kind, gzipped(parts), *GZIP_HEADERS)
+        else:
+            await self._long.send(scope, send, kind, parts)
+        self.scraped.set()
 
     async def _traced_parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         with traced(self._tracer, "scrape", open_metrics=open_metrics) as span:

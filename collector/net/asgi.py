@@ -57,9 +57,9 @@ async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[byte
     await end_stream(send)
 
 
-async def begin_stream(send: Send, content_type: bytes) -> None:
+async def begin_stream(send: Send, content_type: bytes, *more: tuple[bytes, bytes]) -> None:
     """Sends the head of a response in parts."""
-    headers = [(b"content-type", content_type), *_SAFE]
+    headers = [(b"content-type", content_type), *_SAFE, *more]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 

@@ -8,13 +8,15 @@ __all__ = ["Health"]
 
 
 class Health:
-    """Healthy while the process runs; ready while it accepts spans and has its specs."""
+    """Healthy while the process runs; ready while it accepts spans, has its specs, and has no fault that counts."""
 
     def __init__(self) -> None:
         self.ready = False
-        """True while spans are taken."""
+        """True while spans are accepted."""
         self.reason = ""
-        """Why the service is not ready although it takes spans; empty: nothing keeps it from that."""
+        """Why the service is not ready whatever it accepts; "" if nothing keeps it from that."""
+        self.faults = ""
+        """Faults that count, as the settings say; "" if there is none."""
 
     async def answer(self, scope: Scope, send: Send) -> bool:
         """Answers a health request; False for any other request."""
@@ -22,9 +24,13 @@ class Health:
             await send_status(send, 200, b"healthy\n", b"text/plain; charset=utf-8")
             return True
         if scope["path"] == "/-/ready":
-            is_ready = self.ready and not self.reason
-            status, word = (200, "ready") if is_ready else (503, "not ready")
-            text = f"{word}: {self.reason}\n" if self.reason else f"{word}\n"
-            await send_status(send, status, text.encode(), b"text/plain; charset=utf-8")
+            status, word = self._readiness()
+            await send_status(send, status, word, b"text/plain; charset=utf-8")
             return True
         return False
+
+    def _readiness(self) -> tuple[int, bytes]:
+        why = ", ".join(filter(None, (self.reason, self.faults if self.ready else "")))
+        if self.ready and not why:
+            return 200, b"ready\n"
+        return 503, f"not ready: {why}\n".encode() if why else b"not ready\n"

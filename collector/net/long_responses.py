@@ -43,7 +43,12 @@ class LongResponses:
         self._turn = asyncio.Lock()
 
     async def send(
-        self, scope: Scope, send: Send, content_type: bytes, parts: AsyncIterator[bytes]
+        self,
+        scope: Scope,
+        send: Send,
+        content_type: bytes,
+        parts: AsyncIterator[bytes],
+        *headers: tuple[bytes, bytes],
     ) -> None:
         """Sends a response, or 503 if too many are open.
 
@@ -52,6 +57,7 @@ class LongResponses:
             send: ASGI's send.
             content_type: of the response.
             parts: parts of the body; an empty part only gives other tasks a turn.
+            headers: more headers of the response.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -63,7 +69,7 @@ class LongResponses:
         self._open[task], self._address[task] = float("inf"), address
         self._held[address] += 1
         try:
-            await begin_stream(send, content_type)
+            await begin_stream(send, content_type, *headers)
             while True:
                 part = await self._next(parts)
                 if part is None:

@@ -95,7 +95,9 @@ def harmful_calls(
     ]
 
 
-def by_service(url: str, verdict: str) -> list[Mapping[str, Any]]:
+def by_service(
+    url: str, verdict: str, token_file: Path | None = None
+) -> list[Mapping[str, Any]]:
     """Judgement objects of a running service that may have this verdict.
 
     Raises:
@@ -106,7 +108,7 @@ def by_service(url: str, verdict: str) -> list[Mapping[str, Any]]:
     if session is not None:
         path += "/" + quote(session, safe="")
     try:
-        found: list[Mapping[str, Any]] = ask(url, path)["sessions"]
+        found: list[Mapping[str, Any]] = ask(url, path, token_file)["sessions"]
     except NoAnswerError as problem:
         why = f"{url} knows no such session" if problem.status == 404 else problem
         raise NotAccepted(str(why)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, ask
@@ -39,15 +40,15 @@ class Agent(NamedTuple):
     """The attribute that has its name; "" where nothing has a name."""
 
 
-def fetch(url: str) -> list[Agent]:
+def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
     """What a running service has seen, by its admin address.
 
     Raises:
         NothingSeen: it cannot be reached, or answers something else.
     """
     try:
-        seen = ask(url, "/api/v1/seen")["agents"]
-        sessions = ask(url, "/api/v1/sessions")["sessions"]
+        seen = ask(url, "/api/v1/seen", token_file)["agents"]
+        sessions = ask(url, "/api/v1/sessions", token_file)["sessions"]
     except NoAnswerError as problem:
         raise NothingSeen(str(problem)) from None
     except KeyError as problem:

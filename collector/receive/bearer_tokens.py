@@ -1,4 +1,4 @@
-"""Bearer tokens: who may send, by a file that is read again when it changes.
+"""Bearer tokens: who may send, or ask the admin listener, by a file that is read again when it changes.
 
 A line is `token` or `name: token`; empty lines and those that begin with `#` say nothing. The name
 of the token that came keeps its sender's sessions apart from those of others. No token is ever
@@ -37,13 +37,15 @@ class Tokens:
 
     Args:
         file: one token or `name: token` a line.
+        setting: key of the setting that names the file.
 
     Raises:
         OSError: a sentence; the file cannot be read, has a bad line, or no token.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, setting: str = SETTING) -> None:
         self._file = file
+        self._setting = setting
         self._watched = Watched(file)
         self._known = self._read()
         self._log = log
@@ -78,7 +80,7 @@ class Tokens:
 
     def _read(self) -> list[_Known]:
         try:
-            lines = read_file(self._file, SETTING).decode().splitlines()
+            lines = read_file(self._file, self._setting).decode().splitlines()
         except UnicodeDecodeError:
             raise self._wrong("expected UTF-8 text") from None
         found = [
@@ -99,7 +101,7 @@ class Tokens:
         return _Known(match["name"] or "", _digest(match["token"]))
 
     def _wrong(self, reason: str) -> UnusableError:
-        return UnusableError(SETTING, self._file, reason)
+        return UnusableError(self._setting, self._file, reason)
 
 
 def _digest(token: str) -> bytes:

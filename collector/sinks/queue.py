@@ -219,6 +219,11 @@ class Queue:
             )
 
     @property
+    def failing(self) -> bool:
+        """True from a delivery that failed until one arrives."""
+        return self._logged_failure
+
+    @property
     def _lost(self) -> int:
         """Messages that never arrived, since the start."""
         return self.results["failed"] + self.results["dropped"]

@@ -13,18 +13,23 @@ import yaml
 
 from collector.config.memory_limit import fitted
 from collector.config.settings import ENVIRONMENT, Settings, load
+from collector.dialects.names import NO_SESSION
+from collector.dialects.values.arguments import HIDDEN
+from deploy.otelcol.route_by_session import ROUTE, configuration
+from tests.end_to_end.deploy_tools import built
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
-BUILT = ("gateway", "edge", "sidecar/example")
+BUILT = ("gateway", "edge", "sidecar/example", "fleet")
 SCRAPE_SECONDS = 15
 """How often the monitors that are shipped are scraped."""
 YAML = sorted(
     file
     for folder in (DEPLOY, ROOT / "grafana")
     for file in folder.rglob("*.y*ml")
-    if not {"prometheus", "alertmanager"} & set(file.parts)  # generated, or held by promtool
+    # generated or held by promtool; Helm's templates are no YAML yet
+    if not {"prometheus", "alertmanager", "templates"} & set(file.parts)
 )
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 LINT = "{extends: default, rules: {line-length: {max: 160}, document-start: disable, braces: {min-spaces-inside: 0, max-spaces-inside: 1}, brackets: {max-spaces-inside: 1}, comments: {min-spaces-from-content: 1}, truthy: disable, indentation: {indent-sequences: whatever}}}"
@@ -56,10 +61,18 @@ def one(resources: list[dict[str, Any]], *kinds: str) -> dict[str, Any]:
     return found
 
 
+def workload_of(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """The resource whose pods have the monitor."""
+    kinds = ("Deployment", "DaemonSet", "StatefulSet")
+    found = [each for each in resources if each["kind"] in kinds]
+    (workload,) = [each for each in found if each["metadata"]["name"] != "offrails-router"]
+    return workload
+
+
 def monitor_of(workload: dict[str, Any]) -> dict[str, Any]:
     """The monitor's container, wherever it is in the pod."""
     pod = workload["spec"]["template"]["spec"]
-    found = [*pod["containers"], *pod.get("initContainers", [])]
+    found = [*pod.get("containers", []), *pod.get("initContainers", [])]
     (container,) = [each for each in found if each["name"] == "offrails"]
     return {**container, "pod": pod}
 
@@ -184,7 +197,7 @@ def test_prometheus_of_compose_is_valid() -> None:
 @pytest.mark.parametrize("folder", BUILT)
 def test_pods_are_hardened(folder: str) -> None:
     """Non-root by number, read-only, no capabilities, no token, bounded memory, probes."""
-    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    monitor = monitor_of(workload_of(kustomized(folder)))
     secure = {**monitor["pod"].get("securityContext", {}), **monitor["securityContext"]}
     assert secure["runAsNonRoot"] is True
     assert secure["runAsUser"] == 10001
@@ -215,7 +228,7 @@ def test_the_sidecar_fails_open() -> None:
 def test_selectors_find_their_pods(folder: str) -> None:
     """Services, policies, budgets and monitors select the pods that are made; ports have names."""
     resources = kustomized(folder)
-    workload = one(resources, "Deployment", "DaemonSet")
+    workload = workload_of(resources)
     labels = workload["spec"]["template"]["metadata"]["labels"]
     ports = {each["name"] for each in monitor_of(workload)["ports"]}
     for each in resources:
@@ -226,6 +239,12 @@ def test_selectors_find_their_pods(folder: str) -> None:
             "PodMonitor": lambda spec: spec["selector"]["matchLabels"],
             "PodDisruptionBudget": lambda spec: spec["selector"]["matchLabels"],
         }.get(each["kind"])
+        if (
+            each["kind"] == "Service"
+            and folder == "fleet"
+            and each["metadata"]["name"] == "offrails"
+        ):
+            continue  # the router's
         if wanted is not None:
             assert wanted(spec).items() <= labels.items(), each["kind"]
         if each["kind"] == "Service":
@@ -319,11 +338,60 @@ def test_collector_pipelines_are_wired(name: str) -> None:
 
 
 def test_sessions_are_routed_by_what_names_them() -> None:
-    """The attribute that chooses among several monitors is one that sessions are known by."""
-    found = yaml.safe_load((DEPLOY / "otelcol" / "route-by-session.yaml").read_text())
-    exporter = found["exporters"]["loadbalancing"]
-    assert exporter["routing_key"] == "attributes"
-    assert set(exporter["routing_attributes"]) <= set(Settings().sessions.id_attributes)
+    """The file is what its generator makes of the monitor's own keys, and is the router's, too."""
+    text = (DEPLOY / "otelcol" / "route-by-session.yaml").read_text()
+    keys = Settings().sessions.id_attributes
+    assert text == configuration(keys)
+    assert text == (KUBERNETES / "fleet" / "route-by-session.yaml").read_text()
+    found = yaml.safe_load(text)
+    exporter = found["exporters"]["load_balancing"]
+    assert (exporter["routing_key"], exporter["routing_attributes"]) == ("attributes", [ROUTE])
+    groups = found["processors"]["transform"]["trace_statements"]
+    assert [re.findall(r'String\(span.attributes\["(.+?)"', group["statements"][0]) for group in groups[: len(keys)]] == [[key] for key in keys]  # fmt: skip
+
+
+def test_hidden_ids_route_nothing() -> None:
+    """What the router does not take for an id is what the monitor does not."""
+    (found,) = set(re.findall(r'"(\^\(.*)"', configuration(["session.id"])))
+    none = re.compile(found.replace("\\\\", "\\"))
+    values = [*HIDDEN, f"{HIDDEN[1]}password]", NO_SESSION, ""]
+    assert all(none.search(value) for value in values)
+    assert not any(none.search(value) for value in ("s-1", "[mine]", "no_session_id", "7"))
+
+
+def test_the_router_knows_every_monitor() -> None:
+    """It names each pod of the StatefulSet by the headless Service, and agents reach it at the gateway's name."""
+    fleet = kustomized("fleet")
+    monitors, headless = one(fleet, "StatefulSet")["spec"], "offrails-headless"
+    services = {
+        each["metadata"]["name"]: each["spec"] for each in fleet if each["kind"] == "Service"
+    }
+    found = yaml.safe_load((KUBERNETES / "fleet" / "route-by-session.yaml").read_text())
+    resolver = found["exporters"]["load_balancing"]["resolver"]
+    assert monitors["serviceName"] == headless
+    assert services[headless]["clusterIP"] == "None"
+    assert resolver["static"]["hostnames"] == [
+        f"offrails-{number}.{headless}:4317" for number in range(monitors["replicas"])
+    ]
+    router = one(fleet, "Deployment")["spec"]["template"]
+    assert services["offrails"]["selector"].items() <= router["metadata"]["labels"].items()
+    ports = [each["name"] for each in router["spec"]["containers"][0]["ports"]]
+    assert [each["targetPort"] for each in services["offrails"]["ports"]] == ports
+    (policy,) = [each for each in fleet if each["kind"] == "NetworkPolicy"]
+    allowed = [
+        each["podSelector"]["matchLabels"]
+        for each in policy["spec"]["ingress"][0]["from"]
+        if "podSelector" in each
+    ]
+    assert any(labels.items() <= router["metadata"]["labels"].items() for labels in allowed)
+
+
+@pytest.mark.parametrize("name", ["tee", "route-by-session"])
+def test_a_real_collector_takes_the_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`otelcol validate` knows every part and every key."""
+    monkeypatch.setenv("TRACES_ENDPOINT", "127.0.0.1:4999")
+    done = run(built("otelcol"), "validate", f"--config={DEPLOY / 'otelcol' / f'{name}.yaml'}")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_monitor_is_before_sampling() -> None:
@@ -343,7 +411,7 @@ def test_scrapes_are_let_in_whole() -> None:
         for file in DEPLOY.rglob("*.y*ml")
         for found in re.findall(r"sample_?[lL]imit: (\d+)", file.read_text())
     ]
-    assert len(limits) == 4
+    assert len(limits) == 5
     assert min(limits) > 150 * Settings().metrics_pairs_max + 10_000
 
 

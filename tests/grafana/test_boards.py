@@ -107,13 +107,32 @@ def test_panel_explains_itself(board: Board, panel: Panel) -> None:
     assert panel.description.endswith((".", "?"))
     for target in panel.targets:
         for selector in SELECTORS.findall(target.expr):
-            if "agent_spec:" in target.expr:
+            if 'alertstate="firing"' in selector:
+                # Rules over all processes have no job and no instance.
+                assert 'alertname=~"Agent.+"' in selector
+            elif "agent_spec:" in target.expr:
                 assert 'agent=~"$agent"' in selector
             else:
                 assert 'job=~"$job"' in selector
                 assert 'instance=~"$instance"' in selector
         for window in re.findall(r"\b(?:rate|irate)\([^\[]*\[([^\]]+)\]", target.expr):
             assert window == "$__rate_interval"
+
+
+def test_the_first_screen_shows_the_worst_agent_and_what_fires() -> None:
+    """One bad agent of fifty is in no mean: it stands beside it, and so do alerts and direct pages."""
+    overview = next(board for board in BOARDS if board.uid == "offrails-overview")
+    first = {panel.title: panel for row in overview.rows[:2] for panel in row.panels}
+    assert sum(row.height for row in overview.rows[:2]) <= 12
+    for title, worst in (("HarmRate", "max"), ("PrefixCrit", "min")):
+        mean, extreme = first[title].targets
+        assert mean.expr.startswith("avg(offrails_")
+        assert extreme.expr.startswith(f"{worst}(avg by (agent, spec, namespace) (")
+        assert (mean.legend, extreme.legend) == ("mean", "worst agent")
+    assert first["Worst agents"].targets[0].expr.startswith("topk(10, avg by (agent")
+    (alerts,) = first["Alerts"].targets
+    assert "ALERTS{" in alerts.expr
+    assert "offrails_alerts_firing{" in alerts.expr
 
 
 @every_panel

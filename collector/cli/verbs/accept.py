@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from collector.cli.arguments import add_specs, to_path
+from collector.cli.arguments import add_specs, add_token_file, to_path
 from collector.cli.inputs import (
     FAILED,
     OK,
@@ -52,6 +52,7 @@ def add(group: Any) -> None:
     place.add_argument(
         "--runs", nargs="+", type=to_path, metavar="RUNS", help="recordings that have the call"
     )
+    add_token_file(accept)
     accept.set_defaults(run=run)
 
 
@@ -97,7 +98,9 @@ def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any
         except ValueError as problem:
             raise NotAccepted(f"the verdict is no JSON: {problem}") from None
     if options.runs is None:
-        return harmful_calls(by_service(options.url, text), text, options.spec)
+        return harmful_calls(
+            by_service(options.url, text, options.token_file), text, options.spec
+        )
     runs = recordings(options.runs)
     judged = replay(
         runs, specs, default_settings(), together=False, progress=Progress(runs),

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from collector.cli.arguments import to_path
+from collector.cli.arguments import add_token_file, to_path
 from collector.cli.inputs import FAILED, OK, quit_with, recordings, writing
 
 __all__ = ["add", "run"]
@@ -30,6 +30,7 @@ def add(group: Any) -> None:
     init.add_argument(
         "--out", type=to_path, metavar="FILE", help="where to; else it is printed"
     )
+    add_token_file(init)
     init.set_defaults(run=run)
 
 
@@ -46,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
             files = recordings(files)
             agents = observe(files, Progress(files))
         else:
-            agents = [agent for url in options.sources for agent in fetch(url)]
+            agents = [
+                agent for url in options.sources for agent in fetch(url, options.token_file)
+            ]
         text = starter(choose(agents, options.service))
     except (BadInput, NothingSeen) as problem:
         print(f"offrails: {problem}", file=sys.stderr)

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from collector.cli.arguments import add_token_file
 from collector.cli.inputs import FAILED
 
 __all__ = ["add", "run"]
@@ -41,6 +42,7 @@ def add(group: Any) -> None:
         default="auto",
         help="auto: on a terminal",
     )
+    add_token_file(tail)
     tail.set_defaults(run=run)
 
 
@@ -60,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
             lambda line: print(line, flush=True),
             colour=wanted,
             raw=options.json,
+            token_file=options.token_file,
         )
     except TailError as problem:
         print(f"offrails: {problem}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +17,7 @@ from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
 from collector.metrics.created import LOSSES
 from collector.metrics.families import TABLE
+from collector.metrics.gzip_parts import accepts_gzip
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
@@ -150,6 +152,32 @@ def test_losses_are_counted_from_zero_and_say_since_when() -> None:
     assert set(TABLE) >= LOSSES
 
 
+def test_a_scrape_is_compressed_for_who_accepts_it() -> None:
+    """The same text, in slices that stay short; who does not accept gzip gets it as it is."""
+    app = MetricsApp(Families(Crowd(2_000, 100, 20).monitor, Stats()), Health())
+    plain = b"".join(each.body for each in asyncio.run(_slices(app)))
+    made = asyncio.run(_slices(app, b"deflate, gzip;q=0.5"))
+    body = b"".join(each.body for each in made)
+
+    def series(text: bytes) -> list[bytes]:
+        return [line.rpartition(b" ")[0] for line in text.splitlines() if b"agent=" in line]
+
+    assert series(gzip.decompress(body)) == series(plain)
+    assert len(body) < len(plain) / 8
+    assert len(made) > 1
+    assert all(each.turns for each in made[1:])
+    assert asyncio.run(_slices(app, b"br, gzip;q=0"))[0].body.startswith(b"# ")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "gzips"),
+    [("gzip", True), ("*", True), ("", False), ("gzip;q=0, *", False), ("gzip;q=a", False)],
+)
+def test_accept_encoding_is_understood(accepted: str, gzips: bool) -> None:
+    """Qualities and the wildcard count as RFC 9110 has them."""
+    assert accepts_gzip(accepted) is gzips
+
+
 def test_bounds_of_buckets_are_written_as_prometheus_does() -> None:
     """ "1.0" and "+Inf": alert rules match on these texts."""
     _, _, text = scrape()
@@ -187,9 +215,10 @@ class Slice(NamedTuple):
     series: int
     turns: int
     """So often others had their turn since the one before."""
+    body: bytes
 
 
-async def _slices(app: MetricsApp) -> list[Slice]:
+async def _slices(app: MetricsApp, encoding: bytes = b"") -> list[Slice]:
     """A scrape as Prometheus asks for it."""
     slices, turns = list[Slice](), 0
 
@@ -202,7 +231,7 @@ async def _slices(app: MetricsApp) -> list[Slice]:
     async def send(message: Any) -> None:
         nonlocal turns
         if body := message.get("body"):
-            slices.append(Slice(len(body), body.count(b"\n") - body.count(b"\n#"), turns))
+            slices.append(Slice(len(body), body.count(b"\n") - body.count(b"\n#"), turns, body))
             turns = 0
 
     async def receive() -> dict[str, Any]:
@@ -210,7 +239,7 @@ async def _slices(app: MetricsApp) -> list[Slice]:
 
     task = asyncio.create_task(others())
     await asyncio.sleep(0)
-    headers = [(b"accept", b"application/openmetrics-text")]
+    headers = [(b"accept", b"application/openmetrics-text"), (b"accept-encoding", encoding)]
     scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": headers}
     await app(scope, receive, send)
     task.cancel()

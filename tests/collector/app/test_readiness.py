@@ -1,0 +1,113 @@
+"""When the service says that it is not ready, although it accepts spans."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from collector.app.readiness import Readiness
+from collector.config.settings import Ready
+from collector.net.health import Health
+from collector.sinks.http_client import DeliveryError
+from collector.sinks.queue import Backoff, Queue
+from collector.telemetry.counters import Stats
+
+SECOND = 1_000_000_000
+
+
+def answer(health: Health) -> tuple[int, bytes]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(health.answer({"path": "/-/ready"}, send))
+    return sent[0]["status"], sent[1]["body"]
+
+
+@pytest.fixture
+def health() -> Health:
+    made = Health()
+    made.ready = True
+    return made
+
+
+def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
+    """Refusals beside spans that are taken are a busy service; refusals alone for 10 s are a full one."""
+    stats = Stats()
+    readiness = Readiness(Ready(), health, stats, ())
+    for second in range(15):
+        stats.count("requests_refused", "bytes")
+        stats.span("grpc", "accepted")
+        readiness.tick(second * SECOND)
+    assert answer(health) == (200, b"ready\n")
+
+    for second in range(15, 26):
+        assert health.faults == ""
+        stats.count("requests_refused", "bytes")
+        readiness.tick(second * SECOND)
+    assert answer(health) == (503, b"not ready: full\n")
+
+    stats.span("grpc", "accepted")
+    readiness.tick(26 * SECOND)
+    assert answer(health) == (200, b"ready\n")
+
+
+def test_a_full_service_that_nobody_asks_is_ready_again(health: Health) -> None:
+    """A Service sends nothing to a pod that is not ready: then nothing would ever be taken again."""
+    stats = Stats()
+    readiness = Readiness(Ready(full_seconds=2), health, stats, ())
+    for second in range(4):
+        stats.count("requests_refused", "bytes")
+        readiness.tick(second * SECOND)
+    assert health.faults == "full"
+    readiness.tick(5 * SECOND)
+    assert health.faults == "full"
+    readiness.tick(6 * SECOND)
+    assert answer(health) == (200, b"ready\n")
+
+
+def test_a_quiet_service_is_ready(health: Health) -> None:
+    """No span for an hour, and nobody refused; nor where it is set to be ready all the same."""
+    stats = Stats()
+    quiet = Readiness(Ready(), health, stats, ())
+    quiet.tick(0)
+    quiet.tick(3_600 * SECOND)
+    assert answer(health) == (200, b"ready\n")
+
+    always = Readiness(Ready(full_seconds=None), health, stats, ())
+    stats.count("requests_refused", "requests")
+    always.tick(0)
+    always.tick(3_600 * SECOND)
+    assert answer(health) == (200, b"ready\n")
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_failing_sink_counts_by_choice(health: Health, counts: bool) -> None:
+    """From a failed delivery until one arrives, if that is set."""
+
+    class Sink:
+        name = "webhook"
+        up = False
+
+        async def send(self, messages: Sequence[Any]) -> None:
+            if not self.up:
+                raise DeliveryError("refused", again=False)
+
+    async def play() -> None:
+        sink = Sink()
+        queue = Queue(sink, 8, Backoff())
+        readiness = Readiness(Ready(failing_sinks=counts), health, Stats(), [queue])
+        queue.start()
+        for up, faults in ((False, "webhook fails" if counts else ""), (True, "")):
+            sink.up = up
+            queue.put({})
+            await queue._idle.wait()
+            readiness.tick(0)
+            assert health.faults == faults
+        await queue.stop(0)
+
+    asyncio.run(play())
