@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from monitor.records import SessionKey
 
 __all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "tenant_of"]
@@ -31,6 +33,16 @@ def tenant_of(namespace: str) -> str:
     return namespace if end < 0 else namespace[:end]
 
 
+@mypyc_attr(acyclic=True)
+class _Share:
+    """What one tenant holds: an object, since a number in a dictionary costs three times as much to change."""
+
+    __slots__ = ("amount",)
+
+    def __init__(self) -> None:
+        self.amount = 0
+
+
 class Holdings:
     """How much of something each tenant holds.
 
@@ -38,43 +50,54 @@ class Holdings:
         tenants_max: tenants with a share of their own.
     """
 
-    __slots__ = ("_tenants_max", "held", "total")
+    __slots__ = ("_shares", "_tenants_max", "total")
 
     def __init__(self, tenants_max: int = TENANTS_MAX) -> None:
-        self.held: dict[str, int] = {}
+        self._shares: dict[str, _Share] = {}
+        """Of the tenants that hold anything."""
         self.total = 0
         self._tenants_max = tenants_max
 
     def name(self, namespace: str) -> str:
         """Under which name something of this namespace is to be held: its tenant's, or `OTHERS`."""
         tenant = tenant_of(namespace)
-        return tenant if tenant in self.held or len(self.held) < self._tenants_max else OTHERS
+        shares = self._shares
+        return tenant if tenant in shares or len(shares) < self._tenants_max else OTHERS
+
+    @property
+    def held(self) -> dict[str, int]:
+        """What each tenant holds, a copy."""
+        return {name: share.amount for name, share in self._shares.items()}
 
     def of(self, name: str) -> int:
         """What a tenant holds."""
-        return self.held.get(name, 0)
+        share = self._shares.get(name)
+        return share.amount if share is not None else 0
 
     def add(self, name: str, amount: int) -> None:
         """A tenant holds so much more, or less where that is below 0."""
         self.total += amount
-        now = self.held.get(name, 0) + amount
-        if now > 0:
-            self.held[name] = now
-        else:
-            self.held.pop(name, None)
+        share = self._shares.get(name)
+        if share is None:
+            if amount <= 0:
+                return
+            share = self._shares[name] = _Share()
+        share.amount += amount
+        if share.amount <= 0:
+            del self._shares[name]
 
     def gives_way(self, name: str) -> str:
         """Who gives up of its own where one wants more: itself over its fair share, else who holds most."""
-        if self.of(name) * len(self.held) > self.total or not self.held:
+        if self.of(name) * len(self._shares) > self.total or not self._shares:
             return name
         return self.most()
 
     def most(self) -> str:
         """Who holds most; the first of several."""
         best, amount = "", -1
-        for name, held in self.held.items():
-            if held > amount:
-                best, amount = name, held
+        for name, share in self._shares.items():
+            if share.amount > amount:
+                best, amount = name, share.amount
         return best
 
 

@@ -170,8 +170,7 @@ class Pipeline:
         self._counted.clear()
         self._batch.open(now, quiet=self.quiet, at_once=count == 1)
         for first in range(0, count, TOGETHER):
-            part = spans if count <= TOGETHER else spans[first : first + TOGETHER]
-            self._take_together(part, now)
+            self._take_together(list(spans[first : first + TOGETHER]), now)
         try:
             self._end_request(now)
             for each in self.monitor.errors():
@@ -188,46 +187,41 @@ class Pipeline:
                 self._raise_unjudged(now)
         return rejects
 
-    def _take_together(self, spans: Sequence[Span], now: int) -> None:
+    def _take_together(self, spans: list[Span], now: int) -> None:
         """Reads, joins and judges some spans, one step after the other: see `batch`."""
-        plans: list[Plan | None] = []
-        readings: list[Reading | None] = []
+        plans: list[Plan | None] = [None] * len(spans)
+        readings: list[Reading | None] = [None] * len(spans)
         doubts: dict[int, Doubt] | None = None
         for place, span in enumerate(spans):
-            plan: Plan | None = None
-            reading: Reading | None = None
             try:
                 plan = self._plans.of(span)
                 reading = read(span, plan) if plan.calls else None
                 if (
-                    plan.doubtful
-                    or (reading is None and (plan.unclear is not None or "tool" in span.name))
+                    plan.doubtful or (reading is None and span.name != plan.untold)
                 ) and is_in_doubt(span, plan, reading):
                     doubt = doubt_of(span, plan, reading)
                     reading = doubt.readings[0] if doubt.readings else None
                     if doubts is None:
                         doubts = {}
                     doubts[place] = doubt
+                plans[place], readings[place] = plan, reading
             except Exception as error:  # noqa: BLE001
-                plan = None
                 self._leave(error)
-            plans.append(plan)
-            readings.append(reading)
         for place, span in enumerate(spans):
-            plan = plans[place]
-            if plan is not None:
+            known = plans[place]
+            if known is not None:
                 try:
                     self._remembered = b""
                     evidence, real = Evidence.EXECUTED, None
-                    if plan.pending:
-                        real = unpended(span, plan)
+                    if known.pending:
+                        real = unpended(span, known)
                     if real is None:
                         real = span
                     else:
                         evidence = Evidence.PENDING
-                    self._take(real, plan, readings[place], evidence, now)
+                    self._take(real, known, readings[place], evidence, now)
                     if doubts is not None and place in doubts:
-                        self._take_doubtful(real, plan, doubts[place], evidence, now)
+                        self._take_doubtful(real, known, doubts[place], evidence, now)
                 except Exception as error:  # noqa: BLE001
                     self._leave(error)
                     self._forget(span, judged=True)

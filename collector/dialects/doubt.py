@@ -13,7 +13,7 @@ from collector.dialects.choose import unclear_fields
 from collector.dialects.names import is_served
 from collector.dialects.plan import Plan
 from collector.dialects.read import TOO_LONG, Reading, read, read_as
-from collector.dialects.span_name import span_name
+from collector.dialects.span_name import LENGTH_MAX, span_name
 from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
 
 __all__ = ["READINGS_MAX", "Doubt", "doubt_of", "is_in_doubt"]
@@ -54,9 +54,11 @@ def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
         return True
     if reading is not None:
         return False
-    return plan.unclear is not None or (
-        not plan.foreign and span.name.startswith(SPOKEN_BEGINS)
-    )
+    if plan.unclear is not None or (not plan.foreign and span.name.startswith(SPOKEN_BEGINS)):
+        return True
+    if len(span.name) <= LENGTH_MAX:
+        plan.untold = span.name
+    return False
 
 
 def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:

@@ -179,6 +179,7 @@ class Plan:
         "stop",
         "twins",
         "unclear",
+        "untold",
         "wrappers",
     )
 
@@ -247,6 +248,8 @@ class Plan:
         """Places of equal keys, for each duplicated key that decides on the reading."""
         self.doubtful = False
         """True if there are rivals or twins: see the module `doubt`."""
+        self.untold: str | None = None
+        """The last name that tells of no tool, of a span that is no call: the next span mostly has the same name."""
 
     def doubt(self, unclear: Unclear | None, says: tuple[str, ...]) -> None:
         """Notes what may be ambiguous in such spans."""

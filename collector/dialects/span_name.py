@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any, Final
 
-__all__ = ["SpanName", "span_name"]
+__all__ = ["LENGTH_MAX", "SpanName", "span_name"]
 
 NAMES_MAX: Final = 512
 """Names remembered by one pattern; beyond that it starts anew."""

@@ -461,6 +461,15 @@ def test_another_operation_with_a_tools_name_is_counted(
     assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
 
 
+def test_names_that_tell_of_no_tool_hide_none_that_does(wire: Any, bench: Any) -> None:
+    """A model's span with the name of a tool's is counted, whatever the names of like spans before and after it."""
+    told = {"gen_ai.operation.name": "chat"}
+    made = bench()
+    for name in ("chat m", "execute_tool delete", "chat m", "execute_tool pay"):
+        made.send(wire.span(name, told))
+    assert made.covered("operation_conflict") == 2
+
+
 def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> None:
     """What the model asked for is read, though its span names a tool."""
     parts = [{"type": "tool_call", "id": "c", "name": "delete", "arguments": {}}]
