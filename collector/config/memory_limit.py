@@ -2,8 +2,7 @@
 
 The limit is the setting `memory_limit`, or else the cgroup's, which a container or a systemd unit has.
 Of what the idle process leaves, each bound gets a share. A bound that is set stays as it is, and no share is
-more than the bound's default. The shares leave room for what has bounds of its own (trees of traces, ids
-of spans, series) and for the copies that are made of a request while it is decoded.
+more than the bound's default. The shares leave room for what has bounds of its own (series, traces) and for the copies that are made of a request while it is decoded.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ SHARES: Final = {
     ("receiver", "max_request_bytes"): 1 / 10,
     ("sessions", "max_bytes"): 1 / 3,
     ("sessions", "max_argument_bytes"): 1 / 8,
+    ("sessions", "max_span_bytes"): 1 / 5,
 }
 """Setting -> its share of what the idle process leaves."""
 

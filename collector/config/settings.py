@@ -286,8 +286,8 @@ class Sessions(_Section):
     max_span_bytes: Annotated[
         Whole,
         Field(
-            ge=1 << 26,
-            description="What is remembered of spans, about, without arguments: a third of it is for the trees of traces, the rest for the ids of judged spans. Beyond it trees and ids are forgotten sooner than after 2 to 4 and 10 to 20 minutes.",
+            ge=1 << 22,
+            description="Approximate bytes remembered of spans, without arguments: a third for the trees of traces, the rest for the ids of judged spans. Beyond it, trees are forgotten sooner than after 2 to 4 minutes, and ids sooner than after 10 to 20 minutes.",
         ),
     ] = SPANS_BYTES_MAX
     idle_seconds: Annotated[
