@@ -144,5 +144,5 @@ def test_pages_without_room_are_logged() -> None:
             await app.stop()
         return [each for each in events if each["event"] == "pages_undelivered"]
 
-    [line] = with_app(use, alerts={"pages_per_minute": 2})
+    [line] = with_app(use, alerts={"pages_per_minute": 2, "group_by": "session"})
     assert line["pages"] == len(line["sessions"]) > 0

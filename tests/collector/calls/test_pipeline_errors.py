@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -182,7 +183,7 @@ def test_a_span_that_always_fails_stops_no_other() -> None:
             with pytest.raises(Unjudged):
                 service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
 
-    assert service.stats.dropped == {"duplicate": 2}
+    assert +Counter(service.stats.dropped) == {"duplicate": 2}
     assert service.stats.counts["calls", "executed"] == 1
 
 
@@ -195,7 +196,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
         export.traces(body, "proto", "grpc")
 
     assert refusal.value.outcome is Outcome.INTERNAL
-    assert service.stats.dropped == {"internal_error": 1}
+    assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): 19}
     assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
 
@@ -208,7 +209,7 @@ def test_an_error_after_the_last_span_refuses_nothing() -> None:
     with failing(service, "monitor.saw", 1):
         export.traces(body, "proto", "grpc")
 
-    assert service.stats.dropped == {}
+    assert +Counter(service.stats.dropped) == {}
     assert service.stats.spans == {("grpc", "accepted"): 20}
     assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
 
@@ -247,7 +248,7 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
         asyncio.run(export.ingest("traces", body, "proto", "grpc"))
 
     assert refusal.value.outcome is Outcome.INTERNAL
-    assert service.stats.dropped == {"internal_error": 1}
+    assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): count - 1}
 
 

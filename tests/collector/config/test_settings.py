@@ -170,6 +170,8 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_METRICS_NAMESPACE_LABEL": "never",
         "OFFRAILS_SESSIONS_MAX_BYTES": "10000000",
         "OFFRAILS_SESSIONS_MAX_ARGUMENT_BYTES": "1000000",
+        "OFFRAILS_SESSIONS_MAX_SPAN_BYTES": "100000000",
+        "OFFRAILS_ALERTS_JOINED": "silent",
         "OFFRAILS_ADMIN": "off",
         "OFFRAILS_SESSIONS_MAX": "7",
         "OFFRAILS_SESSIONS_REMEMBER_SECONDS": "60",

@@ -24,6 +24,7 @@ from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
 from collector.net.health import Health
 from collector.receive.admission import Admission
+from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
@@ -48,7 +49,13 @@ def scrape(
     alerts = Alerts(AlertSettings(), "", 0, now_ns)
     monitor = Monitor(started_ns=started_ns)
     held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
-    more: list[Source] = [held, Admission(), ConnectionMetrics({}), alerts, tracer]
+    more: list[Source] = [
+        held,
+        Admission(memory=MemoryGuard(1 << 30, lambda: 0)),
+        ConnectionMetrics({}),
+        alerts,
+        tracer,
+    ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
     families.add(OtlpPush(pushed, families, Redaction(), now_ns))

@@ -3,6 +3,7 @@
 const refreshList = throttled(loadList, LIST_EVERY_MS);
 const refreshNow = () => { loadList(); };
 const refreshSession = throttled(loadSession, 300);
+const SETTLE_MS = 3000;
 
 let lost = null;
 
@@ -18,14 +19,19 @@ function setLive(on) {
 
 let settle = null;
 
+/** Verdicts become final a while after their calls, which no event tells: asks again while one is not. */
+function untilFinal(judgements) {
+  clearTimeout(settle);
+  const open = judgements.some(({ steps }) => steps.some(({ final }) => !final));
+  settle = open ? setTimeout(refreshSession, SETTLE_MS) : null;
+}
+
 function changed(event) {
   const news = JSON.parse(event.data);
   refreshList();
   const mine = state.chosen && news.sessions.some(([namespace, id]) => namespace === state.chosen.namespace && id === state.chosen.id);
   if (!mine && !news.more) return;
   refreshSession();
-  clearTimeout(settle);
-  settle = setTimeout(refreshSession, 12000); // verdicts become final a while after their calls
 }
 
 let stream = null;

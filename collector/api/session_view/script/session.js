@@ -9,7 +9,9 @@ async function loadSession() {
       ask(`/api/v1/sessions/${path}`), ask(`/api/v1/trails/${path}`)]);
     const specs = [...new Set(found.sessions.map((each) => each.spec).filter(Boolean))];
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
-    if (state.chosen === wanted) showSession(found.sessions, trails.trails);
+    if (state.chosen !== wanted) return;
+    showSession(found.sessions, trails.trails);
+    untilFinal(found.sessions);
   } catch (problem) {
     if (noAnswer(problem) === 404 && state.chosen === wanted) showGone(wanted);
   }
