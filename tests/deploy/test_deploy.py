@@ -443,7 +443,7 @@ def test_every_folder_says_when_to_choose_it(name: str) -> None:
 @pytest.mark.parametrize("folder", BUILT)
 def test_pods_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
     """A direct sink, and a last scrape within the time that the pod has to end."""
-    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    monitor = monitor_of(workload_of(kustomized(folder)))
     given = {each["name"]: each["value"] for each in monitor["env"]}
     assert given["OFFRAILS_ALERTS_ALERTMANAGER"]
     last, drain = float(given["OFFRAILS_LAST_SCRAPE_SECONDS"]), Settings().drain_seconds
@@ -454,7 +454,7 @@ def test_pods_deliver_pages_and_are_scraped_when_they_end(folder: str) -> None:
 @pytest.mark.parametrize("folder", BUILT)
 def test_bounds_follow_from_the_memory_of_the_pod(folder: str) -> None:
     """None is set beside the limit, and what follows has room for what exporters send (4 MiB)."""
-    monitor = monitor_of(one(kustomized(folder), "Deployment", "DaemonSet"))
+    monitor = monitor_of(workload_of(kustomized(folder)))
     limit = int(monitor["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
     bounds = fitted(Settings(), limit).settings
     assert bounds.receiver.max_request_bytes >= 4 << 20

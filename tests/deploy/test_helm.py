@@ -40,9 +40,21 @@ WRONG: dict[str, dict[str, Any]] = {
 
 def values(mode: str) -> dict[str, Any]:
     """The chart's values in a mode, as Helm merges them."""
-    merged: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
-    merged |= yaml.safe_load((CHART / f"values-{mode}.yaml").read_text())
-    return merged
+    first, second = (
+        yaml.safe_load((CHART / name).read_text())
+        for name in ("values.yaml", f"values-{mode}.yaml")
+    )
+    return merged(first, second)
+
+
+def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Mappings are merged at every depth; of anything else, the second's holds."""
+    both = {
+        key: merged(first[key], value)
+        for key, value in second.items()
+        if isinstance(first.get(key), dict) and isinstance(value, dict)
+    }
+    return {**first, **second, **both}
 
 
 def manifest(mode: str) -> dict[str, Any]:
@@ -164,13 +176,17 @@ def test_the_chart_makes_the_manifests(mode: str) -> None:
     assert {each["kind"] for each in resources} == KINDS[mode]
     made, plain = monitor_of(workload_of(resources)), manifest(mode)
     for part in ("ports", "startupProbe", "readinessProbe", "livenessProbe", "resources"):
-        assert made[part] == plain[part], part
+        assert made.get(part) == plain.get(part), part
     assert {each["name"]: each["value"] for each in made.get("env", ())} == {
         each["name"]: each["value"] for each in plain.get("env", ())
     }
     assert plain["securityContext"].items() <= made["securityContext"].items()
     assert made.get("restartPolicy") == plain.get("restartPolicy")
     assert made["pod"]["automountServiceAccountToken"] is False
+    grace = "terminationGracePeriodSeconds"
+    assert made["pod"][grace] == plain["pod"][grace]
+    ((ours,), (theirs,)) = (each["pod"]["volumes"] for each in (made, plain))
+    assert ours["configMap"].get("optional") == theirs["configMap"].get("optional")
 
 
 @pytest.mark.parametrize("mode", MANIFESTS)
@@ -231,7 +247,8 @@ def test_values_reach_the_pod(tmp_path: Path) -> None:
     resources = rendered("gateway", file)
     made = monitor_of(workload_of(resources))
     assert made["image"] == "registry/offrails:1"
-    assert made["env"] == [{"name": name, "value": value} for name, value in own["env"].items()]
+    given = {each["name"]: each["value"] for each in made["env"]}
+    assert given == {**values("gateway")["env"], **own["env"]}
     assert {"name": "offrails-tokens", "secret": {"secretName": "offrails-tokens"}} in made[
         "pod"
     ]["volumes"]

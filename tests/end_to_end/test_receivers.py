@@ -75,9 +75,10 @@ def _configuration(vendors: Vendors, folder: Path) -> dict[str, Any]:
             each["url"] = f"{vendors.url}/watchdog"
     config["route"] |= {"group_wait": "0s", "group_interval": "1s"}
     routes = config["route"]["routes"]
-    (page,) = [each for each in routes if each["receiver"] == "page"]
-    page |= {"group_interval": "1s"}
-    routes.insert(0, {**page, "receiver": "page-opsgenie", "continue": True})
+    pages = [each for each in routes if each.get("receiver") == "page"]
+    for page in pages:
+        page |= {"group_interval": "1s"}
+    routes[:0] = [{**page, "receiver": "page-opsgenie", "continue": True} for page in pages]
     return config
 
 

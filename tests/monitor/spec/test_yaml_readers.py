@@ -28,7 +28,8 @@ FILES = sorted(
     path
     for folder in FOLDERS
     for path in (ROOT / folder).rglob("*")
-    if path.suffix in (".yaml", ".yml")
+    # Helm's templates are no YAML yet
+    if path.suffix in (".yaml", ".yml") and "templates" not in path.parts
 )
 PAGES = sorted(
     path

@@ -46,6 +46,7 @@ capabilities: {drop: [ALL]}
     - {name: otlp-http, containerPort: 4318, protocol: TCP}
     {{- end }}
     - {name: metrics, containerPort: 9464, protocol: TCP}
+  {{- if ne .Values.mode "sidecar" }}
   startupProbe:
     httpGet: {path: /-/ready, port: metrics}
     periodSeconds: 1
@@ -53,9 +54,13 @@ capabilities: {drop: [ALL]}
   readinessProbe:
     httpGet: {path: /-/ready, port: metrics}
     periodSeconds: 5
+  {{- end }}
   livenessProbe:
     httpGet: {path: /-/healthy, port: metrics}
     periodSeconds: 10
+    {{- if eq .Values.mode "sidecar" }}
+    failureThreshold: 6
+    {{- end }}
   resources:
     {{- toYaml .Values.resources | nindent 4 }}
   securityContext:
@@ -75,7 +80,11 @@ capabilities: {drop: [ALL]}
 
 {{- define "offrails.volumes" -}}
 - name: offrails-specs
-  configMap: {name: {{ include "offrails.name" . }}-specs}
+  configMap:
+    name: {{ include "offrails.name" . }}-specs
+    {{- if eq .Values.mode "sidecar" }}
+    optional: true # without it, the agent starts all the same
+    {{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: offrails-{{ $folder }}
   secret: {secretName: {{ $secret }}}
