@@ -471,7 +471,8 @@ def _numbers_between(named: Iterable[Any]) -> Iterator[int | float]:
     if not known:
         yield from (0, 0.5)
         return
-    low, high = math.floor(known[0]), math.ceil(known[-1])
+    low: Any = math.floor(known[0])
+    high: Any = math.ceil(known[-1])
     yield from (low - 1, high + 1, *_parts_of(_as_float(low) - 0.5, _as_float(high) + 0.5))
     for one, other in pairwise(known):
         if math.floor(one) + 1 < other:
@@ -484,15 +485,15 @@ def _parts_of(*numbers: float) -> list[float]:
     return [each for each in numbers if math.isfinite(each) and not each.is_integer()]
 
 
-def _next(number: float) -> float:
+def _next(number: Any) -> float:
     return math.nextafter(_as_float(number), math.inf)
 
 
-def _previous(number: float) -> float:
+def _previous(number: Any) -> float:
     return math.nextafter(_as_float(number), -math.inf)
 
 
-def _as_float(number: float) -> float:
+def _as_float(number: Any) -> float:  # not float, as above
     try:
         return float(number)
     except OverflowError:  # an integer too large for fractions to exist beside it
