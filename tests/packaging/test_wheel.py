@@ -18,6 +18,7 @@ from zipfile import ZipFile
 import pytest
 
 ROOT = Path(__file__).parents[2]
+OUR_PATHS = ("PYTHONPATH", "PYTHONSAFEPATH")
 pytestmark = pytest.mark.timeout(900)
 COMPILED = pytest.param("compiled", marks=pytest.mark.long)
 
@@ -68,7 +69,7 @@ def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     constraints = str(ROOT / "constraints.txt")
     _pip(
         programs / "python", "install", "--only-binary", ":all:", "--constraint", constraints,
-        f"{wheel.file}[demo]", environment={**os.environ, **without},
+        f"{wheel.file}[demo,grpcio]", environment={**os.environ, **without},
     )  # fmt: skip
     yield programs
     shutil.rmtree(place)
@@ -134,7 +135,7 @@ def test_it_shows_the_demo(wheel: Built, empty: Path, tmp_path: Path) -> None:
         )
     shown = subprocess.run(
         [empty / "python", "-m", "tests.demo"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=_bare(), capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
     assert shown.returncode == 0, shown.stderr
@@ -143,18 +144,20 @@ def test_it_shows_the_demo(wheel: Built, empty: Path, tmp_path: Path) -> None:
 
 def _tests(path: str, programs: Path, wheel: Built) -> None:
     """Runs tests of ours against the installed program."""
-    environment = {
-        **os.environ,
+    environment = _bare() | {
         "OFFRAILS_PROGRAM": str(programs / "offrails"),
         "OFFRAILS_BUILD": wheel.build,
-        "PYTHONSAFEPATH": "1",
-        "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:randomly", "-m", "not long", path],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def _bare() -> dict[str, str]:
+    """The environment without paths of ours: a program is to load what is installed beside it."""
+    return {key: value for key, value in os.environ.items() if key not in OUR_PATHS}
 
 
 def _pip(python: Path, *arguments: str, environment: dict[str, str]) -> None:
