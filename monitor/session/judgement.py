@@ -302,7 +302,9 @@ class Judgement:
         What was doubtful when it began stays so, and what is folded stays as it was read.
         """
         self._doubted = doubtful
-        return self._read_both_ways(doubtful=doubtful)
+        changes = self._read_both_ways(doubtful=doubtful)
+        self._suspect()
+        return changes
 
     def _read_both_ways(self, *, doubtful: bool) -> list[Change]:
         if self.judge.comparison is not None:
@@ -326,6 +328,7 @@ class Judgement:
         self._young = False
         changes = self._read_both_ways(doubtful=doubted or not fresh)
         self._young = not fresh
+        self._suspect()
         return changes
 
     def _decide(self, *, joined: bool) -> None:
@@ -352,8 +355,12 @@ class Judgement:
         A step that was not judged yet gets its first verdict, which comes before all others.
         """
         changes = self._step_again(changed)
-        self.suspicious = self._swapped or self._suspected > 0
+        self._suspect()
         return changes
+
+    def _suspect(self) -> None:
+        """The steps or their readings have changed: other calls may be possibly harmful."""
+        self.suspicious = self._swapped or self._suspected > 0
 
     def _step_again(self, changed: int) -> list[Change]:
         runs, stretches = self._rewind(changed)

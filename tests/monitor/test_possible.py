@@ -161,6 +161,19 @@ def test_a_session_that_goes_on_for_certain_reports_nothing() -> None:
     assert verdicts == []
 
 
+def test_a_later_turn_withdraws_it() -> None:
+    """Its model's span arrives after the call; where it is none after all, the call is reported again."""
+    monitor = young(TASK)
+    (before,) = told(monitor, "b")
+    withdrawn = monitor.doubt(before.session, doubted=True)
+    (found,) = monitor.judgements()
+    again = monitor.doubt(before.session, doubted=False)
+
+    assert [(each.tool, each.was_possible) for each in withdrawn] == [("b", True)]
+    assert "possible" not in found["steps"][0]
+    assert [(each.tool, each.possible) for each in again] == [("b", True)]
+
+
 def test_no_doubt_is_left_of_a_complete_history() -> None:
     """Then it is harmful."""
     monitor = young(TASK, history_complete=True)
