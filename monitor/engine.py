@@ -393,6 +393,7 @@ class Monitor:
         if target is None:
             moved.touched_ns = max(moved.touched_ns, now)
             self._table.rename(old, new)
+            self._call_judge.clocks.rename(old, new)
             moved.note_source(session_from)
             if self._table.was_known(new):
                 moved.forgotten = True
@@ -416,6 +417,7 @@ class Monitor:
         self._reconsider(target, now)
         target.note_source(session_from)
         self._table.drop(old)
+        self._call_judge.clocks.rename(old, new)
         target.touched_ns = max(target.touched_ns, now)
         self._table.touch(new)
         self._evict(target, now)

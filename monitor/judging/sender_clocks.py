@@ -47,6 +47,12 @@ class SenderClocks:
         """The clock of receipts was set: set back, calls of other hosts are not ahead of it for that."""
         self.ahead_max_ns = max(AHEAD_MAX_NS, self.ahead_max_ns - by)
 
+    def rename(self, old: SessionKey, new: SessionKey) -> None:
+        """The calls of a session are another's from now on, which stand where they stood."""
+        ahead = self._ahead.pop(old, None) if self._ahead else None
+        if ahead is not None:
+            self._ahead.setdefault(new, ahead)
+
     def is_ahead(self, call: ToolCall, now: int) -> bool:
         """True for a call that cannot have ended when it says, or whose session's clock is known to be ahead."""
         excess = call.end_ns - now

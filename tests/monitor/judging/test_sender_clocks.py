@@ -67,6 +67,25 @@ def test_a_fuller_span_stays_in_its_place() -> None:
     assert judgement["harmful"] == 0
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_fuller_span_stays_in_its_place_in_another_session(known: bool) -> None:
+    """The session's id arrives after the calls, and their clock is still known."""
+    monitor = watched()
+    key = SessionKey("", "conversation")
+    tools = ["unlock", "open", "water"]
+    if known:
+        earlier = timed(0, tools.pop(0), NOW - SECOND)
+        monitor.observe(earlier._replace(session=key), NOW - SECOND)
+    old = timed(1, tools[0], NOW + AHEAD)
+    monitor.observe(old, NOW)
+    monitor.observe(timed(2, tools[1], NOW + AHEAD + SECOND), NOW + SECOND)
+    assert monitor.rekey(old.session, key, "session.id", NOW + 2 * SECOND)
+    old = old._replace(session=key)
+    assert monitor.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
+    [judgement] = monitor.find(key.id)
+    assert judgement["harmful"] == 0
+
+
 def test_a_slow_arrival_is_no_right_clock() -> None:
     """A clock 65 s ahead seems 50 s ahead where a call takes 15 s to arrive: it is the same clock."""
     clocks = SenderClocks()
