@@ -157,15 +157,17 @@ class Batch:
         count, self._count = self._count, 0
         for place in range(count):
             entry = self._entries[place]
-            call, of, named, key, attributes = (
+            call, of, named, key, attributes, proof = (
                 entry.call,
                 entry.of,
                 entry.named,
                 entry.key,
                 entry.attributes,
+                entry.proof,
             )
             # A reused entry must not keep the last request's objects alive.
             entry.call = entry.of = entry.named = entry.key = entry.attributes = None
+            entry.proof = None
             try:
                 if call is not None:
                     news = self._monitor.observe(
@@ -174,7 +176,7 @@ class Batch:
                         named,
                         quiet=self._quiet,
                         doubted=entry.doubted,
-                        proof=entry.proof,
+                        proof=proof,
                     )
                 elif key is not None and attributes is not None:
                     news = self._monitor.learn(
