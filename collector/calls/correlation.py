@@ -129,8 +129,8 @@ class Correlation:
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
             self._update(context, call, outer, switch)
-        if self._call_merge.released:
-            self._update_released(context)
+        if tree.released is not None:
+            self._update_released(context, tree.released)
         if tree.parts is not None and tree.parts.loosened:
             self.update_loose(context)
 
@@ -155,8 +155,8 @@ class Correlation:
                 updated.append(call)
                 outer = tree.node(call.outer.span_id)
             self._update(context, call, outer, switch)
-        if self._call_merge.released:
-            self._update_released(context)
+        if tree.released is not None:
+            self._update_released(context, tree.released)
         if tree.parts is not None and tree.parts.loosened:
             self.update_loose(context)
 
@@ -182,14 +182,15 @@ class Correlation:
         for call in list(parts.loose.values()):
             self._update(context, call, tree.node(call.outer.span_id), "")
 
-    def _update_released(self, context: Context) -> None:
+    def _update_released(self, context: Context, released: list[Node]) -> None:
         """Spans that were taken for pieces of one call turned out to be calls of their own."""
-        released, self._call_merge.released = self._call_merge.released, []
-        for node in released:
+        while released:  # after an error, the trace's next span updates the others
+            node = released.pop(0)
             call = node.call
             if call is not None:
                 outer = node if call.is_one else context.tree.node(call.outer.span_id)
                 self._update(context, call, outer, "")
+        context.tree.released = None
 
     def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
         """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""

@@ -38,8 +38,6 @@ class CallMerge:
     def __init__(self, retract: Retract, stats: Stats) -> None:
         self._retract = retract
         self._stats = stats
-        self.released: list[Node] = []
-        """Spans that turned out to be calls of their own, and are to be updated: `Correlation` empties the list."""
 
     def place(self, tree: Tree, node: Node, piece: Piece) -> None:
         """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
@@ -206,7 +204,9 @@ class CallMerge:
             for key in span_ids:
                 if _above(tree, call, call.piece(key)):
                     call.sink(key)
-        self.released.append(nodes[0])
+        if tree.released is None:
+            tree.released = []
+        tree.released.append(nodes[0])
 
 
 def _links(tree: Tree, call: Call) -> dict[bytes, set[bytes]]:

@@ -173,6 +173,7 @@ class Tree:
         "parts",
         "places",
         "plain",
+        "released",
         "shared",
         "size",
         "taken",
@@ -204,6 +205,8 @@ class Tree:
         """Span id -> the claim it makes under a plain name (`session_id`), which is not believed yet."""
         self.parts: Parts | None = None
         """Set once the trace is split."""
+        self.released: list[Node] | None = None
+        """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
         self.asked = 0
         """Number of requests of models that are noted."""
         self.missing = 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
 import pytest
+
+from collector.decode.span import Unjudged
 
 MCP = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "pay"}
 
@@ -47,3 +50,37 @@ def test_what_is_below_goes_along(wire: Any, bench: Any) -> None:
     steps = bench().send(*repeated_id(wire)).steps()
 
     assert {step["arguments"]["n"]: step["error"] for step in steps} == {0: False, 1: True}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("spans", [repeated_id, contradicting_ancestor])
+def test_an_error_leaves_nothing_to_another_trace(
+    wire: Any, bench: Any, spans: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of one tenant that an error kept from being updated does not go to the session of the next span."""
+    tenant = {"service.name": "svc", "service.namespace": "other"}
+    other = wire.tool("look", id="z", trace="other", resource=tenant)
+
+    for *first, last in permutations(spans(wire)):
+        for number in (1, 2, 3):
+            found = bench().send(*first)
+            with monkeypatch.context() as patch, suppress(Unjudged):
+                _fail_once(patch, found, number)
+                found.send(last)
+            for steps in found.send(other).sessions().values():
+                assert len({step["tool"] for step in steps}) == 1
+
+
+def _fail_once(patch: pytest.MonkeyPatch, bench: Any, number: int) -> None:
+    """Has the update of a call fail once, the `number`-th time."""
+    correlation = bench.pipeline._correlation
+    update, left = correlation._update, number
+
+    def fail(*given: Any) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise ZeroDivisionError
+        update(*given)
+
+    patch.setattr(correlation, "_update", fail)
