@@ -452,6 +452,7 @@ class Monitor:
         self._name(session, call, named)
         self._join(session, call)
         verdicts = self._call_judge.amend(session, old, call, now)
+        verdicts += self._prove(session, None)
         verdicts += self._call_judge.rebind(session, now)
         if not session.queued:
             self._queue(session, now)
@@ -464,6 +465,8 @@ class Monitor:
         if session is None:
             return []
         verdicts = self._call_judge.retract(session, call, session.touched_ns)
+        if session.ended is None:
+            verdicts += self._prove(session, None)
         self._reconsider(session, session.touched_ns)
         return verdicts
 

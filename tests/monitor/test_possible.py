@@ -115,6 +115,31 @@ def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
     assert (verdict.possible, verdict.revised_from) == (True, Kind.HARMFUL)
 
 
+@pytest.mark.parametrize("way", ["amend", "retract"])
+def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
+    """A call that seemed to come before the proof began later, or was none."""
+    monitor = young(TASK)
+    early, late = made(1, "b"), made(2, "b")
+    monitor.observe(early, early.end_ns)
+    if way == "retract":
+        monitor.observe(late, late.end_ns)
+    monitor.prove(early.session, Proof(early.start_ns + 1, b"t" * 16, holds=True))
+    (before,) = monitor.judgements()
+    if way == "amend":
+        fuller = early._replace(start_ns=late.start_ns, end_ns=late.end_ns)
+        monitor.amend(early, fuller, late.end_ns)
+        (proven,) = monitor.judgements()
+        monitor.amend(fuller, early, late.end_ns)
+    else:
+        monitor.retract(early)
+        (proven,) = monitor.judgements()
+        monitor.observe(early, late.end_ns)
+    (after,) = monitor.judgements()
+
+    assert [each["joined"] for each in (before, proven, after)] == [True, False, True]
+    assert proven["harmful"] == 1
+
+
 def test_an_earlier_call_withdraws_it() -> None:
     """What was skipped came, and arrives late."""
     monitor = young(TASK)
