@@ -320,17 +320,18 @@ class Traces:
         self._spans = self._taken = 0
 
     def _turn_early(self, now: int) -> None:
-        """Begins a period as there are too many spans, or they take too much: for tenants that hold more than half a fair share.
+        """Begins a period as there are too many spans, or they take too much: for tenants with over half a fair share of that.
 
         The trees of the others stay as young as they are. So they are freed as time passes, not by a flood.
         """
-        held = Holdings()
+        held, by_bytes = Holdings(), self._taken >= self._period_bytes_max
         for trace in chain(self._old, self._young):
             tree = trace.tree
             if tree is not None:
-                held.add(held.name(trace.namespace), tree.size)
-        share = self._spans // (2 * max(1, len(held.held)))
-        small = {name for name, size in held.held.items() if size <= share}
+                held.add(held.name(trace.namespace), tree.taken if by_bytes else tree.size)
+        shares = held.held
+        share = (self._taken if by_bytes else self._spans) // (2 * max(1, len(shares)))
+        small = {name for name, size in shares.items() if size <= share}
         epoch, since = self._epoch, self._since
         old, young = self._old, self._young
         if small:

@@ -55,6 +55,23 @@ def test_a_flood_frees_no_trees_of_another_tenant() -> None:
     assert all(trace.tree is None for trace in quiet)
 
 
+def test_a_flood_of_bytes_frees_no_trees_of_another_tenant() -> None:
+    """A few spans that list many calls fill the bound: they are not the trees of a quiet tenant."""
+    traces = Traces(period_ns=1_000, trees_bytes_max=3 * 1_000_000)
+    quiet = [grow(traces, "quiet/prod", number, 0) for number in range(300)]
+    loud = []
+    for number in range(200):
+        loud.append(grow(traces, "loud/prod", number, 10))
+        tree = loud[-1].tree
+        assert tree is not None
+        for _ in range(100):
+            traces.hold(tree, None)
+
+    assert all(trace.tree is not None for trace in quiet)
+    assert traces.trees_bytes <= 3 * 1_000_000
+    assert sum(trace.tree is not None for trace in loud) < 50
+
+
 def test_a_flood_of_one_tenant_alone_ends_periods_early() -> None:
     """Its own trees are freed as ever."""
     traces = Traces(period_ns=1_000, spans_max=100)
