@@ -14,7 +14,7 @@ Example: a trace has a model's span, whose request is a system's and a user's me
 asked for. The session begins with `move`. A second model's span arrives late, started before the first, and was
 given results of tools: the proof is taken back.
 
-While no proof is wanted nothing is kept: after `Limits.idle_ns` no trace has a `Beginning`.
+While no proof is wanted nothing is added: after `Limits.idle_ns` no trace gets a `Beginning`.
 """
 
 from __future__ import annotations

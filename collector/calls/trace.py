@@ -131,7 +131,7 @@ class Trace:
         self.called_ns = NEVER
         """Start of the first call, or end of the first model's span that asks for one."""
         self.beginning: Beginning | None = None
-        """Kept while sessions may have begun before the process."""
+        """Made while sessions may have begun before the process."""
         self.first: Claim | None = None
         """The claim that wins."""
         self.first_ns = 0
