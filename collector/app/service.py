@@ -61,9 +61,9 @@ __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
+"""A new agent is logged when it has had time to show more than one call."""
 UNMATCHED_AFTER_NS = 600 * SECOND
 """After which a spec that no session has matched is told, if there were sessions."""
-"""A new agent is logged when it has had time to show more than one call."""
 
 ADMIN_TOKENS = "admin_auth.bearer.tokens_file"
 
