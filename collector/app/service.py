@@ -378,15 +378,15 @@ class App:
         """Binds all listeners and returns their addresses by name.
 
         Raises:
-            AddressInUse: nothing stays open then.
+            AddressInUse: nothing stays open then, nor after any other error.
         """
-        await self._alerts.prepare()
-        if self._recorder is not None:
-            _begin(self._recorder, self.settings.record)
-        _check_lines(self.settings.alerts.jsonl)
-        if self._traces is not None:
-            await self._traces.start()
         try:
+            await self._alerts.prepare()
+            if self._recorder is not None:
+                _begin(self._recorder, self.settings.record)
+            _check_lines(self.settings.alerts.jsonl)
+            if self._traces is not None:
+                await self._traces.start()
             for name, server in self._servers.items():
                 self.addresses[name] = await server.start()
         except BaseException:
