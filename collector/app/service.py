@@ -525,11 +525,10 @@ class App:
     async def _last_scrape(self) -> None:
         """Waits until the final counters are scraped, where somebody scrapes."""
         app, seconds = self._metrics_app, self.settings.last_scrape_seconds
-        if app is None or not seconds or not app.scraped.is_set():
+        if app is None or not seconds or not app.is_scraped:
             return
-        app.scraped.clear()
         try:
             async with asyncio.timeout(seconds):
-                await app.scraped.wait()
+                await app.next_scrape()
         except TimeoutError:
             self._log.warning("counters_not_scraped", waited_seconds=seconds)
