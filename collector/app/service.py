@@ -358,7 +358,8 @@ class App:
 
     def _use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""
-        self._health.reason = ""
+        if self._health.ready:  # else it stops, which no spec changes
+            self._health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
