@@ -53,12 +53,11 @@ class Readiness:
         self._health.faults = ", ".join(reasons)
 
     def _is_full(self, now: int) -> bool:
-        stats = self._stats
-        taken = sum(n for (_, result), n in stats.spans.items() if result == "accepted")
-        refused = sum(n for key, n in stats.counts.items() if key[0] == "requests_refused")
-        wait = self._settings.full_seconds
+        wait, stats = self._settings.full_seconds, self._stats
         if wait is None:
             return False
+        taken = sum(n for (_, result), n in stats.spans.items() if result == "accepted")
+        refused = sum(n for key, n in stats.counts.items() if key[0] == "requests_refused")
         if refused != self._refused:
             self._refused_at = now
         # Who is taken out of a Service is asked by nobody: without refusals it has room again.

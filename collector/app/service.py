@@ -61,9 +61,9 @@ __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
 INTRODUCED_AFTER_NS = 2 * SECOND
+"""A new agent is logged when it has had time to show more than one call."""
 UNMATCHED_AFTER_NS = 600 * SECOND
 """After which a spec that no session has matched is told, if there were sessions."""
-"""A new agent is logged when it has had time to show more than one call."""
 
 ADMIN_TOKENS = "admin_auth.bearer.tokens_file"
 
@@ -358,7 +358,8 @@ class App:
 
     def _use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""
-        self._health.reason = ""
+        if self._health.ready:  # else it stops, which no spec changes
+            self._health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
@@ -378,15 +379,15 @@ class App:
         """Binds all listeners and returns their addresses by name.
 
         Raises:
-            AddressInUse: nothing stays open then.
+            AddressInUse: nothing stays open then, nor after any other error.
         """
-        await self._alerts.prepare()
-        if self._recorder is not None:
-            _begin(self._recorder, self.settings.record)
-        _check_lines(self.settings.alerts.jsonl)
-        if self._traces is not None:
-            await self._traces.start()
         try:
+            await self._alerts.prepare()
+            if self._recorder is not None:
+                _begin(self._recorder, self.settings.record)
+            _check_lines(self.settings.alerts.jsonl)
+            if self._traces is not None:
+                await self._traces.start()
             for name, server in self._servers.items():
                 self.addresses[name] = await server.start()
         except BaseException:
@@ -525,11 +526,10 @@ class App:
     async def _last_scrape(self) -> None:
         """Waits until the final counters are scraped, where somebody scrapes."""
         app, seconds = self._metrics_app, self.settings.last_scrape_seconds
-        if app is None or not seconds or not app.scraped.is_set():
+        if app is None or not seconds or not app.is_scraped:
             return
-        app.scraped.clear()
         try:
             async with asyncio.timeout(seconds):
-                await app.scraped.wait()
+                await app.next_scrape()
         except TimeoutError:
             self._log.warning("counters_not_scraped", waited_seconds=seconds)

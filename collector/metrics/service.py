@@ -208,8 +208,10 @@ class MetricsApp:
         self._families = families
         self._health = health
         self._long = LongResponses()
-        self.scraped = asyncio.Event()
-        """Set by each scrape, once it is sent."""
+        self.is_scraped = False
+        """True once a scrape was sent."""
+        self._sent = asyncio.Event()
+        """Set once a scrape is sent that began after the event was made."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if await self._health.answer(scope, send):
@@ -225,17 +227,25 @@ class MetricsApp:
         else:
             await self._scrape(scope, send)
 
+    async def next_scrape(self) -> None:
+        """Waits until a scrape is sent that begins from now on, and so has all that was counted so far."""
+        self._sent = asyncio.Event()
+        await self._sent.wait()
+
     async def _scrape(self, scope: Scope, send: Send) -> None:
+        sent = self._sent
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         open_metrics = is_open_metrics(headers.get(b"accept", ""))
         kind = OPEN_METRICS if open_metrics else PLAIN
         render = self._traced_parts if self._tracer is not None else self._parts
         parts = render(open_metrics=open_metrics)
         if accepts_gzip(headers.get(b"accept-encoding", "")):
-            await self._long.send(scope, send, kind, gzipped(parts), *GZIP_HEADERS)
+            is_sent = await self._long.send(scope, send, kind, gzipped(parts), *GZIP_HEADERS)
         else:
-            await self._long.send(scope, send, kind, parts)
-        self.scraped.set()
+            is_sent = await self._long.send(scope, send, kind, parts)
+        if is_sent:
+            self.is_scraped = True
+            sent.set()
 
     async def _traced_parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:
         with traced(self._tracer, "scrape", open_metrics=open_metrics) as span:

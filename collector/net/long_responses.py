@@ -49,8 +49,8 @@ class LongResponses:
         content_type: bytes,
         parts: AsyncIterator[bytes],
         *headers: tuple[bytes, bytes],
-    ) -> None:
-        """Sends a response, or 503 if too many are open.
+    ) -> bool:
+        """Sends a response, or 503 if too many are open; True if the response was sent.
 
         Args:
             scope: ASGI scope of the request.
@@ -65,7 +65,7 @@ class LongResponses:
         if not (self._has_room(address) or self._end_slowest(address)):
             body, retry = b"too many long responses are open\n", (b"retry-after", b"1")
             await send_status(send, 503, body, b"text/plain; charset=utf-8", retry)
-            return
+            return False
         self._open[task], self._address[task] = float("inf"), address
         self._held[address] += 1
         try:
@@ -77,6 +77,7 @@ class LongResponses:
                 if part:
                     await self._send_part(task, send, part)
             await end_stream(send)
+            return True
         finally:
             self._open.pop(task, None)
             self._address.pop(task, None)

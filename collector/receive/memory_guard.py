@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 from collector.telemetry.counters import Reading
@@ -88,8 +89,12 @@ def _mark(limit: int, share: float, below: int) -> int:
     return max(int(limit * share), limit - below)
 
 
+@cache
 def resident_bytes() -> Callable[[], int] | None:
-    """Reads what the process takes, resident; None where the system does not say."""
+    """Reads what the process takes, resident; None where the system does not say.
+
+    The reader keeps a file open. There is one for the process, however often the service is started in it.
+    """
     try:
         file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         page = os.sysconf("SC_PAGE_SIZE")

@@ -25,6 +25,7 @@ __all__ = [
     "call_annotations",
     "clock_time",
     "generator_link",
+    "own_labels",
     "printable",
     "rank",
     "stamp",
@@ -187,10 +188,13 @@ def _labels(page: PageAlert) -> dict[str, str]:
         "severity": verdict.severity,
         "session": printable(verdict.session.id),
         "namespace": printable(verdict.session.namespace),
-        "source": "monitor",
     }
-    # Alertmanager takes an empty label as one that is not there.
-    return {name: value for name, value in found.items() if value}
+    return own_labels(found)
+
+
+def own_labels(found: Mapping[str, str]) -> dict[str, str]:
+    """The labels of an alert of ours. Alertmanager takes an empty label as one that is not there."""
+    return {name: value for name, value in {**found, "source": "monitor"}.items() if value}
 
 
 def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> dict[str, str]:

@@ -42,6 +42,7 @@ from collector.sinks.alert import (
     alert_name,
     call_annotations,
     generator_link,
+    own_labels,
     printable,
     stamp,
 )
@@ -247,9 +248,7 @@ def as_group_alert(
     """
     key = group.key
     own = {name: printable(value, 128) for name, value in key._asdict().items()}
-    # Alertmanager takes an empty label as one that is not there.
-    labels = {name: value for name, value in {**own, "source": "monitor"}.items() if value}
-    labels |= more
+    labels = {**own_labels(own), **more}
     page = group.worst
     session = printable(page.key.session.id)
     found = call_annotations(page, links, labels, _since(group, session))

@@ -15,7 +15,7 @@ from collector.config.settings import Alerts as AlertSettings
 from collector.sinks.alert import Links, PageAlert, as_alert
 from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
 from collector.sinks.alertmanager import Alertmanager
-from collector.sinks.event import as_event
+from collector.sinks.event import as_event, is_news
 from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
@@ -26,7 +26,7 @@ from collector.telemetry.counters import Histogram, Reading
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import ALARMING, Raised, Verdict
+from monitor.records import Raised, Verdict
 
 __all__ = ["Alerts"]
 
@@ -129,7 +129,7 @@ class Alerts:
         if not self.queues:
             return
         now = self._clock()
-        news = [verdict for verdict in verdicts if self._is_news(verdict)]
+        news = [verdict for verdict in verdicts if is_news(verdict, self._joined)]
         if self._managers or self._hooks:
             self.pager.consider(news, now)
         for verdict in news:
@@ -137,11 +137,6 @@ class Alerts:
                 queue.put(as_event(verdict))
             for queue in self._logs:
                 queue.put(of_verdict(verdict, now))
-
-    def _is_news(self, verdict: Verdict) -> bool:
-        if verdict.kind in ALARMING or verdict.revised_from in ALARMING:
-            return True
-        return self._joined != "silent" and (verdict.possible or verdict.was_possible)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""

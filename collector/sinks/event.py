@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.config.settings import Joined
 from collector.sinks.alert import stamp
-from monitor.records import Raised, Verdict
+from monitor.records import ALARMING, Raised, Verdict
 
-__all__ = ["as_event", "possibility"]
+__all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]
 
 
 def as_event(news: Verdict | Raised) -> dict[str, Any]:
@@ -77,3 +78,14 @@ def possibility(verdict: Verdict) -> dict[str, Any]:
     if verdict.possible:
         return {"possible": True, "unless_began_before": stamp(verdict.unless_before_ns)}
     return {"possible": False, "was_possible": True} if verdict.was_possible else {}
+
+
+def is_news(verdict: Verdict, joined: Joined) -> bool:
+    """True where a sink tells of the verdict: it is harm, or was, or it is possible harm that is not silent."""
+    harm = verdict.kind in ALARMING or verdict.revised_from in ALARMING
+    return harm or is_shown_possible(verdict, joined)
+
+
+def is_shown_possible(verdict: Verdict, joined: Joined) -> bool:
+    """True where a sink tells that harm is possible, or that it was and is no longer."""
+    return joined != "silent" and (verdict.possible or verdict.was_possible)

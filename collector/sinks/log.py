@@ -12,7 +12,7 @@ from typing import Final
 
 from collector.calls.inventory import AgentRecord
 from collector.config.settings import Joined, LogLines
-from collector.sinks.event import as_event, possibility
+from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
 from collector.sinks.line_limit import LeftOut, LineLimit
 from collector.telemetry.clock import now_ns
 from collector.telemetry.logs import Log
@@ -65,11 +65,7 @@ class LogSink:
     def deliver(self, verdicts: Sequence[Verdict]) -> None:
         now = self._clock()
         for verdict in verdicts:
-            if (
-                verdict.kind in ALARMING
-                or verdict.revised_from in ALARMING
-                or (self._joined != "silent" and (verdict.possible or verdict.was_possible))
-            ):
+            if is_news(verdict, self._joined):
                 namespace = verdict.session.namespace
                 if self._verdicts.allows(namespace, verdict.agent, verdict.spec, now):
                     self._write(verdict)
@@ -95,7 +91,7 @@ class LogSink:
             self._logger.log_fields(logging.WARNING, event, fields)
 
     def _write(self, verdict: Verdict) -> None:
-        possible = self._joined != "silent" and (verdict.possible or verdict.was_possible)
+        possible = is_shown_possible(verdict, self._joined)
         fields = {
             "session": verdict.session.id,
             "namespace": verdict.session.namespace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ import pytest
 
 from collector.app import service as app_module
 from collector.app.service import App, instance_of, limits_of
-from collector.config.settings import Receiver, Sessions, Settings
+from collector.config.settings import Alerts, Receiver, Record, Sessions, Settings
+from collector.net.watched_files import UnusableError
 from collector.receive.address import AddressInUse
 from collector.telemetry.clock import ClockWatch
 from collector.telemetry.logs import captured
@@ -256,6 +258,24 @@ def test_a_failed_start_leaves_nothing_open() -> None:
         host, port = address.split(":")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=5)
+
+
+def test_a_start_with_an_unusable_file_leaves_no_thread(tmp_path: Path) -> None:
+    """The recorder's thread has begun when the file of lines turns out to be a folder."""
+
+    async def start() -> None:
+        changes = {
+            "record": Record(folder=tmp_path / "recorded"),
+            "alerts": Alerts(jsonl=tmp_path),
+        }
+        app = App(settings(**changes), SPECS)
+        with pytest.raises(UnusableError) as problem:
+            await app.start()
+        assert problem.value.setting == "alerts.jsonl"
+
+    before = set(threading.enumerate())
+    asyncio.run(start())
+    assert [each.name for each in set(threading.enumerate()) - before] == []
 
 
 def test_stopping_twice_is_stopping() -> None:

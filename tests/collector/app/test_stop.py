@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from collector.app.service import App
@@ -102,6 +103,27 @@ def test_final_counters_are_scraped() -> None:
     assert ready == (503, b"not ready: stopping\n")
     assert _value(before) == 0
     assert _value(after) == 1
+
+
+def test_a_reload_does_not_hide_that_the_service_stops(tmp_path: Path) -> None:
+    """Specs may be read anew while the last scrape is awaited; the reason stays."""
+    (tmp_path / "paging.yaml").write_text(PAGING)
+
+    async def use(app: App, _hook: Hook) -> tuple[int, bytes]:
+        place = app.addresses["metrics"]
+        await http(place, "GET", "/metrics")
+        stopping = asyncio.create_task(app.stop())
+        await asyncio.sleep(0)  # one turn of the loop, in which it begins
+        assert (await app.reloader.reload("signal")).success
+        ready = await http(place, "GET", "/-/ready")
+        with contextlib.suppress(OSError, IndexError):  # it ends after the last scrape
+            while not stopping.done():
+                await http(place, "GET", "/metrics")
+        await stopping
+        return ready
+
+    answer = with_app(use, last_scrape_seconds=600.0, specs=(tmp_path,))
+    assert answer == (503, b"not ready: stopping\n")
 
 
 def _value(page: bytes) -> float:

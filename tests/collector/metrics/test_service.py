@@ -22,6 +22,7 @@ from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
+from collector.net import long_responses
 from collector.net.health import Health
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
@@ -284,3 +285,62 @@ def test_a_hundred_thousand_sessions() -> None:
     assert crowd.monitor.totals.folded["agent_spec"] > 0
     assert max(each.characters for each in slices) < 2 * SLICE_CHARACTERS
     assert all(each.turns for each in slices[1:])
+
+
+class _Scraper:
+    """A client of /metrics that reads when it is let."""
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.status = 0
+        self.waits = asyncio.Event()
+        self.may_read = asyncio.Event()
+        if reads:
+            self.may_read.set()
+
+    async def scrape(self, app: MetricsApp) -> int:
+        scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": []}
+        await app(scope, self._receive, self._send)
+        return self.status
+
+    async def _receive(self) -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def _send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+        self.waits.set()
+        await self.may_read.wait()
+
+
+def test_a_scrape_that_is_under_way_is_not_the_next_one() -> None:
+    """It was rendered before: what was counted since is in the scrape that begins after it."""
+
+    async def use() -> None:
+        app = MetricsApp(Families(Monitor(), Stats()), Health())
+        slow = _Scraper(reads=False)
+        under_way = asyncio.create_task(slow.scrape(app))
+        await slow.waits.wait()
+        next_one = asyncio.create_task(app.next_scrape())
+        await asyncio.sleep(0)  # it waits
+        slow.may_read.set()
+        assert await under_way == 200
+        await asyncio.sleep(0)
+        assert not next_one.done()
+        assert await _Scraper().scrape(app) == 200
+        await next_one
+
+    asyncio.run(use())
+
+
+def test_a_scrape_that_is_refused_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """503, since too many long responses are open: nothing was read."""
+
+    async def use() -> tuple[bool, bool]:
+        app = MetricsApp(Families(Monitor(), Stats()), Health())
+        with monkeypatch.context() as patch:
+            patch.setattr(long_responses, "OPEN_MAX", 0)
+            assert await _Scraper().scrape(app) == 503
+        refused = app.is_scraped
+        assert await _Scraper().scrape(app) == 200
+        return refused, app.is_scraped
+
+    assert asyncio.run(use()) == (False, True)

@@ -36,7 +36,7 @@ class Client:
         self.body += message["body"]
 
 
-def ask(long: LongResponses, client: Client, address: str) -> asyncio.Task[None]:
+def ask(long: LongResponses, client: Client, address: str) -> asyncio.Task[bool]:
     scope: Any = {"client": (address, 1)}
     return asyncio.ensure_future(long.send(scope, client.send, b"text/plain", parts()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from collector.receive.admission import Admission
@@ -106,3 +108,15 @@ def test_what_this_process_takes() -> None:
     """Linux says it: more than a megabyte, less than all memory."""
     read = resident_bytes()
     assert read is None or MIB < read() < 1 << 40
+
+
+def test_starts_that_fail_leave_no_files_open() -> None:
+    """A service that fails open tries to start every 10 s, in one process."""
+    files = Path("/proc/self/fd")
+    first = resident_bytes()
+    if first is None:
+        pytest.skip("the system does not say what a process takes")
+    before = len(list(files.iterdir()))
+    readers = [resident_bytes() for _ in range(10)]
+    assert len(list(files.iterdir())) == before
+    assert all(reader is not None and reader() > MIB for reader in readers)
