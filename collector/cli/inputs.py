@@ -90,8 +90,7 @@ def recordings(paths: Sequence[Path]) -> list[Path]:
     try:
         return files_of(paths)
     except BadInput as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        raise SystemExit(FAILED) from None
+        quit_with(str(problem), FAILED)
 
 
 @contextlib.contextmanager

@@ -95,14 +95,15 @@ def bearer(token_file: Path) -> str:
     Raises:
         NoAnswerError: the file cannot be read, or has none.
     """
+    from collector.receive.bearer_tokens import token_of
+
     try:
         lines = token_file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as problem:
         why = getattr(problem, "strerror", None) or "expected UTF-8 text"
         raise NoAnswerError(f"--token-file: {token_file}: {why}") from None
     for line in lines:
-        token = line.strip().rpartition(":")[2].strip()
-        if token and not line.lstrip().startswith("#"):
+        if token := token_of(line):
             return f"Bearer {token}"
     raise NoAnswerError(f"--token-file: {token_file}: there is no token in it")
 

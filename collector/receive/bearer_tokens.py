@@ -17,7 +17,7 @@ from collector.net.watched_files import UnusableError, Watched, read_file
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.logs import log
 
-__all__ = ["UNNAMED", "Tokens"]
+__all__ = ["UNNAMED", "Tokens", "token_of"]
 
 SETTING: Final = "receiver.auth.bearer.tokens_file"
 UNNAMED: Final = "unnamed"
@@ -102,6 +102,12 @@ class Tokens:
 
     def _wrong(self, reason: str) -> UnusableError:
         return UnusableError(self._setting, self._file, reason)
+
+
+def token_of(line: str) -> str:
+    """The token that a line of such a file has, without its name; "" where it has none, or is no such line."""
+    match = _LINE.fullmatch(line.strip())
+    return "" if match is None or line.lstrip().startswith("#") else match["token"]
 
 
 def _digest(token: str) -> bytes:

@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Callable, Coroutine
 from importlib.util import find_spec
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,10 +122,6 @@ class Page:
     def press(self, key: str) -> None:
         """Presses and releases one key by its name."""
         self._wait(self._tab.keyboard.press(key))
-
-    def picture(self, file: Path) -> None:
-        """Writes a PNG of the window."""
-        file.write_bytes(self.screenshot())
 
     def screenshot(self) -> bytes:
         """A PNG of the window, without the style that Playwright would add, which the page refuses."""

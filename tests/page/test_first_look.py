@@ -222,6 +222,19 @@ def test_lost_connection_is_told(page: Page) -> None:
             again.kill()
 
 
+def test_one_lost_answer_is_made_up_for(monitor: Service, page: Page) -> None:
+    """The stream lives on, so the next answer takes the banner away."""
+    page.open(url(monitor))
+    page.until(lambda: page.text("#live") == "live" and page.text("#count"))
+    page.run("self.real = fetch; self.fetch = () => Promise.reject(new TypeError('lost')); 0")
+    page.run("loadList()")
+    page.until(lambda: page.text("#banner").startswith("No connection to the service since"))
+    page.run("self.fetch = self.real; 0")
+    page.run("loadList()")
+    page.until(lambda: page.text("#live") == "live" and page.text("#banner") == "")
+    assert page.problems == []
+
+
 def test_what_is_only_possible_is_drawn_as_such(monitor: Service, page: Page) -> None:
     """A possible harm is hatched and has its reason; it is no harm in the path, the plot or the words."""
     harmed(monitor, "maybe", 307)

@@ -113,6 +113,32 @@ def test_search_finds_what_was_called(many: Service, page: Page) -> None:
     assert page.problems == []
 
 
+def test_letters_that_are_typed_share_a_question(many: Service, page: Page) -> None:
+    """Who types fast asks at most once meanwhile, and gets the list of what stands there in the end."""
+    page.open(url(many))
+    page.until(lambda: page.text("#range"))
+    asked = page.run(TYPE)
+    assert asked <= 1
+    page.until(lambda: page.text("#range") == f"{HARMED} sessions")
+    assert page.problems == []
+
+
+TYPE = """
+(() => {
+  const real = fetch;
+  let asked = 0;
+  self.fetch = (...what) => { asked += 1; return real(...what); };
+  for (const letter of 'out of order') {
+    document.getElementById('text').value += letter;
+    document.getElementById('text').dispatchEvent(new Event('input'));
+  }
+  self.fetch = real;
+  return asked;
+})()
+"""
+"""Types into the field in sight, and counts the questions."""
+
+
 def test_judgement_is_in_the_address(many: Service, page: Page) -> None:
     """The tab that is shown is kept in the address, beside the filters."""
     page.open(url(many, "?only=harmful#//session-00007"))

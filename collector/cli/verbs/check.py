@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from collector.cli.arguments import to_path
-from collector.cli.inputs import FAILED, OK, default_settings, only_task, quit_with, recordings
+from collector.cli.inputs import (
+    FAILED,
+    OK,
+    default_settings,
+    only_task,
+    quit_with,
+    read_specs,
+    recordings,
+)
 
 __all__ = ["add", "run"]
 
@@ -35,14 +43,10 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails check`, and returns the exit code."""
-    from collector.telemetry.clock import now_ns
-    from monitor.spec.acceptance import day_of
-    from monitor.spec.read import load_specs
-
     for path in options.paths:
         if not path.exists():
             quit_with(f"{path}: no such file or folder")
-    loaded = load_specs(options.paths, day_of(now_ns()))
+    loaded = read_specs(options.paths)
     for finding in loaded.findings:
         print(
             json.dumps(finding.as_json())

@@ -46,9 +46,11 @@ def run(options: argparse.Namespace) -> int:
     """Runs `offrails draw`, and returns the exit code."""
     from monitor.drawing.diagram import dot, mermaid
 
-    (spec,) = load_specs_or_quit((options.file,)) or (None,)
-    if spec is None:
-        quit_with(f"{options.file}: no spec")
+    specs = load_specs_or_quit((options.file,))
+    if len(specs) != 1:
+        found = f"{len(specs)} specs; name the file of one" if specs else "no spec"
+        quit_with(f"{options.file}: {found}")
+    spec = specs[0]
     if options.out is not None:
         return _picture(options, spec)
     if options.runs or options.session:

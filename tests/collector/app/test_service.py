@@ -22,6 +22,7 @@ from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.read import load_specs
+from tests.collector.event_loop import until
 
 SPECS = load_specs([Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"]).specs
 FREE = "127.0.0.1:0"
@@ -190,11 +191,6 @@ def test_bytes_to_verdict_to_gauge() -> None:
 def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Final counters and idle ends come with the clock, without any request."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
-
-    async def until(probe: Callable[[], Any]) -> None:
-        async with asyncio.timeout(10):
-            while not probe():  # noqa: ASYNC110 - a state, not an event
-                await asyncio.sleep(0.001)
 
     async def use(app: App, clock: Clock) -> None:
         await http(app.addresses["http"], "POST", "/v1/traces", body("water"))

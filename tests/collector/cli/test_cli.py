@@ -127,6 +127,12 @@ def test_draw(capsys: pytest.CaptureFixture[str]) -> None:
         assert state in dot
 
 
+def test_draw_of_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    """One spec is drawn: a folder with more of them is refused with a sentence."""
+    assert quits("draw", str(ROOT / "examples" / "specs")) == 2
+    assert "examples/specs: 2 specs; name the file of one" in capsys.readouterr().err
+
+
 def test_draw_of_a_refused_spec(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 2 with its findings."""
     assert quits("draw", str(bad)) == 2

@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -28,6 +28,7 @@ from collector.telemetry.logs import captured
 from collector.telemetry.redaction import Redaction, rules
 from monitor.engine import Monitor
 from tests.bench.scrape import Crowd
+from tests.collector.event_loop import run, until
 from tests.collector.sinks.test_delivery import OK, Receiver
 from tests.golden.test_exposition import rovers
 
@@ -52,16 +53,6 @@ def no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if thread.name == "otlp-metrics":
             thread.join(20)
             assert not thread.is_alive()
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(cast("Any", main()))
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not probe():  # noqa: ASYNC110 - what is probed has no event
-            await asyncio.sleep(0.01)
 
 
 def stats() -> Stats:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
@@ -22,6 +22,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.telemetry.logs import captured
 from collector.telemetry.tracing import OWN
 from monitor.spec.read import load_specs
+from tests.collector.event_loop import run, until
 from tests.collector.sinks.test_delivery import OK, Receiver
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import SPECS
@@ -43,16 +44,6 @@ def setting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if thread.name.startswith(("otlp", "OtelBatch")):
             thread.join(20)
             assert not thread.is_alive(), thread.name
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(cast("Any", main()))
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not probe():  # noqa: ASYNC110 - what is probed has no event
-            await asyncio.sleep(0.01)
 
 
 def settings(telemetry: Telemetry, http: str = FREE, **more: Any) -> Settings:

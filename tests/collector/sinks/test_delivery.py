@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from collector.sinks.webhook import SIGNATURE, payload, signature
 from collector.telemetry.logs import captured
 from monitor.aggregate.totals import Finished, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
+from tests.collector.event_loop import run, until
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 QUICK = Backoff(first_seconds=0.01, most_seconds=0.02, give_up_seconds=10)
@@ -102,16 +103,6 @@ class Receiver:
             while len(self.requests) < count:
                 self.news.clear()
                 await self.news.wait()
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(main())  # type: ignore[arg-type]
-
-
-async def until(probe: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not probe():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 def test_a_webhook_gets_a_signed_page_and_its_end() -> None:

@@ -29,11 +29,11 @@ function showUsed() {
   $('used').textContent = used.length ? `${used.length} in use` : '';
 }
 
-function filtersChanged() {
+function filtersChanged(refresh = refreshNow) {
   state.page = 1;
   writeFilters();
   showUsed();
-  refreshNow();
+  refresh();
 }
 
 function turnPage(step) {
@@ -74,7 +74,9 @@ function startFilters() {
   showUsed();
   $('filters').addEventListener('submit', (event) => event.preventDefault());
   for (const [name, id] of Object.entries(FIELDS)) {
-    $(id).addEventListener(['q', 'tool'].includes(name) ? 'input' : 'change', filtersChanged);
+    // Not each letter is a question: the service makes the lists one after the other, those that nobody waits for as well.
+    if (['q', 'tool'].includes(name)) $(id).addEventListener('input', () => filtersChanged(refreshList));
+    else $(id).addEventListener('change', () => filtersChanged());
   }
   $('more').addEventListener('toggle', () => { if ($('more').open) fillChoices(); });
   $('reset').addEventListener('click', clearFilters);

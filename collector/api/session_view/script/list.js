@@ -21,6 +21,8 @@ async function loadList() {
   try {
     const found = await ask(`/api/v1/sessions?${listQuery()}`);
     if (number === asked) showList(found);
+    // An answer that did not come took the page for cut off. The stream, where it lives on, greets only once.
+    if (stream?.readyState === EventSource.OPEN) setLive(true);
   } catch (problem) {
     if (noAnswer(problem) >= 400) showRefused(problem.status);
     else setLive(false);
