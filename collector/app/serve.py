@@ -81,6 +81,7 @@ async def _serve(fit: Fitted, loaded: Loaded) -> int:
             request_bytes=receiver.max_request_bytes,
             session_bytes=sessions.max_bytes,
             argument_bytes=sessions.max_argument_bytes,
+            span_bytes=sessions.max_span_bytes,
         )
     try:
         app = App(settings, specs, memory=_memory_guard(fit.limit))

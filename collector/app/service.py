@@ -457,8 +457,10 @@ class App:
             return
         self._unmatched_ns = sys.maxsize
         matched = {key[1] for key in self.monitor.totals.pairs}
+        if OVERFLOW in matched:
+            return  # which specs these sessions had is not known
         for spec_id, judge in self.monitor.binder.judges.items():
-            if spec_id not in matched and OVERFLOW not in matched:
+            if spec_id not in matched:
                 self._sink.unmatched(judge.spec, UNMATCHED_AFTER_NS / SECOND)
 
     def _log_expired(self, _now: int) -> None:
