@@ -32,13 +32,13 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch beginnings call context correlation coverage duplicates freed inventory mcp_echo merge model_requests near_misses piece pipeline requested_calls same_call session_claim session_ids sessions settled_trace span_tree trace trace_store",
-    "collector/decode": "memo parts shapes sizes span",
+    "collector/calls": "batch beginnings call context correlation coverage duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
     "collector/dialects": "answers base choose doubt freshness names outputs plan read span_name wrappers",
     "collector/dialects/values": "arguments results",
-    "collector/receive": "admission connections export listener protocol_detection turns",
+    "collector/receive": "admission connection_turns connections export listener protocol_detection",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
     "collector/receive/http": "asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
@@ -50,7 +50,7 @@ COMPILED = {
     "monitor/judging": "accounting deadline_timer due_queue judge_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "checkpoint compensation episodes folding forgotten judge judgement marks outlook replay resume_points run scoring session spec_binding survey table timing tool_names",
+    "monitor/session": "checkpoint compensation dropped_sessions episode_scores episodes fold_log judge judgement obstacles replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
     "monitor/session/log": "call_ids log rows",
     "monitor/session/overlap": "chain_merges chains order",
     "monitor/spec": "constraints spec",

@@ -614,8 +614,8 @@ class Monitor:
         for session in self._table:
             for judgement in session.judgements:
                 used |= judgement.log.tools()
-                if judgement.outlook is not None:
-                    marked |= judgement.outlook.tools()
+                if judgement.session_verdicts is not None:
+                    marked |= judgement.session_verdicts.tools()
                 if judgement.base is not None and judgement.base.timing is not None:
                     marked |= judgement.base.timing.tools()
         self._names.forget({low | high << 8 for low, high in used} | marked)

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from collector.api.session_query import LISTED_MAX, Matcher, SessionQuery
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
+from monitor.session.list_fields import SORTS, summary
 from monitor.session.session import Session
-from monitor.session.summary import SORTS, summary
 
 __all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
 

@@ -9,8 +9,8 @@ from monitor.engine import Monitor
 from monitor.records import Reason
 from monitor.session.harms import harms, tool_numbers
 from monitor.session.judgement import Judgement
+from monitor.session.list_fields import SORTS, agent_of
 from monitor.session.session import Session
-from monitor.session.summary import SORTS, agent_of
 
 __all__ = ["LISTED_MAX", "OFFSET_MAX", "Matcher", "SessionQuery"]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from collector.calls.inventory import Inventory
+from collector.calls.seen_agents import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses

@@ -71,7 +71,7 @@ class Call:
         self.withdrawn = False
         """True for a judged request that was retracted: it is judged again once it is executed."""
         self.doubled = False
-        """True if the spans of another call tell of it: see `mcp_echo`."""
+        """True if the spans of another call tell of it: see `in_process_mcp`."""
         self.given_up = False
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.agent = ""

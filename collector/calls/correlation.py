@@ -19,12 +19,12 @@ from collector.calls.batch import Batch
 from collector.calls.call import Call
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
-from collector.calls.inventory import Inventory
-from collector.calls.mcp_echo import McpEcho
+from collector.calls.in_process_mcp import McpEcho
 from collector.calls.merge import CallMerge
 from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
 from collector.calls.piece import SERVER, Piece
+from collector.calls.seen_agents import Inventory
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.span_tree import Node

@@ -28,11 +28,11 @@ from collector.calls.context import Context
 from collector.calls.correlation import Correlation
 from collector.calls.coverage import Coverage
 from collector.calls.duplicates import DuplicateFilter
-from collector.calls.inventory import Inventory
 from collector.calls.model_requests import Mode, ModelRequests
 from collector.calls.piece import Piece
 from collector.calls.requested_calls import RequestedCalls
 from collector.calls.same_call import is_another
+from collector.calls.seen_agents import Inventory
 from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.trace import Trace

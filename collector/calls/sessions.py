@@ -21,7 +21,7 @@ from collector.calls.beginnings import Beginnings
 from collector.calls.call import Call
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
-from collector.calls.inventory import Inventory
+from collector.calls.seen_agents import Inventory
 from collector.calls.session_claim import Claim
 from collector.calls.session_ids import SessionIds
 from collector.calls.span_tree import Node

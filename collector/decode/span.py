@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
-from collector.decode.parts import all_came_as, came_as, recurring_at, text_at
+from collector.decode.native_readers import all_came_as, came_as, recurring_at, text_at
 
 __all__ = [
     "ATTRIBUTES_MAX",

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from collector.calls.inventory import AgentRecord
+from collector.calls.seen_agents import AgentRecord
 from collector.config.settings import Joined, LogLines
 from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
 from collector.sinks.line_limit import LeftOut, LineLimit

@@ -22,10 +22,10 @@ from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement import Judgement
 from monitor.session.judgement_object import compensated, scores
 from monitor.session.log.rows import Row
-from monitor.session.marks import CODE, Change, Step, Suspicion
-from monitor.session.outlook import News
+from monitor.session.obstacles import cannot_finish, missed_of
 from monitor.session.session import Ended, Session
-from monitor.session.survey import cannot_finish, missed_of
+from monitor.session.session_verdicts import News
+from monitor.session.step_marks import CODE, Change, Step, Suspicion
 from monitor.session.timing import Missed
 from monitor.session.tool_names import Names
 from monitor.tenants import Holdings

@@ -14,9 +14,9 @@ from monitor.judging.accounting import Accounting
 from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
-from monitor.session.outlook import Outlook
+from monitor.session.obstacles import find_obstacles, review
 from monitor.session.session import Ended, Session
-from monitor.session.survey import review, survey
+from monitor.session.session_verdicts import SessionVerdicts
 
 __all__ = ["DeadlineTimer"]
 
@@ -57,23 +57,27 @@ class DeadlineTimer:
 
     def _may_differ(self, judgement: Judgement, call: ToolCall | None) -> bool:
         """True if a given verdict may have become wrong, or a new one is due at once."""
-        bounds, outlook, log = judgement.judge.bounds, judgement.outlook, judgement.log
+        bounds, session_verdicts, log = (
+            judgement.judge.bounds,
+            judgement.session_verdicts,
+            judgement.log,
+        )
         assert bounds is not None
         hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
-        if outlook is None:
+        if session_verdicts is None:
             return hopeless
-        if hopeless is not outlook.trapped or outlook.open:
+        if hopeless is not session_verdicts.trapped or session_verdicts.open:
             return True
-        if not outlook.declared:
+        if not session_verdicts.declared:
             return False
         in_order = call is not None and log.find(call.span_id) == len(log) - 1
-        return call is None or not in_order or outlook.may_be_answered(call.start_ns)
+        return call is None or not in_order or session_verdicts.may_be_answered(call.start_ns)
 
     def absorb(self, judgement: Judgement, into: Judgement) -> None:
         """Keeps the verdicts on a session that turned out to be part of another."""
-        if judgement.outlook is not None and into is not judgement:
-            into.outlook = into.outlook or Outlook()
-            into.outlook.absorb(judgement.outlook)
+        if judgement.session_verdicts is not None and into is not judgement:
+            into.session_verdicts = into.session_verdicts or SessionVerdicts()
+            into.session_verdicts.absorb(judgement.session_verdicts)
 
     def clock_moved(self, live: Iterable[Session], by: int) -> None:
         """The clock that gives `now` was set: a limit that runs takes as long as if it had not been.
@@ -82,12 +86,12 @@ class DeadlineTimer:
         """
         for session in live:
             for judgement in _bounded(session):
-                timing = survey(judgement)
+                timing = find_obstacles(judgement)
                 running = [*timing.missed, *timing.waiting()]
-                if judgement.outlook is None and running:
-                    judgement.outlook = Outlook()
-                if judgement.outlook is not None:
-                    judgement.outlook.shift(running, by)
+                if judgement.session_verdicts is None and running:
+                    judgement.session_verdicts = SessionVerdicts()
+                if judgement.session_verdicts is not None:
+                    judgement.session_verdicts.shift(running, by)
         self._next = {key: due_ns + by for key, due_ns in self._next.items()}
         self._due = [(due_ns, key) for key, due_ns in self._next.items()]
         heapq.heapify(self._due)
@@ -123,19 +127,19 @@ class DeadlineTimer:
     def _review(
         self, session: Session, judgement: Judgement, now: int, ended: Ended | None = None
     ) -> list[Verdict]:
-        if judgement.outlook is None:
-            judgement.outlook = Outlook()
-        outlook = judgement.outlook
+        if judgement.session_verdicts is None:
+            judgement.session_verdicts = SessionVerdicts()
+        session_verdicts = judgement.session_verdicts
         news, final = review(
             judgement,
-            outlook,
+            session_verdicts,
             now,
             self._window_ns,
             over=ended is not None,
             explicit=ended == "explicit",
         )
-        if outlook.next_ns is not None and ended is None:
-            self._watch(session.key, outlook.next_ns)
+        if session_verdicts.next_ns is not None and ended is None:
+            self._watch(session.key, session_verdicts.next_ns)
         self._accounting.count_session(judgement, news, final)
         return [self._accounting.session_verdict(session, judgement, each) for each in news]
 

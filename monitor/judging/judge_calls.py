@@ -16,9 +16,9 @@ from monitor.records import ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Texts, origin_of
-from monitor.session.marks import Change
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
+from monitor.session.step_marks import Change
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings

@@ -7,11 +7,11 @@ from typing import Final
 
 from monitor.scores.running import PathRows
 from monitor.session.compensation import Compensations
+from monitor.session.episode_scores import episode
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
 from monitor.session.judge import Judge, count_code, is_substantive
-from monitor.session.marks import Step
 from monitor.session.run import Run
-from monitor.session.scoring import episode
+from monitor.session.step_marks import Step
 from monitor.session.timing import Timing
 
 __all__ = ["CONDENSED_MAX", "Checkpoint", "Scored"]

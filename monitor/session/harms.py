@@ -13,7 +13,7 @@ from typing import NamedTuple
 from monitor.records import Reason
 from monitor.session.judge import CODES, HARMFUL
 from monitor.session.judgement import Judgement
-from monitor.session.marks import CODE, UNJUDGED
+from monitor.session.step_marks import CODE, UNJUDGED
 
 __all__ = ["Harm", "harms", "last_harm", "tool_numbers"]
 

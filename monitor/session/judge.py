@@ -14,10 +14,10 @@ from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
 from monitor.scores.running import Goldens, HarmTally
 from monitor.scores.whole_path import OTHER
-from monitor.session.bounds import bounds_of
 from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order
+from monitor.session.spec_limits import bounds_of
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 

@@ -35,7 +35,7 @@ from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 from monitor.automaton.position import Position
 from monitor.records import ToolCall, built
-from monitor.session import folding
+from monitor.session import fold_log
 from monitor.session.checkpoint import Checkpoint, Scored
 from monitor.session.judge import (
     CONTROL_TOKEN,
@@ -47,7 +47,11 @@ from monitor.session.judge import (
 )
 from monitor.session.log.log import Log
 from monitor.session.log.rows import mark_of
-from monitor.session.marks import (
+from monitor.session.replay import Replay, Stretch, taken_of, traced
+from monitor.session.resume_points import RESUME_EVERY, ResumePoints
+from monitor.session.run import Run
+from monitor.session.session_verdicts import SessionVerdicts
+from monitor.session.step_marks import (
     CODE,
     FINAL,
     POSSIBLE,
@@ -61,10 +65,6 @@ from monitor.session.marks import (
     changes_of,
     waiting_for_none,
 )
-from monitor.session.outlook import Outlook
-from monitor.session.replay import Replay, Stretch, taken_of, traced
-from monitor.session.resume_points import RESUME_EVERY, ResumePoints
-from monitor.session.run import Run
 from monitor.session.timing import Taken
 
 __all__ = ["Judgement", "Path"]
@@ -106,10 +106,10 @@ class Judgement:
         "judge",
         "late",
         "log",
-        "outlook",
         "pair",
         "part",
         "sampled",
+        "session_verdicts",
         "share",
         "suspicious",
     )
@@ -167,7 +167,7 @@ class Judgement:
 
         Final counters take the scores of the first ending only.
         """
-        self.outlook: Outlook | None = None
+        self.session_verdicts: SessionVerdicts | None = None
         """Verdicts on the session, where the spec has limits and something was due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
@@ -606,18 +606,18 @@ class Judgement:
 
     def fold(self, before: int) -> None:
         """Folds steps that are far enough back and were received up to `before`."""
-        count = folding.foldable(self.log, before)
+        count = fold_log.foldable(self.log, before)
         if count:
             self.fold_first(count)
 
     def lump(self) -> int:
         """How many steps are folded in a burst."""
-        return folding.lump(self.log)
+        return fold_log.lump(self.log)
 
     @property
     def crowded(self) -> bool:
         """True when a burst has filled the log: its first FOLD_LUMP steps must be folded."""
-        return len(self.log) >= folding.LOG_MAX + folding.FOLD_LUMP
+        return len(self.log) >= fold_log.LOG_MAX + fold_log.FOLD_LUMP
 
     def condense(self) -> None:
         """Moves all steps into the checkpoint.
@@ -643,6 +643,6 @@ class Judgement:
             self._decide(joined=self.joined)
             self._suspected, self.suspicious = 0, False
         scored = self.judge.scored and not self.joined and self.judge.comparison is None
-        folding.fold(self._replay_log(), base, count, scored=scored)
+        fold_log.fold(self._replay_log(), base, count, scored=scored)
         if self._resume_points is not None:
             self._resume_points.fold(count)

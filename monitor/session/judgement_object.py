@@ -9,16 +9,16 @@ from monitor.records import Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
 from monitor.session.checkpoint import Scored
 from monitor.session.compensation import Compensations, compensations
+from monitor.session.episode_scores import NO_SCORES, SessionScores, episode, score
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
 from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Row
-from monitor.session.marks import Step
+from monitor.session.obstacles import cannot_finish
+from monitor.session.obstacles import shown as missed
 from monitor.session.reference_report import compared, risks
-from monitor.session.scoring import NO_SCORES, SessionScores, episode, score
 from monitor.session.session import Session
-from monitor.session.survey import cannot_finish
-from monitor.session.survey import shown as missed
+from monitor.session.step_marks import Step
 from monitor.session.tool_names import Names
 
 __all__ = ["SessionScores", "compensated", "judgement_object", "scores"]

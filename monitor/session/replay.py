@@ -14,9 +14,9 @@ from monitor.records import built
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.log.log import Log
 from monitor.session.log.rows import Brief, mark_of
-from monitor.session.marks import CODE, Step
 from monitor.session.resume_points import RESUME_EVERY
 from monitor.session.run import Run
+from monitor.session.step_marks import CODE, Step
 from monitor.session.timing import Taken
 
 __all__ = ["Replay", "Stretch", "taken_of", "traced"]

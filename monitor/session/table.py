@@ -9,7 +9,7 @@ from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
-from monitor.session.forgotten import Forgotten
+from monitor.session.dropped_sessions import Forgotten
 from monitor.session.session import Chain, Session
 from monitor.tenants import Holdings
 

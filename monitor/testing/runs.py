@@ -22,8 +22,8 @@ from monitor.records import Kind, Reason
 from monitor.scores import whole_path
 from monitor.scores.whole_path import OTHER
 from monitor.spec.spec import GOLDEN_MAX, Spec
-from monitor.testing.made import Expected, Made, MadeCall, Mode
-from monitor.testing.sample import NoSampleError, arguments_for, wrong_arguments
+from monitor.testing.made_runs import Expected, Made, MadeCall, Mode
+from monitor.testing.sample_arguments import NoSampleError, arguments_for, wrong_arguments
 
 __all__ = ["Expected", "ImpossibleError", "Made", "MadeCall", "Mode", "make", "make_all"]
 

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 
 from monitor import load_spec
-from monitor.testing.made import Mode
+from monitor.testing.made_runs import Mode
 from monitor.testing.runs import make
 
 # --- what makes an agent observable ------------------------------------------------------------

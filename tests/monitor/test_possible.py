@@ -10,7 +10,7 @@ import pytest
 from monitor import Limits, Monitor, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Kind, Proof, Reason, Verdict
-from monitor.session.folding import FOLD_LUMP
+from monitor.session.fold_log import FOLD_LUMP
 from tests.monitor.test_engine import START, call, specs
 
 TASK = """

@@ -16,7 +16,7 @@ from monitor.spec.core_import.dataset import defects
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import judge
 from monitor.testing.runs import Made, MadeCall, Mode, make
-from monitor.testing.sample import arguments_for
+from monitor.testing.sample_arguments import arguments_for
 from tests.papers.core_data import DATASET, load, needs_core, repaired, spec, specs, tasks
 
 pytestmark = needs_core

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.session.folding import FOLD_AFTER, LOG_MAX
+from monitor.session.fold_log import FOLD_AFTER, LOG_MAX
 from monitor.session.judge import Judge
 from monitor.session.run import Run
 from monitor.spec.compiler.compile import compile_text

@@ -28,7 +28,7 @@ from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.session.harms import harms
 from monitor.session.judgement import Judgement
-from monitor.session.summary import agent_of, trail
+from monitor.session.list_fields import agent_of, trail
 
 __all__ = ["SessionView"]
 

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from collector.receive.connection_turns import TURN_SECONDS, Turns
 from collector.receive.connections import (
     LINGER_SECONDS,
     NEVER,
@@ -96,7 +97,6 @@ from collector.receive.grpc.streams import (
 )
 from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import PREFACE, is_short, protocol_of
-from collector.receive.turns import TURN_SECONDS, Turns
 from collector.telemetry.counters import Stats
 
 __all__ = ["Http2"]

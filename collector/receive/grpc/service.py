@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.admission import Admission, Place
+from collector.receive.connection_turns import Turns
 from collector.receive.connections import Bounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Signal, proto_answer
@@ -28,7 +29,6 @@ from collector.receive.listener import Listener
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import GRPC_NAMES, Outcome, Refusal, status_bytes
 from collector.receive.tls import Certificates
-from collector.receive.turns import Turns
 
 __all__ = ["GrpcReceiver"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from collector.api.sessions import Admin
-from collector.calls.inventory import Inventory
+from collector.calls.seen_agents import Inventory
 from collector.net.health import Health
 from monitor.engine import Monitor
 from monitor.limits import Limits

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.folding import FOLD_AFTER, FOLD_LUMP, LOG_MAX
+from monitor.session.fold_log import FOLD_AFTER, FOLD_LUMP, LOG_MAX
 from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.resume_points import RESUME_EVERY

@@ -348,11 +348,11 @@ def test_a_reference_has_no_limits() -> None:
 
 
 def test_without_limits_nobody_is_looked_at() -> None:
-    """A spec that has none costs nothing: its sessions have no outlook and no timer."""
+    """A spec that has none costs nothing: its sessions have no session_verdicts and no timer."""
     run = Run(SHOP[: SHOP.index("deadlines")])
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(10_000) == []
-    assert all(each.outlook is None for _, each in run.monitor.open_judgements())
+    assert all(each.session_verdicts is None for _, each in run.monitor.open_judgements())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from monitor.spec.spec import Spec
 from monitor.testing.doubles import Clock, Sink, judge
 from monitor.testing.regex import UnreadableError, text_for
 from monitor.testing.runs import ImpossibleError, Made, Mode, make, make_all
-from monitor.testing.sample import NoSampleError, arguments_for
+from monitor.testing.sample_arguments import NoSampleError, arguments_for
 
 SPECS = Path(__file__).parents[3] / "dfa_specs"
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from monitor.records import Kind, Obstacle
 from monitor.session.judgement import Judgement
-from monitor.session.outlook import Declared, News, Outlook
+from monitor.session.session_verdicts import Declared, News, SessionVerdicts
 from monitor.session.timing import MISSED_MAX, Missed, Timing, certain
 
-__all__ = ["cannot_finish", "missed_of", "review", "shown", "survey"]
+__all__ = ["cannot_finish", "find_obstacles", "missed_of", "review", "shown"]
 
 
 def review(
     judgement: Judgement,
-    outlook: Outlook,
+    session_verdicts: SessionVerdicts,
     now: int,
     window_ns: int,
     *,
@@ -25,7 +25,7 @@ def review(
 
     Args:
         judgement: of the session.
-        outlook: the judgement's.
+        session_verdicts: the judgement's.
         now: Unix nanoseconds.
         window_ns: a verdict is final so long after it was given.
         over: the session has ended: every verdict is final.
@@ -34,13 +34,15 @@ def review(
     Returns:
         What is given or taken back, and what has become final.
     """
-    known, waiting = _known(judgement, outlook, now, over=over, explicit=explicit)
-    return outlook.revise(
-        [*known, *_kept(judgement, outlook, known)], waiting, now, window_ns, over=over
+    known, waiting = _known(judgement, session_verdicts, now, over=over, explicit=explicit)
+    return session_verdicts.revise(
+        [*known, *_kept(judgement, session_verdicts, known)], waiting, now, window_ns, over=over
     )
 
 
-def _kept(judgement: Judgement, outlook: Outlook, known: list[Missed]) -> list[Missed]:
+def _kept(
+    judgement: Judgement, session_verdicts: SessionVerdicts, known: list[Missed]
+) -> list[Missed]:
     """Verdicts that refer to a folded call, which may have been dropped there: they stay."""
     base = judgement.base.timing if judgement.base else None
     if base is None or len(base.missed) < MISSED_MAX:
@@ -48,12 +50,12 @@ def _kept(judgement: Judgement, outlook: Outlook, known: list[Missed]) -> list[M
     found = {each.key for each in known}
     return [
         declared.missed
-        for key, declared in outlook.declared.items()
+        for key, declared in session_verdicts.declared.items()
         if key not in found and judgement.log.find(key[2]) is None
     ]
 
 
-def survey(judgement: Judgement) -> Timing:
+def find_obstacles(judgement: Judgement) -> Timing:
     """The clocks after all calls of the log."""
     base, judge = judgement.base, judgement.judge
     timing = base.timing.copy() if base and base.timing else Timing(judge)
@@ -63,32 +65,37 @@ def survey(judgement: Judgement) -> Timing:
 
 
 def _known(
-    judgement: Judgement, outlook: Outlook, now: int, *, over: bool, explicit: bool
+    judgement: Judgement,
+    session_verdicts: SessionVerdicts,
+    now: int,
+    *,
+    over: bool,
+    explicit: bool,
 ) -> tuple[list[Missed], list[Missed]]:
     """What was missed for certain by now, and what still runs."""
-    timing = survey(judgement)
+    timing = find_obstacles(judgement)
     blind_ns = judgement.blind_ns if judgement.joined else 0
     waiting = certain(timing.waiting(), blind_ns)
     known = list(certain(timing.missed, blind_ns))
     for each in waiting:
         never = explicit and each.obstacle is Obstacle.DEADLINE
-        if outlook.is_over(each, now) or (over and never):
+        if session_verdicts.is_over(each, now) or (over and never):
             known.append(each)
     return known, list(waiting)
 
 
 def cannot_finish(judgement: Judgement) -> bool:
     """True where the session was declared unable to finish."""
-    outlook = judgement.outlook
-    return outlook is not None and any(
-        each.missed.kind is Kind.CANNOT_FINISH for each in outlook.declared.values()
+    session_verdicts = judgement.session_verdicts
+    return session_verdicts is not None and any(
+        each.missed.kind is Kind.CANNOT_FINISH for each in session_verdicts.declared.values()
     )
 
 
 def missed_of(judgement: Judgement) -> list[Declared]:
     """The verdicts on the session, in the order of their times."""
-    outlook = judgement.outlook
-    declared = outlook.declared.values() if outlook is not None else ()
+    session_verdicts = judgement.session_verdicts
+    declared = session_verdicts.declared.values() if session_verdicts is not None else ()
     return sorted(declared, key=lambda each: (each.missed.due_ns, *each.missed.key))
 
 

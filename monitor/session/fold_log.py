@@ -10,8 +10,8 @@ from typing import Final
 
 from monitor.session.checkpoint import Checkpoint, Scored
 from monitor.session.log.log import Log
-from monitor.session.marks import Step
 from monitor.session.replay import Replay, taken_of, traced
+from monitor.session.step_marks import Step
 
 __all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
 

@@ -9,8 +9,8 @@ from monitor.session.episodes import EpisodesTally
 from monitor.session.harms import last_harm
 from monitor.session.judge import count_code
 from monitor.session.judgement import Judgement
+from monitor.session.obstacles import cannot_finish
 from monitor.session.session import Session
-from monitor.session.survey import cannot_finish
 
 __all__ = ["SORTS", "agent_of", "summary", "trail"]
 

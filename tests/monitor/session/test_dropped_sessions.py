@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.records import Evidence, Kind
-from monitor.session.forgotten import ROWS, WAYS, Forgotten
+from monitor.session.dropped_sessions import ROWS, WAYS, Forgotten
 from monitor.spec.compiler.compile import compile_text
 
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from monitor.records import Obstacle
 from monitor.session.timing import Missed
 
-__all__ = ["Declared", "Key", "News", "Outlook"]
+__all__ = ["Declared", "Key", "News", "SessionVerdicts"]
 
 Key = tuple[Obstacle, str, bytes]
 
@@ -32,7 +32,7 @@ class Declared:
     final: bool = False
 
 
-class Outlook:
+class SessionVerdicts:
     """The verdicts on one judgement's session, by what does not change when calls come late."""
 
     __slots__ = ("_shifts", "declared", "next_ns", "trapped")
@@ -57,7 +57,7 @@ class Outlook:
         for declared in self.declared.values():
             declared.fired_ns += by
 
-    def absorb(self, other: Outlook) -> None:
+    def absorb(self, other: SessionVerdicts) -> None:
         """Takes what is known of another one's limits."""
         self.declared |= other.declared
         self._shifts = {**other._shifts, **self._shifts}

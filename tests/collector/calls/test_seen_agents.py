@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.calls.inventory import Inventory
+from collector.calls.seen_agents import Inventory
 from monitor import ToolCall
 from monitor.records import Evidence, SessionKey
 
