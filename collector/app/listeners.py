@@ -6,9 +6,10 @@ import contextlib
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from collector.config.settings import OFF, Receiver, Settings, Tls
+from collector.net.asgi import Application
 from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
 from collector.receive.address import parse_address
@@ -16,6 +17,7 @@ from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
+from collector.receive.http.asgi_server import WebApp
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
 from collector.receive.memory_guard import MemoryGuard
@@ -34,9 +36,11 @@ __all__ = [
     "ConnectionMetrics",
     "Server",
     "build_admission",
+    "build_observer",
     "build_receivers",
     "capacity_of",
     "certificates_of",
+    "metrics_guard",
     "namespace_keys",
     "warn_if_few",
     "warn_if_open",
@@ -81,6 +85,36 @@ def build_admission(
         _rate_limits(settings, stats),
         stats.count,
         memory,
+    )
+
+
+def build_observer(
+    name: Literal["metrics", "admin"],
+    app: Application,
+    settings: Settings,
+    connections: int = OBSERVER_CONNECTIONS,
+    stats: Stats | None = None,
+) -> Listener:
+    """The metrics or the admin listener."""
+    address, tls = (
+        (settings.metrics, settings.metrics_tls)
+        if name == "metrics"
+        else (settings.admin, settings.admin_tls)
+    )
+    return Listener(
+        WebApp(app),
+        address,
+        certificates=certificates_of(tls, f"{name}_tls"),
+        bounds=Bounds(connections),
+        stats=stats,
+        name=name,
+    )
+
+
+def metrics_guard(settings: Settings) -> Guard:
+    """Which names of hosts the metrics listener answers to."""
+    return Guard(
+        settings.metrics, settings.metrics_names, setting="metrics_names", addresses=True
     )
 
 

@@ -19,6 +19,7 @@ from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
 from collector.telemetry.log_writer import print_in_thread
+from collector.telemetry.redaction import Redaction
 from monitor.spec.read import Loaded
 
 __all__ = ["NotStartedError", "serve"]
@@ -51,7 +52,7 @@ def serve(settings: Settings, loaded: Loaded) -> int:
         for name in unknown(os.environ):
             logs.log.warning("unknown_variable", variable=name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(fit, loaded))
+            return runner.run(_serve(fit, loaded, redaction))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -69,7 +70,7 @@ def _memory_guard(limit: int) -> MemoryGuard | None:
     return None if resident is None else MemoryGuard(limit, resident)
 
 
-async def _serve(fit: Fitted, loaded: Loaded) -> int:
+async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
     settings, specs = fit.settings, loaded.specs
     if fit.limit:
         receiver, sessions = settings.receiver, settings.sessions
@@ -84,7 +85,7 @@ async def _serve(fit: Fitted, loaded: Loaded) -> int:
             span_bytes=sessions.max_span_bytes,
         )
     try:
-        app = App(settings, specs, memory=_memory_guard(fit.limit))
+        app = App(settings, specs, memory=_memory_guard(fit.limit), redaction=redaction)
         if loaded.refused:
             app.start_without(sum(each.severity == "error" for each in loaded.findings))
         addresses = await app.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,30 +14,26 @@ from collector.app.listeners import (
     ConnectionMetrics,
     Server,
     build_admission,
+    build_observer,
     build_receivers,
     capacity_of,
-    certificates_of,
+    metrics_guard,
     namespace_keys,
     warn_if_few,
     warn_if_open,
 )
+from collector.app.notices import Notices
 from collector.app.readiness import Readiness
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
-from collector.config.settings import OFF, Record, Redact, Settings, Telemetry, Tls
+from collector.config.settings import OFF, Record, Redact, Settings, Telemetry
 from collector.config.spec_reload import Reloader, accepted
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, Source
-from collector.net.asgi import Application
 from collector.net.health import Health
-from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
-from collector.receive.bearer_tokens import Tokens
-from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
-from collector.receive.http.asgi_server import WebApp
-from collector.receive.listener import Listener
 from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alerts import Alerts
 from collector.sinks.log import LogSink
@@ -46,7 +41,7 @@ from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
-from monitor.aggregate.totals import OVERFLOW, NamespaceLabel
+from monitor.aggregate.totals import NamespaceLabel
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Raised, Verdict
@@ -60,12 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
 SECOND = 1_000_000_000
-INTRODUCED_AFTER_NS = 2 * SECOND
-"""A new agent is logged when it has had time to show more than one call."""
-UNMATCHED_AFTER_NS = 600 * SECOND
-"""After which a spec that no session has matched is told, if there were sessions."""
-
-ADMIN_TOKENS = "admin_auth.bearer.tokens_file"
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -181,7 +170,19 @@ class App:
         clock: Callable[[], int] = now_ns,
         steady: Callable[[], int] = steady_ns,
         memory: MemoryGuard | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
+        """The service, not started yet.
+
+        Args:
+            settings: all of them.
+            specs: compiled, sound.
+            clock: Unix nanoseconds.
+            steady: nanoseconds of a clock that nobody sets.
+            memory: what refuses requests before the limit; None for no limit.
+            redaction: what is taken out of all that is shown; None makes it of the settings. Digests of one
+                redaction agree in the log, the API and the alerts.
+        """
         self.settings = settings
         self.addresses: dict[str, str] = {}
         self._clock = clock
@@ -194,7 +195,7 @@ class App:
         stats = self._stats = Stats()
         stats.log_lines_dropped = self._log.dropped
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
-        self._redaction = redaction_of(settings.redact)
+        self._redaction = redaction or redaction_of(settings.redact)
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
@@ -224,7 +225,7 @@ class App:
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._seen = pipeline.inventory
+        self._notices = Notices(self.monitor, pipeline.inventory, self._sink, clock)
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
@@ -235,7 +236,6 @@ class App:
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
         )
-        self._unmatched_ns = clock() + UNMATCHED_AFTER_NS
         self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
@@ -273,65 +273,35 @@ class App:
         settings = self.settings
         found: dict[str, Server] = {}
         if settings.metrics != OFF:
-            guard = Guard(
-                settings.metrics,
-                settings.metrics_names,
-                setting="metrics_names",
-                addresses=True,
+            app = MetricsApp(
+                families,
+                self._health,
+                self._redaction,
+                metrics_guard(settings),
+                self._tracer,
             )
-            app = MetricsApp(families, self._health, self._redaction, guard, self._tracer)
             self._metrics_app = app
-            found["metrics"] = self._observer(
-                "metrics", app, settings.metrics, settings.metrics_tls
+            found["metrics"] = build_observer(
+                "metrics", app, settings, self._capacity.observer, self._stats
             )
         if settings.admin != OFF:
-            found["admin"] = self._observer(
-                "admin", self._admin_app(), settings.admin, settings.admin_tls
+            # Loaded here: where it is off, it costs nothing.
+            from collector.app.admin import build_admin
+
+            admin = build_admin(
+                settings,
+                self.monitor,
+                self._pipeline.inventory,
+                self._health,
+                self._redaction,
+                self.reloader,
+                self._feed,
+                self.addresses,
+            )
+            found["admin"] = build_observer(
+                "admin", admin, settings, self._capacity.observer, self._stats
             )
         return found
-
-    def _observer(self, name: str, app: Application, address: str, tls: Tls) -> Server:
-        return Listener(
-            WebApp(app),
-            address,
-            certificates=certificates_of(tls, f"{name}_tls"),
-            bounds=Bounds(self._capacity.observer),
-            stats=self._stats,
-            name=name,
-        )
-
-    def _admin_app(self) -> Application:
-        """The API and the session view."""
-        # Loaded here: where it is off, it costs nothing.
-        from collector.api.reload import ReloadEndpoint
-        from collector.api.session_view.about import About
-        from collector.api.session_view.routes import SessionView
-        from collector.api.sessions import Admin
-        from collector.api.verdict_stream import VerdictStream
-
-        settings = self.settings
-        guard = Guard(settings.admin, settings.admin_names)
-        admin = Admin(self.monitor, self._seen, self._health, self._redaction)
-        view = SessionView(
-            VerdictStream(ReloadEndpoint(admin, self.reloader), self._feed),
-            self.monitor,
-            self._health,
-            guard,
-            About(
-                settings.trace_url,
-                self.addresses,
-                tls=settings.receiver.tls.cert is not None,
-                token=settings.receiver.auth.bearer.tokens_file is not None,
-                show_arguments=settings.show_arguments,
-            ),
-            redaction=self._redaction,
-        )
-        tokens_file = settings.admin_auth.bearer.tokens_file
-        if tokens_file is None:
-            return view
-        from collector.api.token_guard import TokenGuard
-
-        return TokenGuard(view, Tokens(tokens_file, ADMIN_TOKENS), guard)
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
@@ -363,7 +333,7 @@ class App:
         changed = self.monitor.use(specs)
         if changed:
             self._pipeline.specs_changed()
-            self._unmatched_ns = self._clock() + UNMATCHED_AFTER_NS
+            self._notices.specs_changed()
         return changed
 
     def start_without(self, refused: int) -> None:
@@ -413,9 +383,7 @@ class App:
                 self._pipeline.tick,
                 self._end_sessions,
                 self._sink.tick,
-                self._introduce,
-                self._log_unmatched,
-                self._log_expired,
+                self._notices.tick,
                 self._look_at_readiness,
             ):
                 try:
@@ -441,41 +409,6 @@ class App:
 
     def _look_at_readiness(self, _now: int) -> None:
         self._readiness.tick(self._steady())
-
-    def _introduce(self, now: int) -> None:
-        """One line for each agent seen for the first time, once its first calls have come."""
-        new = self._seen.new
-        while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
-            agent = new.pop(0)
-            name = next(iter(agent.agents), "")
-            judges = self.monitor.binder.bind(agent.attributes, name)
-            self._sink.introduce(agent, [judge.spec.id for judge in judges])
-
-    def _log_unmatched(self, now: int) -> None:
-        """One line for each spec that looks healthy and judges nothing: its `match` may be mistyped."""
-        if now < self._unmatched_ns or not self.monitor.totals.pairs:
-            return
-        self._unmatched_ns = sys.maxsize
-        matched = {key[1] for key in self.monitor.totals.pairs}
-        if OVERFLOW in matched:
-            return  # which specs these sessions had is not known
-        for spec_id, judge in self.monitor.binder.judges.items():
-            if spec_id not in matched:
-                self._sink.unmatched(judge.spec, UNMATCHED_AFTER_NS / SECOND)
-
-    def _log_expired(self, _now: int) -> None:
-        """One line for each accepted call that is harmful again from now on."""
-        while self.monitor.expired:
-            spec, entry = self.monitor.expired.pop(0)
-            self._log.warning(
-                "acceptance_expired",
-                spec=spec.id,
-                file=spec.file,
-                symbol=entry.symbol,
-                state=entry.state,
-                who=entry.who,
-                until=entry.until.isoformat(),
-            )
 
     def _report(self, what: str, error: Exception) -> None:
         """Counts a fault of ours; the first of its type is logged."""

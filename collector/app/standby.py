@@ -12,13 +12,10 @@ import signal
 import sys
 from typing import Final
 
-from collector.app.listeners import certificates_of
+from collector.app.listeners import build_observer, metrics_guard
 from collector.config.settings import OFF, Settings
 from collector.metrics.service import Families, MetricsApp
 from collector.net.health import Health
-from collector.net.host_guard import Guard
-from collector.receive.connections import Bounds
-from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener import Listener
 from collector.telemetry import logs
 from collector.telemetry.counters import Stats
@@ -76,14 +73,6 @@ def _end(over: asyncio.Future[bool], stopped: bool) -> None:
 def _listener(settings: Settings) -> Listener:
     health = Health()
     health.reason = "the service could not start"
-    guard = Guard(
-        settings.metrics, settings.metrics_names, setting="metrics_names", addresses=True
-    )
     families = Families(Monitor(()), Stats(), standby=True)
-    return Listener(
-        WebApp(MetricsApp(families, health, guard=guard)),
-        settings.metrics,
-        certificates=certificates_of(settings.metrics_tls, "metrics_tls"),
-        bounds=Bounds(CONNECTIONS),
-        name="metrics",
-    )
+    app = MetricsApp(families, health, guard=metrics_guard(settings))
+    return build_observer("metrics", app, settings, CONNECTIONS)

@@ -382,8 +382,7 @@ def test_a_spec_that_nothing_matches_is_told() -> None:
             )[0] == 200
             for _ in range(2):
                 clock.now += 601 * SECOND
-                app._log_unmatched(clock.now)
-                app._introduce(clock.now)
+                app._notices.tick(clock.now)
         finally:
             await app.stop()
 

@@ -247,7 +247,7 @@ def test_spans_of_an_offrails_are_not_judged_by_another(traces_too: bool) -> Non
             await app.stop()
             assert other._stats.spans["http_proto", "accepted"] == 2
             assert (calls(app), calls(other)) == ({"executed": 1}, {})
-            assert other._seen.new == []
+            assert other._pipeline.inventory.new == []
             found = {
                 key[1]: n for key, n in other._stats.counts.items() if key[0] == "coverage"
             }
