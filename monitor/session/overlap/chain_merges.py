@@ -8,7 +8,7 @@ order.py follows these links to combine several parts.
 
 Bounds: a group has a budget of `STEPS_MAX` steps. Up to `FEW` calls, every merge is tried whatever
 the budget. For more calls, a layer keeps fewer of its nodes, the best ones, as the budget runs out;
-if it is overdrawn, `_finish` goes on in start order. The node of the start order is never dropped.
+once it is overdrawn by as much again, `_finish` goes on in start order. The node of the start order is never dropped.
 
 Invariant: the result is a possible order and no worse than the start order. While `Merges.whole` is
 True, no order is better.

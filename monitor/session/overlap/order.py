@@ -20,9 +20,9 @@ Invariant: while `Order.whole` is True, the result equals that of trying every o
 order taken is a possible one and no worse than the start order. A strict policy then searches each
 constraint alone (`_broken`), so a harm that a single constraint proves is found.
 
-Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They start
-as `close`, `open`, `read`. One of the six orders has no harm, so no call is harmful. If `open` ended
-before `read` and `close` started, only two of the six orders are possible.
+Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They
+arrive as `close`, `open`, `read`. One of the six orders has no harm, so no call is harmful. If `open`
+ended before `read` and `close` started, only two of the six orders are possible.
 """
 
 from __future__ import annotations
