@@ -1,8 +1,8 @@
 """The deadlines, idle limits and traps of a spec.
 
-Idea: a *trap* is a state from which no accepting state can be reached. A spec of several constraints
-has the states of each *area* of its machine, and a trap may concern one area alone. A session whose
-position is uncertain is trapped only if each state it may be in is a trap.
+Idea: a *trap* is a state from which no accepting state can be reached. Each area of a machine has its
+own traps (`monitor.spec.traps`). A session with an uncertain position is trapped only if each state
+it may be in is a trap.
 
 Example: a position may be state 3 or state 5. If only 5 is a trap, the session may still finish. If
 both are traps, it cannot.

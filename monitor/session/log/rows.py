@@ -363,7 +363,7 @@ class Rows:
         return self._contexts[place : place + CONTEXT_BYTES]
 
     def _siblings(self, meta: int, other: int) -> bool:
-        """True where two steps are of one trace and have one parent."""
+        """True if two steps have the same context."""
         if not (meta ^ other) & CONTEXT:
             return True
         return self._context(meta) == self._context(other)
