@@ -1,4 +1,20 @@
-"""Updates the sums per agent and spec with each call, and delivers final verdicts."""
+"""Updates the sums per agent and spec with each call, and delivers final verdicts.
+
+Idea: a judgement counts in the *pair* of its agent and spec. Counters grow with each change of a
+verdict. Live means need no pass over all sessions: the pair holds the sum of the *shares* of its live
+judgements, and a judgement's share is replaced when its scores change.
+
+Invariants:
+
+- The sums of a pair are those of the shares of its live judgements. `leave` subtracts exactly what
+  the judgement last added.
+- Final counters count only final verdicts. They never fall, and do not depend on the order of arrival
+  within the window.
+- An ended session enters the final scores once, even if it is reopened.
+
+Example: a session's HarmRate rises from 0 to 0.5. The pair subtracts the share with 0 and adds the
+share with 0.5. If its agent is renamed, `relabel` moves the share to the other pair.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +67,7 @@ class Accounting:
         self._totals = totals
         self._names = names
         self._sampled: dict[Judgement, str] = {}
-        """Judgements in a sample, the first first, each with who holds its place."""
+        """Sampled judgements in the order of sampling, each with the tenant that its place counts for."""
         self._shares = Holdings()
         """Places in samples, by tenant."""
 
@@ -63,7 +79,7 @@ class Accounting:
         agent = judgement.part if spec.scope == "agent" and judgement.part else session.agent
         name = spec.id or UNMATCHED
         beta = spec.conventions.beta
-        # A reference judges no harm, and so has no counters of it.
+        # A reference judges no harm, so it has no counters of harm.
         severities = judge.severities if spec.kind != "reference" else ()
         judgement.pair = self._totals.pair(
             agent,
@@ -81,7 +97,7 @@ class Accounting:
             self._sample_still(session, judgement, judgement.pair)
 
     def _sample_still(self, session: Session, judgement: Judgement, pair: Pair) -> None:
-        """Moves a sampled judgement to another pair; it leaves the sample if that pair has enough."""
+        """Counts a sampled judgement in its new pair; it leaves the sample if that pair has enough."""
         if pair.repeats.live < LIVE_MAX:
             self._count_in(session, judgement)
         else:
@@ -115,7 +131,7 @@ class Accounting:
                 self._shares.add(name, -1)
 
     def _gives_way(self, session: Session) -> Judgement | None:
-        """Which judgement leaves a full sample for one of this session; None where it is to stay out."""
+        """The judgement that leaves a full sample for one of this session; None if none does."""
         name = self._shares.name(session.key.namespace)
         giver = self._shares.gives_way(name)
         if giver == name or self._shares.of(giver) <= self._shares.of(name) + 1:
@@ -140,7 +156,7 @@ class Accounting:
             self._count_in(session, judgement)
 
     def _compare(self, session: Session, judgement: Judgement, ended: Ended) -> None:
-        """Takes a judgement out of the sample, and compares it if all of it was seen."""
+        """Takes a judgement out of the sample; compares it first if all of its calls were seen and kept."""
         log, pair = judgement.log, judgement.pair
         if not judgement.sampled or pair is None:
             return
@@ -215,7 +231,7 @@ class Accounting:
                 self._weigh(judgement, pair)
 
     def _weigh(self, judgement: Judgement, pair: Pair) -> None:
-        """Updates the judgement's share after a call, at once only if it has none yet."""
+        """Updates the judgement's share after a call: at once if it has none yet, else later if it changed."""
         run, share = judgement.head, judgement.share
         if not (share.sessions and run.exact):
             self.share(judgement)
@@ -239,7 +255,7 @@ class Accounting:
         pair.take(judgement, new)
 
     def _stand_behind(self, judgement: Judgement, calls: int) -> None:
-        """Sets how many calls of the judgement are behind the live means."""
+        """Sets how many calls of the judgement the live means count."""
         assert judgement.pair is not None
         judgement.pair.scored_calls += calls - judgement.behind
         judgement.behind = calls
@@ -334,7 +350,7 @@ class Accounting:
             self.alarms.compare(session, judgement)
 
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
-        """The verdict that takes back a harmful step which is about to be removed.
+        """The verdict that withdraws a harmful or possibly harmful step before it is removed.
 
         It reports the step as a self-loop without effect.
         """
@@ -399,9 +415,10 @@ class Accounting:
     def suspicions(
         self, session: Session, judgement: Judgement, started_ns: int
     ) -> list[Verdict]:
-        """Calls that are harmful unless their session began before `started_ns`, and those that no longer are.
+        """The verdicts on new possible harms, and on those that are withdrawn.
 
-        They are counted apart: `kind` is what counts.
+        A possible harm is harmful unless its session began before `started_ns`. It has a counter of
+        its own; `kind` is the verdict that the scores count.
         """
         news = judgement.suspicions()
         return [self._suspicion(session, judgement, each, started_ns) for each in news]
@@ -438,7 +455,7 @@ class Accounting:
         harmful = kind is Kind.HARMFUL
         fields = (
             session.key,
-            # In full, although the label of its counters may be folded into __overflow__.
+            # The full name, although the label of its counters may be __overflow__.
             (judgement.part if judge.spec.scope == "agent" else "") or session.agent,
             judge.spec.id,
             judge.spec.version,
@@ -459,7 +476,7 @@ class Accounting:
             span_id,
             judge.constraint(change.before, token) if harmful else None,
             not harmful or judgement.is_certain_call(change.place, change.before),
-            False,  # nothing of it is only possible
+            False,  # not a possible harm
             False,
             0,
         )

@@ -1,8 +1,11 @@
 """Fires deadlines, idle limits and traps of live sessions, and withdraws them.
 
+Idea: a heap holds the next time at which each session may have news. `tick` reviews the sessions that
+are due, and `update` those whose verdicts a call may have changed. Sessions under specs without
+limits cost nothing.
+
 Invariant: a verdict on a session depends only on the times of its calls, not on their arrival. So a call
-that arrives late but started early enough withdraws the verdict. Sessions under specs without limits
-cost nothing.
+that arrives late but started early enough withdraws the verdict.
 """
 
 from __future__ import annotations
@@ -74,15 +77,15 @@ class DeadlineTimer:
         return call is None or not in_order or session_verdicts.may_be_answered(call.start_ns)
 
     def absorb(self, judgement: Judgement, into: Judgement) -> None:
-        """Keeps the verdicts on a session that turned out to be part of another."""
+        """Keeps the verdicts on a session that is merged into another."""
         if judgement.session_verdicts is not None and into is not judgement:
             into.session_verdicts = into.session_verdicts or SessionVerdicts()
             into.session_verdicts.absorb(judgement.session_verdicts)
 
     def clock_moved(self, live: Iterable[Session], by: int) -> None:
-        """The clock that gives `now` was set: a limit that runs takes as long as if it had not been.
+        """Adapts to a jump of our clock by `by` nanoseconds: running limits keep their length.
 
-        Times of calls are their senders', and stay.
+        The times of calls come from the senders and stay.
         """
         for session in live:
             for judgement in _bounded(session):
@@ -97,7 +100,7 @@ class DeadlineTimer:
         heapq.heapify(self._due)
 
     def tick(self, find: Callable[[SessionKey], Session | None], now: int) -> list[Verdict]:
-        """Reviews the sessions whose time has come.
+        """Reviews the sessions that are due.
 
         Args:
             find: a live session by its key.

@@ -1,4 +1,8 @@
-"""A queue of session keys by the time at which each is due for review."""
+"""A queue of session keys by the time at which each is due for review.
+
+Idea: nearly all keys arrive in the order of their times. Arrays hold these, at 16 bytes each. A heap
+holds the others, at seven times as much.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,11 @@ from monitor.records import SessionKey
 __all__ = ["DueQueue"]
 
 _LATEST: Final = 2**62 - 1
-"""In the year 2116. Later times, which wrong clocks may give, go to the heap."""
+"""A time in the year 2116. Later times, which wrong clocks may give, go to the heap."""
 
 
 class DueQueue:
-    """Session keys by the time at which they are due.
-
-    Nearly all keys arrive in the order of their times. Arrays hold these, at 16 bytes each. A heap holds
-    the others, at seven times as much.
-    """
+    """Session keys by the time at which they are due. Times are Unix nanoseconds."""
 
     __slots__ = ("_done", "_keys", "_last", "_others", "_times")
 
@@ -27,7 +27,7 @@ class DueQueue:
         self._times = array("q")
         self._keys: list[SessionKey] = []
         self._done = 0
-        """Number of entries at the front of the arrays that were taken."""
+        """The number of entries at the front of the arrays that were taken."""
         self._last = 0
         """The latest time in the arrays."""
         self._others: list[tuple[int, SessionKey]] = []
@@ -36,7 +36,7 @@ class DueQueue:
         return len(self._times) - self._done + len(self._others)
 
     def put(self, due_ns: int, key: SessionKey) -> None:
-        """Adds a key that is due at a time, Unix nanoseconds."""
+        """Adds a key that is due at a time."""
         if self._last <= due_ns <= _LATEST:
             self._last = due_ns
             self._times.append(due_ns)

@@ -1,4 +1,21 @@
-"""Judges the calls of sessions: binds specs, finds the judgement, adds the call to it."""
+"""Judges the calls of sessions: binds specs, finds the judgement, and adds the call to it.
+
+Idea: a session has one judgement for each bound spec (and for each agent or turn, by the spec's
+scope). A call becomes a token of the spec's alphabet and steps the judgement. Specs bind on the
+attributes of spans, so a spec may bind after the first calls. While another spec may match, the
+session *holds* its calls, and a late binding judges them under the new spec.
+
+Invariants:
+
+- The verdicts do not depend on whether a spec was bound before or after a held call arrived.
+- Calls that were dropped before a binding are lost for that spec. The session is then read as joined
+  under it, so only certain harms are claimed.
+- A session without specs is logged under an observer, which judges nothing. The observer's
+  judgement is removed when a spec binds.
+
+Example: `open` arrives, and no spec matches: it is held. The next span names the agent, and the task
+`door` binds. `open` is judged under `door` first, then the next call.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +44,16 @@ from monitor.weights import call_bytes
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge"]
 
 HELD_MAX: Final = 256
-"""Calls of a session that another spec may match, kept with their arguments for a late binding."""
+"""Limit of the calls that one session holds, with their arguments, for a late binding."""
 
 FOREVER: Final = 2**64
-"""Calls may be missing whenever one began."""
+"""As `blind_ns`: calls may be missing anywhere in the session."""
 
 HELD_ALL_MAX: Final = 50_000
-"""Calls that all sessions hold together."""
+"""Limit of the calls that all sessions hold together."""
 
 ERRORS_MAX: Final = 16
-"""Errors that are kept until someone asks for them."""
+"""Limit of the errors that are kept until they are read."""
 
 
 class CallJudge:
@@ -54,16 +71,16 @@ class CallJudge:
         self.folded_young = 0
         """Steps folded before they were final, in a burst of one session."""
         self.out_of_order = 0
-        """Calls that arrived after one that began later, under each spec."""
+        """Calls that could not be appended in order, counted once per spec."""
         self._skewed_before = 0
         self._left_out_before = 0
-        """Both counts under specs that are no longer in use."""
+        """`skewed` and `orders_left_out` of specs that are no longer in use."""
         self._accounting = accounting
         self._names = names
         self._limits = limits
         self._started_ns = started_ns
         self._young_since = started_ns
-        """Start of the process, by the present setting of the clock of receipts."""
+        """Start of the process, corrected for jumps of the clock of receipts."""
         self.clocks = SenderClocks()
         self._unbound = Judge(Spec.observer())
         self._held = 0
@@ -72,11 +89,11 @@ class CallJudge:
         self._holders: dict[str, OrderedDict[Session, int]] = {}
         """Tenant -> its sessions that hold calls, the earliest first, with their bytes."""
         self._held_under: dict[Session, str] = {}
-        """Session -> tenant that its bytes are counted for. The tenant's name may have changed since."""
+        """Session -> tenant that its bytes are counted for, even if it would be another by now."""
         self.held_given_up = 0
-        """Sessions whose held calls were dropped early, because too much was held."""
+        """Sessions whose held calls were dropped to make room."""
         self.errors: list[Exception] = []
-        """Errors of ours that kept held calls from being judged, the first of them."""
+        """The first internal errors that kept held calls from being judged."""
 
     @property
     def skewed(self) -> int:
@@ -162,7 +179,7 @@ class CallJudge:
         try:
             return self._catch_up(session, new, now)
         except Exception:
-            session.judges = before  # no held call was judged yet
+            session.judges = before  # no held call is judged under the new specs yet
             raise
 
     def _observe(self, session: Session, now: int) -> None:
@@ -219,7 +236,7 @@ class CallJudge:
     def _judge_held(
         self, session: Session, held: Iterable[tuple[ToolCall, tuple[Judge, ...]]], now: int
     ) -> list[Verdict]:
-        """Judges calls that were kept. One that an error keeps from being judged is owed, and keeps no other."""
+        """Judges held calls. If an error keeps one from being judged, the session owes it; the rest go on."""
         verdicts: list[Verdict] = []
         for call, judges in held:
             failed = self._under(session, judges, call, now, verdicts)
@@ -228,9 +245,9 @@ class CallJudge:
         return verdicts
 
     def pay(self, session: Session, now: int, *, last: bool = False) -> list[Verdict]:
-        """Judges the calls that an error kept from being judged.
+        """Judges the calls that the session owes: an error kept them from being judged.
 
-        With `last` one that fails again is lost: its session is read as joined under these specs.
+        With `last`, calls that fail again are lost. The session is read as joined under their specs.
         """
         owed, session.owed = session.owed or [], None
         live = [
@@ -258,7 +275,7 @@ class CallJudge:
 
     @property
     def held_bytes(self) -> int:
-        """What calls take that wait for another spec, about."""
+        """Approximate bytes of all held calls."""
         return self._held_bytes.total
 
     def _hold(self, session: Session, call: ToolCall) -> None:
@@ -290,9 +307,9 @@ class CallJudge:
             del self._holders[name]
 
     def _make_room(self, name: str) -> None:
-        """Drops held calls until the rest fits: of the tenant that holds too much, the earliest session first.
+        """Drops held calls until the rest fits: those of the tenant above its share, earliest session first.
 
-        A spec that is bound later does not see the dropped calls.
+        A spec that binds later does not see the dropped calls.
         """
         while self._held_bytes.total > self._limits.held_bytes_max:
             holders = self._holders[self._held_bytes.gives_way(name)]
@@ -307,7 +324,7 @@ class CallJudge:
         With `gaps`, calls may be missing anywhere in it, not only before the process started.
 
         Returns:
-            What is no longer possible.
+            The possible harms that are withdrawn.
         """
         if session.gaps or self._limits.history_complete or (session.joined and not gaps):
             return []
@@ -322,7 +339,7 @@ class CallJudge:
         return verdicts
 
     def resume(self, session: Session) -> list[Verdict]:
-        """Reads a session as joined, because an earlier state of it was dropped."""
+        """Reads a session as joined, because its earlier state was dropped."""
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
             blind = FOREVER if session.gaps else max(judgement.blind_ns, session.started_ns)
@@ -343,13 +360,13 @@ class CallJudge:
         return verdicts
 
     def is_young(self, now: int) -> bool:
-        """True while a session that is seen for the first time may have begun before us."""
+        """True while a session that is new to us may have begun before the start of the process."""
         return (
             now - self._young_since < self._limits.idle_ns and not self._limits.history_complete
         )
 
     def prove(self, session: Session, *, fresh: bool) -> list[Verdict]:
-        """The session is proven to begin with its first call, or no longer is."""
+        """Sets whether the session provably begins with its first call."""
         session.fresh = fresh
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
@@ -393,7 +410,7 @@ class CallJudge:
         """Judges a held call under specs that were bound after it.
 
         Returns:
-            The specs that an error kept it from being judged under.
+            The specs under which an error kept it from being judged.
         """
         failed: list[Judge] = []
         known = any(self._find(session, judge, call) for judge in session.judges)
@@ -413,7 +430,7 @@ class CallJudge:
         return tuple(failed)
 
     def _fail(self, session: Session, judge: Judge, call: ToolCall, error: Exception) -> None:
-        """Removes a call after an error under one spec, as far as it was added."""
+        """Records an error and removes the call from the log of that spec, if it was added."""
         if len(self.errors) < ERRORS_MAX:
             self.errors.append(error)
         with suppress(Exception):
@@ -469,7 +486,7 @@ class CallJudge:
     def _with_suspicions(
         self, session: Session, judgement: Judgement, verdicts: Sequence[Verdict]
     ) -> list[Verdict]:
-        """Verdicts, and what of the session is possibly harmful: one verdict a call."""
+        """The verdicts with the session's possible harms, one verdict per call."""
         found = self._accounting.suspicions(session, judgement, self._started_ns)
         told = {verdict.span_id: verdict for verdict in verdicts}
         news = {
@@ -525,7 +542,7 @@ class CallJudge:
 
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
         complete = self._limits.history_complete
-        # For a while after the start, a session may have begun before it without any sign.
+        # Soon after the start of the process, any session may have begun before it.
         young = self.is_young(session.touched_ns)
         late = session.late.get(judge, 0) if session.late else 0
         if session.gaps:
@@ -570,8 +587,8 @@ class CallJudge:
     def _at(self, judge: Judge, call: ToolCall, now: int) -> int:
         """The call's time in the order: its start, or its end if the spec says so.
 
-        If its clock cannot be right (no start, end before start, far ahead of the receipt), the time of
-        receipt counts.
+        The time of receipt counts if the call's times cannot be right: no start, end before start, or
+        far ahead of the receipt.
         """
         start, end = call.start_ns, call.end_ns
         if not start or end < start or end > now + self.clocks.ahead_max_ns:
@@ -604,7 +621,7 @@ class CallJudge:
     def _amend(
         self, session: Session, judge: Judge, old: ToolCall, call: ToolCall, now: int
     ) -> list[Verdict]:
-        """`amend` under one spec, which may name only one of the two readings."""
+        """`amend` under one spec, which may judge only one of the two readings."""
         found = self._find(session, judge, old)
         token, part = self._token(judge, call), _part(judge, call)
         verdicts: list[Verdict] = []
@@ -646,7 +663,7 @@ class CallJudge:
         return self._report(session, judgement, changes)
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
-        """True for a call whose step is folded: its verdict stays, and it counts as late."""
+        """True if the call's step is folded: its verdict stays, and the call counts as late."""
         if self._token(judge, old) is None:
             return False
         judgement = session.judgement(judge, _part(judge, old))
@@ -744,7 +761,7 @@ class CallJudge:
         return verdicts
 
     def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:
-        """Gives two sessions that are merged one agent name, and unbinds specs of the other name."""
+        """Gives two sessions to be merged one agent name, and unbinds the specs of the other name."""
         facts = (*target.attributes, *moved.attributes)
         target.named_as(moved)
         agent = target.known_agent

@@ -1,10 +1,14 @@
-"""Raises alarms against learnt references, withdraws them, and counts them when they are final.
+"""Raises alarms against references, withdraws them, and counts them when they are final.
 
-An unexpected write concerns one call, whatever the order. Its alarm is raised at once and withdrawn
-only if the call is read anew. Divergence, first two calls and risk concern the session so far. A late
-call can change them; then the alarm is withdrawn.
+Idea: an unexpected write concerns one call, whatever the order. Its alarm is raised at once, and
+withdrawn only if the call is read anew or removed. Divergence, first two calls, missing writes and
+risk concern the session so far. `Judgement.declared` holds those that are raised, as bits. After each
+call the bits that hold now are computed, and the difference is reported.
 
 Invariant: counters count only final alarms, so they do not depend on the order of arrival within the window.
+
+Example: a session diverges at call 3, so a divergence is raised. A late call is inserted at place 2
+and the session diverges at call 2 instead. The old alarm is withdrawn and the new one raised.
 """
 
 from __future__ import annotations
@@ -35,18 +39,18 @@ __all__ = ["Alarms"]
 _FIRST_TWO: Final = 2
 _RISK: Final = 4
 _MISSING: Final = 8
-"""Alarms of a session that are raised and hold; the first is the bit of `ComparisonState.flags`."""
+"""Bits of the alarms of a session that are raised. `_FIRST_TWO` is the same bit of `ComparisonState.flags`."""
 
 _COUNTED_DIVERGENCE: Final = 16
 _COUNTED_FIRST_TWO: Final = 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
 _FIRST_SHIFT: Final = 8
-"""Above the flags of `Judgement.declared`: the first divergence that was declared, packed, plus 1."""
+"""Above the flags, `Judgement.declared` holds the first divergence that is raised: packed, plus 1."""
 
 _FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
 _SHARES_MAX: Final = 4_096
 _COMPARED_MAX: Final = 512
-"""Calls of a finished session whose tools are compared with the medoid's."""
+"""Limit of the calls of a finished session that is compared with the medoid."""
 
 
 class _Call(NamedTuple):
@@ -79,7 +83,7 @@ class Alarms:
             judgement.pair.drift = Drift()
 
     def absorb(self, session: Session, judgement: Judgement, into: Judgement) -> None:
-        """Withdraws the alarms of a judgement whose calls move to `into`, which raises its own."""
+        """Withdraws the alarms of a judgement whose calls move to `into`; `into` raises its own."""
         self._report(session, judgement, 0, declared=judgement.declared)
         into.declared |= judgement.declared & _COUNTED
 
@@ -104,7 +108,7 @@ class Alarms:
             self._hold(session, judgement, risk, _live(at, risk))
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
-        """The call at `place` is about to be read anew as `token`."""
+        """Updates the alarm on the call at `place` before it is read anew as `token`."""
         comparison, log = judgement.judge.comparison, judgement.log
         if comparison is None:
             return
@@ -116,7 +120,7 @@ class Alarms:
             self._write(session, judgement, self._call(judgement, place), withdrawn=before)
 
     def removed(self, session: Session, judgement: Judgement, place: int) -> None:
-        """The call at `place` is about to be taken out."""
+        """Withdraws the alarm on the call at `place` before it is removed."""
         comparison = judgement.judge.comparison
         if comparison is not None and comparison.is_unexpected(judgement.log.token(place)):
             self._write(session, judgement, self._call(judgement, place), withdrawn=True)
@@ -127,7 +131,7 @@ class Alarms:
         if comparison is None or at is None:
             return
         if judgement.joined:
-            # The position of a joined session is unknown, and so are its first calls.
+            # In a joined session, the position in the reference and the first calls are unknown.
             self._hold(session, judgement, 0.0, 0)
             return
         risk = comparison.risk_of(at)
@@ -228,7 +232,7 @@ class Alarms:
         if over:
             drift.add(_seen(judgement, comparison, at, first))
 
-    # --- words ---------------------------------------------------------------------------------
+    # --- reports -------------------------------------------------------------------------------
 
     def _report(
         self, session: Session, judgement: Judgement, wanted: int, *, declared: int
@@ -303,7 +307,7 @@ class Alarms:
     def _write(
         self, session: Session, judgement: Judgement, call: _Call, *, withdrawn: bool
     ) -> None:
-        """One call that wrote, or did not write, what no seen run has written."""
+        """Raises or withdraws the alarm on one call that made a write of no recorded run."""
         comparison = judgement.judge.comparison
         if self.on_alarm is None or comparison is None:
             return

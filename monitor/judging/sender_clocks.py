@@ -1,15 +1,15 @@
-"""Clocks of senders that are ahead of ours, and by how much.
+"""Corrects the times of calls whose sender's clock is ahead of ours.
 
-Idea: a call cannot have ended after it was received. Where it did by more than clocks differ, its
-sender's clock is ahead. The first such call of a session says by how much, and all of its calls from
-such clocks are taken to have happened so much earlier. So they keep their order and their lengths, and
-calls of other hosts of the session, whose clocks are right, stand between them.
+Idea: a call cannot have ended after it was received. If its end is later by more than clocks usually
+differ, the clock of its sender is ahead. The first such call of a session says by how much, and all
+calls of the session from such clocks are moved back by this amount. So they keep their order and
+their lengths, and calls of hosts with right clocks keep their places among them.
 
-Without it, such a call would stand where it was received and end far ahead, so it would overlap all
-calls of the next minutes, and each of them would be judged again with each new one.
+Without the correction, such a call would be placed at its receipt and end far in the future. It would
+overlap all calls of the next minutes, and each new call would cause all of them to be judged again.
 
-Example: a sender is 100 s ahead. A call of 2 s is received 1 s after its end, so it ends 99 s after its
-receipt. The session's calls are taken 99 s back: this one ends when it was received.
+Example: a sender is 100 s ahead. A call of 2 s is received 1 s after its end, so its end is 99 s after
+its receipt. The calls of this sender are moved back by 99 s: this one ends when it was received.
 """
 
 from __future__ import annotations
@@ -23,58 +23,59 @@ from monitor.records import SessionKey, ToolCall
 __all__ = ["AHEAD_MAX_NS", "SenderClocks"]
 
 AHEAD_MAX_NS: Final = 60 * SECOND
-"""Clocks of two hosts differ by less, or one of them is wrong."""
+"""Clocks of two hosts differ by less, unless one of them is wrong: 60 s."""
 
 SESSIONS_MAX: Final = 4_096
 
 
 class SenderClocks:
-    """By how much calls of each session are ahead of the clock of receipts.
+    """The lead of senders' clocks over the clock of receipts, by session.
 
     Args:
-        sessions_max: of so many sessions it is known; a forgotten one's next call says it anew.
+        sessions_max: limit of the sessions whose lead is known. The next call of a forgotten session
+            gives it again.
     """
 
     def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
         self._sessions_max = sessions_max
         self.ahead_max_ns = AHEAD_MAX_NS
-        """Beyond it a clock is not believed."""
+        """A lead of more than this is corrected, in nanoseconds."""
         self.corrections = 0
-        """Calls that were observed, and taken to have happened earlier than they say."""
+        """Calls that were observed with corrected times."""
         self._ahead: OrderedDict[SessionKey, int] = OrderedDict()
 
     def clock_moved(self, by: int) -> None:
-        """The clock of receipts was set: set back, calls of other hosts are not ahead of it for that."""
+        """Adapts to a jump of the clock of receipts: if it is set back, a lead by as much is allowed."""
         self.ahead_max_ns = max(AHEAD_MAX_NS, self.ahead_max_ns - by)
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
-        """The calls of a session are another's from now on, which stand where they stood."""
+        """Moves the lead of one session to another, which takes over its calls."""
         ahead = self._ahead.pop(old, None) if self._ahead else None
         if ahead is not None:
             self._ahead.setdefault(new, ahead)
 
     def is_ahead(self, call: ToolCall, now: int) -> bool:
-        """True for a call that cannot have ended when it says, or whose session's clock is known to be ahead."""
+        """True if a call cannot have ended when it says, or comes from a clock that is known to be ahead."""
         excess = call.end_ns - now
         if excess > self.ahead_max_ns:
             return True
         if excess <= 0 or not self._ahead:
             return False
         ahead = self._ahead.get(call.session)
-        # A call may take long to arrive, so a clock that is ahead seems to be so less for a moment.
+        # If a call takes long to arrive, its clock seems to be less ahead.
         return ahead is not None and abs(excess - ahead) < excess
 
     def corrected(self, call: ToolCall, now: int) -> ToolCall:
-        """A call that is ahead, as our clock would have seen it.
+        """The call with its times moved back to our clock.
 
         Args:
-            call: what `is_ahead` is true for.
-            now: of its receipt.
+            call: a call for which `is_ahead` is True.
+            now: the time of its receipt, Unix nanoseconds.
         """
         key = call.session
         excess = call.end_ns - now
         ahead = self._ahead.get(key)
-        # What is left must be what clocks may differ by: a session may have several hosts.
+        # A session may have several hosts. The known lead is used only if it explains this call, too.
         if ahead is None or abs(excess - ahead) > self.ahead_max_ns:
             ahead = excess
         self._ahead[key] = ahead

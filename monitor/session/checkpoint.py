@@ -1,4 +1,4 @@
-"""The checkpoint of a session: the run after its folded steps, and the numbers that scores need of them."""
+"""The checkpoint of a judgement: the run after its folded steps, and the numbers that scores need of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.session.timing import Timing
 __all__ = ["CONDENSED_MAX", "Checkpoint", "Scored"]
 
 CONDENSED_MAX: Final = 512
-"""PC+HLR needs the condensed path; beyond this many steps it is given up, all else stays exact."""
+"""PC+HLR needs the condensed path. Beyond this many steps it is undefined; all else stays exact."""
 
 
 class Scored:
@@ -27,16 +27,16 @@ class Scored:
 
     def __init__(self, judge: Judge, *, exact: bool) -> None:
         self.exact = exact
-        """False once a call could not be read for certain, or from the beginning."""
+        """False if a call had several readings, or first calls are missing."""
         self.rows = PathRows(judge.goldens) if judge.goldens else None
         undo = judge.spec.undo
         self.compensations = Compensations(undo) if undo else None
         self.condensed: array[int] | None = array("H")
         """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
         self.tally = judge.tally() if judge.once is not None else None
-        """Of the folded steps, where they may be of several episodes."""
+        """The tally of the folded steps, if the spec allows several episodes."""
         self.episodes: tuple[Episode, ...] = ()
-        """The folded episodes that are over, the latest of them."""
+        """The latest finished episodes that are folded whole."""
 
     def start_from(self, other: Scored) -> None:
         """Becomes a copy of another."""
@@ -49,7 +49,7 @@ class Scored:
         self.episodes = other.episodes
 
     def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
-        """Takes over a step, by its number from 1."""
+        """Adds a folded step; `number` counts the calls of the judgement from 1."""
         code = step.code
         if isinstance(self.tally, EpisodesTally):
             if judge.opens(step.before, token):
@@ -84,7 +84,7 @@ class Scored:
 
 
 class Checkpoint(Scored):
-    """All that remains of the folded steps; its own scores are those of the first way."""
+    """All that remains of the folded steps. Its own numbers are those of the first way."""
 
     __slots__ = ("at", "count", "last", "others", "run", "started", "timing")
 
@@ -92,24 +92,24 @@ class Checkpoint(Scored):
         super().__init__(judge, exact=run.exact)
         self.run = run
         self.others: list[Scored] = []
-        """Of the other ways."""
+        """The numbers of the other ways."""
         self.timing = Timing(judge) if judge.bounds is not None else None
         self.count = 0
         self.at = 0
         self.started = 0
         self.last = 0
-        """When the first folded call started, and when the last one ended."""
+        """The first start and the last end of the folded calls, Unix nanoseconds."""
 
     def of(self, number: int) -> Scored:
-        """What is folded of a way."""
+        """The folded numbers of a way."""
         return self.others[number - 1] if number else self
 
     def root(self, number: int) -> Run:
-        """A copy of the run of one way, by itself."""
+        """A copy of the run of one way, without the other ways."""
         run = self.run.copy()
         return run.ways[number] if run.ways is not None else run
 
     def part(self, ways: list[Scored]) -> None:
-        """There are other ways than before, at least one."""
+        """Sets the numbers of all ways, of which there is at least one."""
         self.start_from(ways[0])
         self.others = ways[1:]

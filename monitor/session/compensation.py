@@ -1,7 +1,9 @@
 """Compensating pairs (papers/000 section 1): a call, and the call that undoes it.
 
-The end state is clean, and neither call need be harmful. But between the two calls the world was in a
-wrong state, where a failure would have left it. So such pairs are reported, whatever the scores.
+The end state is clean, and neither call need be harmful. But between the two calls the world is in a
+wrong state, in which a failure would leave it. So such pairs are reported, whatever the scores are.
+
+Example: the spec says that `unlock` undoes `lock`. `lock` is step 2 and `unlock` is step 5: one pair (2, 5).
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from monitor.session.judge import PROGRESS, SELF_LOOP
 __all__ = ["LISTED_MAX", "OPEN_MAX", "Compensation", "Compensations", "compensations"]
 
 LISTED_MAX: Final = 64
-"""Pairs of one judgement that are listed; all are counted."""
+"""Limit of the pairs of one judgement that are listed; all are counted."""
 
 OPEN_MAX: Final = 64
-"""Steps waiting for their undo; beyond it the oldest is forgotten."""
+"""Limit of the steps that wait for their undo; beyond it the oldest is forgotten."""
 
 
 class Compensation(NamedTuple):
@@ -41,7 +43,7 @@ class Compensations:
     def __init__(self, undo: Mapping[int, int]) -> None:
         self._undo = undo
         self._open: tuple[tuple[int, int], ...] = ()
-        """(number of the step, symbol) of what was done and may still be undone."""
+        """(number of the step, symbol) of the steps that may still be undone."""
         self.count = 0
         self.listed: tuple[Compensation, ...] = ()
 
@@ -51,10 +53,10 @@ class Compensations:
         return twin
 
     def take(self, number: int, token: int, code: int) -> bool:
-        """Takes a step: its number, token and code. True when it undoes an earlier one.
+        """Takes a step; True if it undoes an earlier one.
 
-        The undo must be allowed where it is made (progress or self-loop) and have an effect;
-        it undoes the latest step it can.
+        An undo must be allowed where it is made (progress or self-loop) and have an effect. It undoes
+        the latest step that it can.
         """
         if code not in (PROGRESS, SELF_LOOP):
             return False
@@ -88,7 +90,7 @@ def compensations(
         steps: (number, token, code) of each step, in the order taken; a token below the number
             of symbols is the symbol of a call that did not fail.
         undo: symbol -> the symbol that undoes it.
-        before: what is known of earlier steps, left as it is.
+        before: the pairs and open steps so far, which are not changed.
 
     Returns:
         The pairs in the order of their undo, with those of `before`.

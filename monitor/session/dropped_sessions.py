@@ -15,13 +15,13 @@ __all__ = ["Forgotten"]
 
 ROWS: Final = 1 << 15
 WAYS: Final = 8
-"""Hashes in a row: the one that was put there first makes room for the ninth."""
+"""Hashes in a row. The ninth replaces the first."""
 
 _MASK: Final = (1 << 64) - 1
 
 
 class Forgotten:
-    """Remembers the keys of the last 250,000 sessions, about. It takes 2 MiB from the first key on.
+    """Remembers the keys of about the last 250,000 dropped sessions, in 2 MiB.
 
     False positives: one key in 2^46. False negatives: keys that were dropped long ago.
     """
@@ -32,7 +32,7 @@ class Forgotten:
         self._rows: array[int] | None = None
         self._next = bytearray()
         self.lost = 0
-        """Keys that others have pushed out: these sessions would pass as new."""
+        """The number of keys that others have replaced: their sessions would pass as new."""
 
     def __contains__(self, key: SessionKey) -> bool:
         rows = self._rows

@@ -1,4 +1,11 @@
-"""CORE's scores from the running numbers of one episode (papers/000 sections 3 and 4)."""
+"""CORE's scores of one episode, from its running numbers (papers/000 sections 3 and 4).
+
+Idea: HarmRate and PrefixCrit come from the tally. PC and PC-KTC come from the running rows, which
+are updated with each substantive step. Without rows they come from the condensed path, as PC+HLR
+always does. Sessions of one task share few condensed paths, so the judge caches scores by path.
+
+Invariant: rows and path give equal scores, so it does not matter which of them is at hand.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +26,12 @@ from monitor.spec.spec import GOLDEN_MAX
 __all__ = ["NO_SCORES", "Rows", "SessionScores", "episode", "score"]
 
 Rows = Callable[[], PathRows | None]
-"""The running rows of an episode, made when they are asked for; None where there are more golden paths
-than rows are kept for."""
+"""Returns the running rows of an episode; None if there are more golden paths than rows are kept
+for."""
 
 
 class SessionScores(NamedTuple):
-    """CORE's scores of one judgement; None where undefined, not exact, or not a task's."""
+    """CORE's scores of one judgement; None if undefined, not exact, or not under a task."""
 
     harm_rate: float | None = None
     prefix_crit: float | None = None
@@ -40,13 +47,14 @@ NO_SCORES: Final = SessionScores()
 def score(
     judge: Judge, tally: HarmTally, rows: Rows, path: Sequence[int] | None
 ) -> SessionScores:
-    """The paper's formulas.
+    """CORE's scores of an episode (papers/000, equations 3 to 8).
 
     Args:
         judge: of the spec.
         tally: of the episode.
         rows: of the episode.
-        path: tokens of the condensed path; None where its first part is no longer kept.
+        path: tokens of the condensed path; None if its first part is no longer kept. Then PC+HLR is
+            None.
     """
     rules = judge.spec.conventions
     pc, pc_ktc, pc_hlr = _remembered(judge, rows, path)
@@ -70,13 +78,13 @@ def episode(
     *,
     exact: bool,
 ) -> Episode:
-    """A finished episode, from the same numbers."""
+    """A finished episode with its scores; these are None if they are not exact."""
     found = score(judge, tally, rows, path) if exact and judge.scored else NO_SCORES
     return Episode(tally.calls, tally.substantive, tally.harmful_steps, *found)
 
 
 def _remembered(judge: Judge, rows: Rows, path: Sequence[int] | None) -> Compared:
-    """The scores that depend on the condensed path alone: the rows are of the same path."""
+    """The scores that depend on the condensed path alone, cached by path."""
     if path is None:
         return _compared(judge, rows(), None)
     key = array("H", path).tobytes()
@@ -106,14 +114,14 @@ def _path_scores(
 
 
 def _all_goldens(judge: Judge) -> tuple[tuple[int, ...], ...]:
-    """The golden paths, also where they are too many to be kept for each session."""
+    """All golden paths, even if they are too many to keep rows for each session."""
     if judge.spec.golden is not None:
         return judge.spec.golden
     return golden_paths(judge.spec.machine, GOLDEN_MAX)
 
 
 def _pc_hlr(judge: Judge, path: Sequence[int]) -> float | None:
-    """PC+HLR of the condensed path."""
+    """PC+HLR of the condensed path; None if the spec is no single automaton."""
     machine = judge.spec.machine
     if not isinstance(machine, Automaton):
         return None

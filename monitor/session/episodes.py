@@ -18,11 +18,11 @@ from monitor.scores.running import HarmTally
 __all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped", "without_scores"]
 
 EPISODES_MAX: Final = 64
-"""Finished episodes of one judgement that are listed, the latest; all are counted."""
+"""Limit of the finished episodes of one judgement that are listed, the latest; all are counted."""
 
 
 class Episode(NamedTuple):
-    """A finished episode; its scores are None where undefined or not exact."""
+    """A finished episode; its scores are None if undefined or not exact."""
 
     calls: int
     substantive: int

@@ -1,7 +1,13 @@
-"""Folding: the first steps of a log go into the checkpoint, so that a session's memory stays bounded.
+"""Folding: moves the first steps of a log into the checkpoint, so that a session's memory stays bounded.
 
-A group of overlapping calls is folded whole, since its order may still change, unless the log is full. If overlapping
-calls left several ways, each way keeps its own scores, because later calls show which way was taken.
+Invariants:
+
+- A group of overlapping calls is folded whole, since its order may still change, unless the log is full.
+- If overlapping calls left several ways, each way keeps its own scores, because only later calls show
+  which way was taken.
+
+Example: a log has 90 steps, all received before the window. 26 of them may be folded, as 64 stay
+(`FOLD_AFTER`). If places 24 to 27 are a group, 24 are folded.
 """
 
 from __future__ import annotations
@@ -16,17 +22,20 @@ from monitor.session.step_marks import Step
 __all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
 
 FOLD_AFTER: Final = 64
-"""Steps that stay unfolded, whatever their age: the API shows them."""
+"""The latest steps, which stay in the log whatever their age: the API shows them."""
 
 FOLD_LUMP: Final = 16
-"""Steps that are folded at once, at least: one deletion from the front of the log for all of them."""
+"""The least number of steps to fold at once, so that one deletion from the log serves many."""
 
 LOG_MAX: Final = 1_024
-"""Limit of unfolded steps, whatever their age, so that a burst stays bounded."""
+"""Limit of the steps in the log, whatever their age, so that a burst stays bounded."""
 
 
 def foldable(log: Log, before: int) -> int:
-    """The number of first steps that are old enough and were received up to `before`; 0 if they are too few."""
+    """The number of first steps that may be folded; 0 if they are too few.
+
+    Such a step was received up to `before` (Unix nanoseconds) and is not among the last `FOLD_AFTER`.
+    """
     if len(log) < FOLD_AFTER + FOLD_LUMP or log.receipt(FOLD_LUMP - 1) > before:
         return 0
     count = 0
@@ -40,7 +49,7 @@ def foldable(log: Log, before: int) -> int:
 
 
 def lump(log: Log) -> int:
-    """How many steps to fold in a burst: a few, without cutting a group if that leaves room in the log."""
+    """The number of steps to fold in a burst: few, and whole groups unless these fill half of the log."""
     count = FOLD_LUMP
     for _, end in log.groups(end=FOLD_LUMP):
         count = max(count, end)
@@ -53,8 +62,8 @@ def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
     Args:
         replay: steps the log.
         base: the checkpoint before them.
-        count: of the steps.
-        scored: whether the session has scores: then each way through overlapping calls needs its own.
+        count: number of the steps.
+        scored: True if the session has scores. Then each way through overlapping calls keeps its own.
     """
     log = replay.log
     started, last = log.span(count)

@@ -1,8 +1,10 @@
-"""The harmful calls among those that a judgement keeps one by one: for lists and their filters.
+"""The harmful calls in the log of a judgement, for lists and their filters.
 
-Idea: the marks of the log say which calls are harmful, and why, in one byte each. So a judgement without harm costs
-one look at its tally, and another one a pass over its marks. Only a spec whose severity depends on states has its
-log stepped again. Calls that are folded are in every number, but no longer here.
+Idea: the mark of each step says in one byte whether the call is harmful, and why. So a judgement
+without harm costs one look at its tally, any other one pass over its marks. The log is stepped again
+only if the spec's severity depends on states.
+
+Folded calls are counted in every score, but are not listed here.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ class Harm(NamedTuple):
 
     step: int
     tool: int
-    """The number of its tool's name."""
+    """The number of the tool."""
     reason: Reason
     severity: str
 
 
 def harms(judgement: Judgement, text_of: Callable[[int], str]) -> Iterator[Harm]:
-    """The harmful calls that are kept, the latest first; `text_of` gives the name of a tool's number."""
+    """The harmful calls of the log, the latest first. `text_of` maps the number of a tool to its name."""
     spec = judgement.judge.spec
     if spec.kind == "reference" or not judgement.head.tally.harmful_steps:
         return
@@ -46,16 +48,16 @@ def harms(judgement: Judgement, text_of: Callable[[int], str]) -> Iterator[Harm]
 
 
 def last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> Harm | None:
-    """The latest harmful call that is kept."""
+    """The latest harmful call of the log; None if there is none."""
     return next(harms(judgement, text_of), None)
 
 
 def tool_numbers(judgement: Judgement) -> set[int]:
-    """The numbers of the tools of the calls that are kept."""
+    """The numbers of the tools of the calls in the log."""
     return {low | high << 8 for low, high in judgement.log.tools()}
 
 
 def _states(judgement: Judgement) -> dict[int, str | None]:
-    """By place of a harmful call, the state in which it was made."""
+    """Place of each harmful call -> the state before it."""
     state = judgement.judge.state
     return {step.place: state(step.before) for step in judgement.walk() if step.code >= HARMFUL}

@@ -1,6 +1,9 @@
 """One spec, ready to judge: steps calls, and gives the reasons of harmful ones.
 
-A judge holds no session: everything here is shared by all sessions of one version of a spec.
+Idea: all sessions under one version of a spec share a judge. It holds the stepper and caches of what
+depends on position and token alone (reasons, allowed and skipped symbols, orders of groups).
+
+Invariant: a judge holds no session, so a cache never changes a verdict.
 """
 
 from __future__ import annotations
@@ -57,24 +60,23 @@ CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
 
 Compared = tuple[float | None, float | None, float | None]
-"""PC, PC-KTC and PC+HLR of a condensed path; None where undefined, or not kept."""
+"""PC, PC-KTC and PC+HLR of a condensed path; None if undefined, or not kept."""
 
 _Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""All that the order of overlapping calls depends on."""
+"""Everything that the order of overlapping calls depends on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
 ALWAYS: Final = tuple(
     _CODE_OF[reason]
     for reason in (Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN)
 )
-"""Codes of calls that are harmful in whatever order."""
+"""Codes of calls that are harmful in any order."""
 
 _CACHE_MAX: Final = 4_096
 _ORDERED_MAX: Final = 16_384
-"""So many calls have the groups whose orders are remembered, each counted with _EACH more: that is
-half a megabyte at most."""
+"""Limit of the cache of orders, as calls of its groups plus _EACH for each group: 0.5 MB."""
 _COMPARED_MAX: Final = 8_192
-"""The same of the condensed paths whose scores are remembered: 100 KB at most."""
+"""Limit of the cache of scores, as calls of its paths plus _EACH for each path: 100 KB."""
 _EACH: Final = 16
 
 
@@ -132,19 +134,19 @@ class Judge:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.comparison = Comparison(spec.learnt) if spec.learnt is not None else None
-        """What compares sessions with the reference, where the spec is a learnt one."""
+        """Compares sessions with the reference; None if the spec is no reference."""
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
         self.numbers = [-1] * self.plain
-        """By symbol, the number of its tool (`monitor.session.tool_names.Names`), once it is known."""
+        """By symbol, the number of its tool (`monitor.session.tool_names.Names`); -1 until it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
-        """The machine of one episode, where an accepting state may start another."""
+        """The machine of one episode, if the spec allows several; else None."""
         if spec.again and spec.kind == "task" and isinstance(machine, Automaton):
             self.once, machine = machine, looped(machine)
         self.machine: Machine = machine
-        """What sessions step."""
+        """The machine that sessions step."""
         self.stepper = Stepper(
             machine,
             [token.symbols for token in tokens],
@@ -154,26 +156,26 @@ class Judge:
             failing=[token.named and spec.kind == "policy" for token in tokens],
         )
         self.bounds = bounds_of(spec, self.stepper)
-        """Deadlines, idle limits and traps; None where the spec has none of them."""
+        """Deadlines, idle limits and traps; None if the spec has none of them."""
         self.anywhere = self.stepper.anywhere()
         """Position of a session whose earlier calls are not known."""
         self.score_tokens = tuple(
             token.symbols[0] if token.effect and len(token.symbols) == 1 else OTHER
             for token in tokens
         )
-        """What a substantive step is in a condensed path: its symbol, or a token of its own."""
+        """Token -> what a substantive step is in a condensed path: its symbol, or OTHER."""
         self.goldens = Goldens(spec.golden) if spec.golden is not None else None
         self.severities = spec.severity.levels
         self.parted = spec.scope != "session"
-        """True where a session has a judgement for each agent or turn."""
+        """True if a session has a judgement for each agent or turn."""
         self.strict = spec.concurrent == "strict"
-        """Overlapping calls are judged by the order with the most harms, not by that with the fewest."""
+        """True if overlapping calls are judged by the order with the most harms, not the fewest."""
         self.skewed = 0
-        """Calls that by their clocks began before the call they are a part of."""
+        """Calls that, by their clocks, began before their parent call."""
         self.left_out = 0
-        """Times that overlapping calls were judged by some of the orders they may have had."""
+        """The number of times that overlapping calls were judged by only some of their possible orders."""
         self.scored = spec.kind == "task"
-        """True where the paper's scores are defined."""
+        """True if CORE's scores are defined."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}
@@ -189,7 +191,7 @@ class Judge:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
     ) -> Order:
-        """The order overlapping siblings are judged in (`monitor.session.overlap.order`).
+        """The order in which overlapping siblings are judged (`monitor.session.overlap.order`), cached.
 
         Args:
             before: the position before them.
@@ -209,15 +211,15 @@ class Judge:
         return found
 
     def compared(self, path: bytes) -> Compared | None:
-        """The scores of a condensed path (its tokens, two bytes each), if they are remembered.
+        """The cached scores of a condensed path (its tokens, two bytes each), if any.
 
-        Sessions of one task mostly go one of a few ways, and to compare a path takes as long as to
-        judge a hundred calls.
+        The sessions of one task share few paths, and scoring a path takes as long as judging 100
+        calls.
         """
         return self._compared.get(path)
 
     def remember(self, path: bytes, scores: Compared) -> None:
-        """Remembers them, for as long as there is room."""
+        """Caches the scores of a condensed path."""
         if self._compared_tokens > _COMPARED_MAX:
             self._compared.clear()
             self._compared_tokens = 0
@@ -238,8 +240,8 @@ class Judge:
     def opens(self, before: Position, token: int) -> bool:
         """True if a call starts a new episode: the present state refuses it, the initial state allows it.
 
-        A failed call without effect starts none. While several states have the least cost, no new episode
-        is detected.
+        A failed call without effect starts none. While several states have the fewest harms,
+        no new episode is detected.
         """
         once = self.once
         if once is None or token == CONTROL_TOKEN or self.stepper.likely_count(before) != 1:
@@ -254,7 +256,7 @@ class Judge:
         )
 
     def reason(self, before: Position, token: int, progressed: int) -> Reason:
-        """The first reason of design order that applies to a harmful call.
+        """The reason of a harmful call: the first that applies, in the order of `Reason`.
 
         `progressed` is the bit mask of symbols that progressed in this episode.
         """
@@ -360,7 +362,7 @@ class Judge:
         return None if symbol is None else self.spec.machine.symbols[symbol]
 
     def unsatisfied(self, position: Position) -> tuple[str, ...]:
-        """Constraints of a policy that would not be kept if the session ended here."""
+        """Constraints of a policy that would be broken if the session ended here."""
         machine = self.spec.machine
         if not isinstance(machine, SideBySide):
             return ()
@@ -384,11 +386,11 @@ class Judge:
         return self.spec.machine.name(self.stepper.likely(position)[0])
 
     def names(self, position: Position) -> tuple[str, ...]:
-        """Names of the states of least cost; () where they are too many to list."""
+        """Names of the states with the fewest harms; () if they are too many to list."""
         if self.stepper.likely_count(position) > LISTED_MAX:
             return ()
         return tuple(self.spec.machine.name(state) for state in self.stepper.likely(position))
 
     def accepts(self, position: Position) -> bool:
-        """True when every likely state accepts."""
+        """True if every likely state accepts."""
         return self.stepper.accepts(position)

@@ -1,25 +1,27 @@
 """One session under one spec: a log of recent calls behind one checkpoint.
 
-Idea: the head (a `Run`) holds what is needed for each call in O(1). A call that arrives in order
-steps the head. A call that belongs earlier goes to its place in the log, and the log is stepped
-again from the last place at which the runs were kept (a resume point, or the checkpoint). Old calls are
-folded into the checkpoint, so the memory of a session does not grow with its length.
+Idea: a call that arrives in order steps the *head* (a `Run`), in O(1). A call that belongs earlier
+is inserted at its place in the log, and the log is stepped again from the nearest earlier place with
+a stored run (a resume point, or the checkpoint). Old calls are *folded* into the checkpoint, so the
+memory of a session does not grow with its length.
 
 Invariants:
 
-- The head is the run after all steps of the log, and each step's mark is the verdict that stepping
-  gives. So any order of arrival ends in the same verdicts.
-- A verdict is reported when a mark changes, and only then (`Change`): first the verdict of the new
-  call, then the revisions.
-- The checkpoint is the run after the folded steps. Folded steps do not change any more; a call that
-  belongs among them is `late`, and goes to the front of the log.
-- A doubtful session is read in two ways: from the start (plain) and from anywhere (joined). The
-  head is the reading with fewer harms, `_rival` is the other. What only the plain reading calls
-  harmful is *possible*: reported as that, and in no score.
+- The head is the run after all steps of the log, and the mark of each step is the verdict that
+  stepping gives. So the verdicts do not depend on the order of arrival.
+- A verdict is reported if and only if a mark changes (`Change`): first the verdict of the new call,
+  then the revisions.
+- The checkpoint is the run after the folded steps, which no longer change. A call that belongs among
+  them is *late*: it is judged after all calls so far.
+- A *doubtful* session, whose first calls may be missing, has two readings: from the initial state
+  (plain) and from any state (joined). The head is the reading with fewer harms, `_rival` the other
+  one. A call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and
+  is in no score.
 
-Example: `unlock move` arrive without `scan`, then `open`: harmful. `scan`, which started before
-`open`, arrives one second later. It is inserted before `open` and the log is stepped again: `scan`
-gets its first verdict (progress), and the verdict of `open` is revised from harmful to progress.
+Example: a task allows `open` after `scan` only. `unlock`, `move` and `open` arrive, so `open` is
+harmful. One second later `scan` arrives, which started before `open`. It is inserted before `open`,
+and the log is stepped again. `scan` gets its first verdict (progress), and the verdict of `open` is
+revised from harmful to progress.
 
 Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 """
@@ -71,7 +73,7 @@ __all__ = ["Judgement", "Path"]
 
 
 class Path(NamedTuple):
-    """The way taken: the run before the log, what is folded of it, and its steps in the log."""
+    """The way taken: the run before the log, its folded part, and its steps in the log."""
 
     run: Run
     folded: Scored | None
@@ -80,9 +82,9 @@ class Path(NamedTuple):
 
 @mypyc_attr(acyclic=True)
 class Judgement:
-    """The calls of one session (of one agent, or turn, where the spec's scope says so).
+    """The calls of one session under one spec, or those of one agent or turn, by the spec's scope.
 
-    It and its pair may refer to each other while it is live: `Table` sees to that.
+    While it is live, it and its pair refer to each other. `Table` breaks this cycle.
     """
 
     __slots__ = (
@@ -117,35 +119,35 @@ class Judgement:
     def __init__(
         self, judge: Judge, part: str, *, joined: bool, doubtful: bool, blind_ns: int = 0
     ) -> None:
-        """A judgement of no call yet.
+        """A judgement without calls.
 
         Args:
             judge: of the spec.
-            part: the agent or turn, where the spec's scope is one of these; else "".
-            joined: its first calls were not seen.
-            doubtful: they may not have been.
-            blind_ns: where it was joined, calls that began before this moment may be missing
-                between those that were seen, so nothing follows from one to the next.
+            part: the agent or turn, if the spec's scope is one of these; else "".
+            joined: True if its first calls are missing.
+            doubtful: True if its first calls may be missing.
+            blind_ns: Unix nanoseconds. In a joined session, calls that began before this moment may
+                be missing anywhere. So the session may be in any state after each call before it.
         """
-        # What is true or false stands side by side: compiled, that takes a byte each.
+        # Bools stand side by side, because compiled ones then take a byte each.
         self.doubtful = doubtful and judge.comparison is not None
-        """Of a comparison with a reference: calls before the first one seen may be missing."""
+        """Under a reference: calls before the first one seen may be missing."""
         self._joined = joined
         self._young = doubtful
         self._began_young = doubtful
-        """True where it began when any session may have begun before we did."""
+        """True if it began so soon after the start of the process that its session may be older."""
         self._doubted = False
-        """True where its calls look like those of a session that goes on."""
+        """True while there are signs that first calls are missing (`doubt`)."""
         self.suspicious = False
-        """True where there may be news of calls that are possibly harmful (`suspicions`)."""
+        """True if `suspicions` may have something to report."""
         self._swapped = False
-        """True while the head reads the session as joined in the middle, and may be wrong."""
+        """True while the head is the joined reading of a doubtful session."""
         self.counted = False
         """True once the metrics have counted it as a session."""
         self.is_behind = False
-        """True where its share is another by now, which the pair is to take in."""
+        """True if its share has changed and the pair has not taken it yet."""
         self.sampled = False
-        """True where its calls are compared with those of others when it ends."""
+        """True if it is compared with other sessions when it ends."""
         self.blind_ns = blind_ns
         self.judge = judge
         self.part = part
@@ -163,19 +165,19 @@ class Judgement:
         self._suspected = 0
         """Steps of the log that are reported as possibly harmful."""
         self.ending = 0
-        """By which number the metrics hold its scores since it last ended; 0 if it never has.
+        """The number under which the metrics hold its scores since its last end; 0 before the first.
 
-        Final counters take the scores of the first ending only.
+        Final counters take the scores of the first end only.
         """
         self.session_verdicts: SessionVerdicts | None = None
-        """Verdicts on the session, where the spec has limits and something was due."""
+        """Verdicts on the session as a whole; None until a limit of the spec may be due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
-        """What it adds to the live sums of its pair."""
+        """Its share in the live sums of its pair."""
         self.behind = 0
-        """Its calls behind the live means."""
+        """The number of its calls that the live means count."""
         self.declared = 0
-        """Alarms raised and counted against a reference, as bits (`monitor.judging.reference_alarms`)."""
+        """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
 
     def _fresh(self, *, joined: bool) -> Run:
         stepper = self.judge.stepper
@@ -187,7 +189,7 @@ class Judgement:
 
     @property
     def joined(self) -> bool:
-        """True where the session's first calls were not seen, as far as is known by now."""
+        """True if the session is read as one whose first calls are missing."""
         return self._joined or self._swapped
 
     @property
@@ -195,12 +197,12 @@ class Judgement:
         return self.head.tally.calls
 
     def before(self, token: int) -> Position:
-        """The position that the next call is judged by."""
+        """The position by which the next call is judged."""
         head = self.head
         return head.position if head.ways is None else head.judged_at(self.judge, token)
 
     def span(self) -> tuple[int, int] | None:
-        """When the first of its calls started, and when the last one ended; None if it has none."""
+        """(first start, last end) of its calls, Unix nanoseconds; None if it has none."""
         base = self.base
         spans = [self.log.span()] if len(self.log) else []
         if base is not None and base.count:
@@ -214,7 +216,7 @@ class Judgement:
         return self.base.count if self.base else 0
 
     def weigh(self) -> Share:
-        """What it adds to the live sums of its pair, as of now; not against a reference."""
+        """Its present share in the live sums of its pair; not for references."""
         run, share = self.head, self.share
         if not (self.judge.scored and run.exact):
             return NO_SHARE
@@ -226,7 +228,10 @@ class Judgement:
         return new
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
-        """Judges a call that comes in order: its code. None, and nothing done, for any other."""
+        """Judges a call that comes in order; returns its code.
+
+        Returns None, and changes nothing, if the call needs `insert`.
+        """
         judge, rival = self.judge, self._rival
         if rival is not None and self._contested(token):
             return None
@@ -242,13 +247,13 @@ class Judgement:
         return code
 
     def _contested(self, token: int) -> bool:
-        """True where the call would be harmful, so that the session may have been joined."""
+        """True if the call would be harmful by the head: then the other reading may be the better one."""
         if token == CONTROL_TOKEN or self.judge.comparison is not None:
             return False
         return self.head.is_harmed(self.judge, token)
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> list[Change]:
-        """Judges a call wherever it belongs: its own verdict first, then revisions of others."""
+        """Judges a call at any place. Returns its own verdict first, then the revisions."""
         if self.base is not None and at < self.base.at:
             self.late += 1
             at = 1 + (self.log.at(len(self.log) - 1) if len(self.log) else self.base.at)
@@ -258,7 +263,7 @@ class Judgement:
         return self._replay(placed.first)
 
     def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
-        """Reads the step at `place` again, from a fuller span of the same call."""
+        """Judges the step at `place` again, from a fuller span of the same call."""
         log = self.log
         receipt, mark = log.receipt(place), log.mark(place)
         if self.base is not None and at < self.base.at:
@@ -270,7 +275,7 @@ class Judgement:
         return self._replay(min(place, placed.first))
 
     def _late_again(self, place: int) -> int:
-        """Where a step stays that belongs among folded ones, as is known only now."""
+        """The `at` of a step that, by its fuller span, belongs among the folded steps."""
         assert self.base is not None
         if self.log.row(place).start < self.base.at:
             return self.log.at(place)
@@ -278,7 +283,7 @@ class Judgement:
         return self.base.at
 
     def retract(self, place: int) -> list[Change]:
-        """The step at `place` was no call: what follows is judged without it."""
+        """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)
         self._suspected -= self.log.mark(place) & POSSIBLE != 0
         self.log.remove(place)
@@ -286,9 +291,9 @@ class Judgement:
         return self._replay(min([place, *moved]))
 
     def join(self, blind_ns: int) -> list[Change]:
-        """It is learnt that the session began before it was seen: its object is revised.
+        """Reads the session as joined from now on, and revises its verdicts.
 
-        Calls that began before `blind_ns` may have been followed by others that are missing.
+        `blind_ns` as in the constructor.
         """
         if self._joined and blind_ns <= self.blind_ns:
             return []
@@ -297,9 +302,10 @@ class Judgement:
         return self._replay(0)
 
     def doubt(self, *, doubtful: bool) -> list[Change]:
-        """Calls before its first one may be missing, or turn out not to be: its object is revised.
+        """Sets whether first calls may be missing, and revises the verdicts.
 
-        What was doubtful when it began stays so, and what is folded stays as it was read.
+        A judgement that began soon after the start of the process stays doubtful. Folded steps keep
+        their verdicts.
         """
         self._doubted = doubtful
         changes = self._read_both_ways(doubtful=doubtful)
@@ -318,10 +324,10 @@ class Judgement:
         return self._replay(0)
 
     def prove(self, *, fresh: bool, doubted: bool) -> list[Change]:
-        """The session is proven to begin with its first call, or no longer is: its object is revised.
+        """Sets whether the session provably begins with its first call (`fresh`); revises the verdicts.
 
-        What is folded stays as it was read. Where calls may be missing for another reason (`doubted`) it is still
-        read both ways.
+        If first calls may be missing for another reason (`doubted`), both readings are kept. Folded
+        steps keep their verdicts.
         """
         if not self._began_young:
             return []
@@ -332,7 +338,7 @@ class Judgement:
         return changes
 
     def _decide(self, *, joined: bool) -> None:
-        """No more doubt about where the session began."""
+        """Decides for one reading and drops the other."""
         self._resume_points = None
         self._joined, self._swapped, self._rival = joined, False, None
         if joined and self.base is not None:
@@ -350,16 +356,13 @@ class Judgement:
         return Replay(self.judge, self.log, self.blind_ns if self._joined else 0)
 
     def _replay(self, changed: int) -> list[Change]:
-        """Steps the log again from the step at `changed` on; what differs is reported.
-
-        A step that was not judged yet gets its first verdict, which comes before all others.
-        """
+        """Steps the log again from the step at `changed` on; returns the changes, first verdicts first."""
         changes = self._step_again(changed)
         self._suspect()
         return changes
 
     def _suspect(self) -> None:
-        """The steps or their readings have changed: other calls may be possibly harmful."""
+        """Notes that `suspicions` may have news, since steps or readings have changed."""
         self.suspicious = self._swapped or self._suspected > 0
 
     def _step_again(self, changed: int) -> list[Change]:
@@ -373,16 +376,16 @@ class Judgement:
         self.head, self._rival = (wide, plain) if swapped else (plain, wide)
         if swapped == self._swapped:
             return changes_of(self.log, news[swapped])
-        # It is read the other way from now on, and from its first step.
+        # The other reading counts from now on, for all steps of the log.
         self._swapped = swapped
         return changes_of(self.log, self.walk())
 
     # --- what is possible ------------------------------------------------------------------------
 
     def possible_harms(self) -> list[Step]:
-        """Calls that are harmful if the session began with its first call, and not as it is read now.
+        """Calls that are harmful in the plain reading, but not in the joined one, which counts.
 
-        None where the calls look like those of a session that goes on.
+        The list is empty if there are signs that first calls are missing.
         """
         if not self._swapped or not self._young or self._doubted:
             return []
@@ -391,7 +394,7 @@ class Judgement:
         return [step for step in plain if step.code >= HARMFUL and step.place not in harmful]
 
     def is_certain_call(self, place: int, before: Position) -> bool:
-        """False where a harmful call is right by some reading, and an earlier one is the harm."""
+        """False if a harmful call is allowed in some reading, in which an earlier call is the harm."""
         if not self.judge.is_certain_call(before, self.log.token(place)):
             return False
         if not self._swapped:
@@ -400,7 +403,7 @@ class Judgement:
         return any(step.place == place and step.code >= HARMFUL for step in plain)
 
     def suspicions(self) -> list[Suspicion]:
-        """What is possible by now and was not reported, and what was and no longer is; marks the steps."""
+        """New possible harms, and those to withdraw. Marks the steps as reported."""
         self.suspicious = False
         log, found = self.log, {step.place: step for step in self.possible_harms()}
         gone = self._unmark(found) if self._suspected else set()
@@ -418,7 +421,7 @@ class Judgement:
         return news
 
     def _unmark(self, found: Container[int]) -> set[int]:
-        """Places of steps that are no longer possibly harmful, and not harmful either."""
+        """Unmarks former possible harms; returns the places of those that are not harmful now."""
         log, gone = self.log, set()
         for place in range(len(log)):
             mark = log.mark(place)
@@ -429,11 +432,11 @@ class Judgement:
         return gone
 
     def is_possible(self, place: int) -> bool:
-        """True for a step that is reported as possibly harmful."""
+        """True if the step is reported as possibly harmful."""
         return bool(self.log.mark(place) & POSSIBLE)
 
     def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[Stretch]]:
-        """The runs as they were at a place up to `changed`, one a reading; what is behind it."""
+        """A run for each reading, at a place no later than `changed`, and the stretches from there on."""
         replay = self._replay_log()
         while (
             self._resume_points is not None
@@ -442,7 +445,7 @@ class Judgement:
             stretches = replay.stretches(point.place, running=point.running)
             if not stretches or stretches[0].first >= point.place:
                 return tuple(run.copy() for run in point.runs), stretches
-            # A group is under way there by now.
+            # A group now reaches across this point.
             changed = point.place
         stretches = replay.stretches(0)
         if self._rival is None:
@@ -450,7 +453,10 @@ class Judgement:
         return (self._fresh(joined=False), self._fresh(joined=True)), stretches
 
     def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
-        """Steps a part of the log under each reading, and adds resume points: the steps whose verdicts differ."""
+        """Steps a part of the log in each reading and adds resume points.
+
+        Returns, for each reading, the steps whose verdicts differ from their marks.
+        """
         replay = self._replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
@@ -475,9 +481,9 @@ class Judgement:
         self._resume_points.add_last_group(self.log, place, runs)
 
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
-        """The calls of the log as they are judged together, and where each group may have led.
+        """The calls of the log in groups that are judged together, each with the position after it.
 
-        While it is not known where the session began it is read from everywhere it may have.
+        A doubtful session is read as joined.
         """
         doubtful = self._rival is not None
         origin = self._fresh(joined=True) if doubtful else self._origin()
@@ -486,19 +492,19 @@ class Judgement:
 
     @property
     def possible(self) -> Position:
-        """Everywhere the session may be, under both readings of a doubtful one."""
+        """All states the session may be in; for a doubtful session, in both readings."""
         rival = self._rival
         return self.head.position if rival is None or self._swapped else rival.position
 
     def walk(self, end: int | None = None) -> list[Step]:
-        """Steps the log from the checkpoint, in the order taken, all of it or up to a place."""
+        """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
         return self._replay_log().walk(self._origin(), end)
 
     def path(self) -> Path:
-        """The path that scores are of: that of one of the best orders of all calls.
+        """The path that is scored: one of the best orders of all calls, the nearest to the start order.
 
-        Where several orders do as well it is the one nearest to the starts. Verdicts were given call
-        by call, so a step may be another here, where later calls showed which order it was.
+        Verdicts are given call by call. So a step may differ from its verdict here, if a later call
+        showed which order was the best.
         """
         base = self.base
         if not self._has_paths():
@@ -511,7 +517,7 @@ class Judgement:
         return Path(root, base.of(number) if base else None, steps)
 
     def _has_paths(self) -> bool:
-        """True where scores depend on the order of overlapping calls."""
+        """True if scores depend on the order of overlapping calls."""
         base = self.base
         if not self.judge.scored or self.joined or self.judge.comparison is not None:
             return False
@@ -520,7 +526,7 @@ class Judgement:
         )
 
     def substantive(self) -> tuple[Scored | None, list[int]]:
-        """What is folded of the way taken, and tokens of its substantive steps in the log."""
+        """The folded part of the way taken, and the tokens of its substantive steps in the log."""
         log = self.log
         if self._has_paths():
             _, folded, steps = self.path()
@@ -542,13 +548,13 @@ class Judgement:
     def finalise(self, before: int, count: int | None = None, *, overdue: int = 0) -> Finality:
         """Marks steps received up to `before` as final.
 
-        A call that overlaps siblings is final when all calls of its group are, since each may change the
-        verdicts of the others. A verdict that depends on no order is final by itself.
+        A call that overlaps siblings becomes final with its whole group, since each call of a group
+        may change the verdicts of the others. A verdict that no order changes does not wait.
 
         Args:
             before: Unix nanoseconds.
-            count: bounds it to the first steps of the log, whatever their group.
-            overdue: steps received up to this moment do not wait for the others of their group.
+            count: only the first `count` steps of the log, and groups do not wait.
+            overdue: Unix nanoseconds. Steps received up to this moment do not wait for their group.
         """
         new, open_ = self.log.received(before, FINAL, count)
         if open_ is None and count is None and self._resume_points is not None:
@@ -568,7 +574,7 @@ class Judgement:
             return self._unexpected(new)
         if not harmful:
             return []
-        # A group that is cut is another group.
+        # The walk must end behind a whole group: a part of a group may be ordered in another way.
         end = new[-1] + 1
         if log.grouped:
             for group in log.groups(end=end):
@@ -590,7 +596,7 @@ class Judgement:
         for index in range(len(other.log)):
             self.log.take(other.log, index)
         self.log.settle_all()
-        # It is one session, and was counted by either name.
+        # Both are one session, which was counted under one of its names.
         self.counted = self.counted or other.counted
         self._suspected += other._suspected
         if other._joined:
@@ -598,7 +604,7 @@ class Judgement:
         return self._replay(0)
 
     def exemplar(self, place: int) -> Exemplar:
-        """A step of the log as what stands for a count."""
+        """The origin of a step of the log, as an exemplar for a counter."""
         return self.log.origin(place)
 
     def is_final(self, index: int) -> bool:
@@ -611,7 +617,7 @@ class Judgement:
             self.fold_first(count)
 
     def lump(self) -> int:
-        """How many steps are folded in a burst."""
+        """The number of steps to fold in a burst."""
         return fold_log.lump(self.log)
 
     @property
@@ -622,8 +628,7 @@ class Judgement:
     def condense(self) -> None:
         """Moves all steps into the checkpoint.
 
-        Where it was not known if calls came before them it is taken that some did: no harm is
-        claimed then that is not certain.
+        A doubtful session is read as joined from then on, so only certain harms are claimed.
         """
         if not len(self.log):
             return
@@ -639,7 +644,7 @@ class Judgement:
         if base is None:
             base = self.base = Checkpoint(self._origin(), self.judge)
         if self._rival is not None:
-            # After sixty-four calls a doubt is not worth carrying: what was possible stays so.
+            # A session of more than 64 calls is decided. Possible harms that were reported are kept as they are.
             self._decide(joined=self.joined)
             self._suspected, self.suspicious = 0, False
         scored = self.judge.scored and not self.joined and self.judge.comparison is None

@@ -1,4 +1,14 @@
-"""The scores and the judgement object of one judgement, rebuilt from its log when asked for."""
+"""The scores and the judgement object of one judgement, rebuilt from its log on request.
+
+Idea: a judgement keeps only running numbers while calls arrive. Everything that the API shows beside
+them is derived here: the log is walked, its steps are split into episodes, and CORE's formulas are
+applied to the folded numbers plus the steps in the log.
+
+Invariant: building the object changes nothing in the judgement.
+
+Example: 3 calls of the current episode are folded and 2 stand in the log. Its part has the rows of
+the golden paths after the 3 calls (`folded`). `rows()` copies them and adds the other 2.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +35,7 @@ __all__ = ["SessionScores", "compensated", "judgement_object", "scores"]
 
 
 def scores(judgement: Judgement) -> SessionScores:
-    """The paper's formulas on the calls seen so far, of the current episode."""
+    """CORE's scores of the current episode, from the calls seen so far (papers/000)."""
     judge, run = judgement.judge, judgement.head
     if judge.spec.kind != "task" or not run.exact:
         return NO_SCORES
@@ -35,27 +45,27 @@ def scores(judgement: Judgement) -> SessionScores:
 
 
 class _Part(NamedTuple):
-    """What is known of one episode: the folded part of it, and its steps in the log."""
+    """One episode: its folded part, and its steps in the log."""
 
     judge: Judge
     folded: PathRows | None
-    """Of the folded part, if there is one."""
+    """Rows of the folded part, if there is one."""
     kept: Sequence[int] | None
-    """Tokens of the folded part; None where they are no longer kept."""
+    """Tokens of the folded part; None if they are no longer kept."""
     tokens: list[int]
-    """Of the substantive steps in the log."""
+    """Tokens of the substantive steps in the log."""
     codes: list[int]
     before: Scored | None = None
-    """What is folded of the session, of the way taken."""
+    """The folded part of the session, along the way taken."""
     exact: bool = True
 
     @property
     def path(self) -> list[int] | None:
-        """The condensed path of all of it."""
+        """The condensed path of the episode; None if its first part is no longer kept."""
         return None if self.kept is None else [*self.kept, *self.tokens]
 
     def rows(self) -> PathRows | None:
-        """The running rows of all of it."""
+        """The rows of the golden paths after the whole episode; None if none are kept."""
         goldens = self.judge.goldens
         if self.folded is not None:
             rows = self.folded.copy()
@@ -69,7 +79,7 @@ class _Part(NamedTuple):
 
 
 def _parts(judgement: Judgement) -> list[_Part]:
-    """The current episode, after those that ended in the log."""
+    """The episodes that ended in the log, then the current one."""
     judge, log = judgement.judge, judgement.log
     if judge.once is None:
         folded, tokens = judgement.substantive()
@@ -91,7 +101,7 @@ def _parts(judgement: Judgement) -> list[_Part]:
 
 
 def _part(judgement: Judgement, folded: Scored | None, tokens: list[int]) -> _Part:
-    """The first part of the log, behind what is folded."""
+    """The episode that the log begins with, together with its folded part."""
     judge = judgement.judge
     if folded is None:
         return _Part(judge, None, (), tokens, [], exact=not judgement.joined)
@@ -128,11 +138,12 @@ def judgement_object(
     """The object that the API and `replay --json` show.
 
     Args:
-        session: whose it is.
-        judgement: what it shows.
+        session: of the judgement.
+        judgement: the judgement to show.
         names: of tools.
-        arguments: False leaves them out.
-        started_ns: when the monitor started; what is possible is right in a session that began before.
+        arguments: False leaves the arguments of calls out.
+        started_ns: start of the monitor, Unix nanoseconds. In a session that began before, possible
+            harms are no harms.
     """
     judge, run = judgement.judge, judgement.head
     spec, tally = judge.spec, run.tally
@@ -184,7 +195,7 @@ def judgement_object(
 
 
 def compensated(judgement: Judgement) -> Compensations | None:
-    """What was done and undone by the calls so far; None where the spec marks no undo."""
+    """The compensating pairs of the calls so far; None if the spec marks no undo."""
     undo = judgement.judge.spec.undo
     if not undo:
         return None
@@ -256,7 +267,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
 
 
 def _possible(judgement: Judgement, step: Step) -> dict[str, Any]:
-    """What a call is if its session began with its first call; it does not count as harmful."""
+    """The fields of a possible harm, by the reading in which the session began with its first call."""
     judge, token = judgement.judge, judgement.log.token(step.place)
     _, reason = CODES[step.code]
     return {

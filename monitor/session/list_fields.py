@@ -1,4 +1,11 @@
-"""The fields of a judgement that lists show: from its running numbers, and its latest harmful call."""
+"""The fields of a judgement that lists show.
+
+Idea: a list of many sessions must not step their logs. So its fields come from the running numbers
+of the head, and from the latest harmful call that the log holds.
+
+Example: `prefix_crit` sorts by (1 - PrefixCrit, harmful calls, last activity), greatest first. So the
+session with the lowest PrefixCrit leads the list.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +25,7 @@ Key = tuple[float, float, int]
 
 
 def agent_of(session: Session, judgement: Judgement) -> str:
-    """Whose calls these are: the agent judged on its own, else the session's."""
+    """The agent of the calls: the judgement's own under `scope: agent`, else the session's."""
     part = judgement.part if judgement.judge.spec.scope == "agent" else ""
     return part or session.agent
 
@@ -53,7 +60,7 @@ def _by_crit(session: Session, judgement: Judgement) -> Key:
 
 
 def _risk(judgement: Judgement) -> float | None:
-    """The risk of failing, where a learnt reference has one."""
+    """The risk of failure by a learnt reference; None if there is none, or if the session is joined."""
     comparison, at = judgement.judge.comparison, judgement.head.watched
     return (
         None if comparison is None or at is None or judgement.joined else comparison.risk_of(at)
@@ -77,7 +84,7 @@ SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
     "risk": _by_risk,
     "recent": _by_time,
 }
-"""Orders of a list; the greatest key comes first. `prefix_crit` puts the lowest score first."""
+"""Sort keys of a list; the greatest key comes first."""
 
 
 def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
@@ -95,9 +102,9 @@ def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str,
 def summary(
     session: Session, judgement: Judgement, text_of: Callable[[int], str]
 ) -> dict[str, Any]:
-    """The judgement object with its latest harmful call in place of its steps.
+    """The short judgement object, with the latest harmful call instead of the steps.
 
-    `text_of` gives the name of a tool's number.
+    `text_of` maps the number of a tool to its name.
     """
     judge, run = judgement.judge, judgement.head
     spec, tally, scored = judge.spec, run.tally, _scored(judgement)
@@ -130,10 +137,10 @@ def summary(
 
 
 def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
-    """(call's index, HarmRate, PrefixCrit) after each call that is kept, in the order taken.
+    """(number of the call, HarmRate, PrefixCrit) after each call of the log, in the order taken.
 
-    Equations 7 and 6 of papers/000 on every prefix, of the episode that the call is in; none
-    where the spec gives no scores.
+    The scores are equations 7 and 6 of papers/000, on each prefix of the call's episode. The list is
+    empty if the judgement has no scores.
     """
     if not _scored(judgement):
         return []

@@ -1,4 +1,11 @@
-"""Finds missed limits and traps of a session by walking its calls."""
+"""Finds missed limits and traps of a session by walking its calls.
+
+Idea: a `Timing` steps over the calls of the log, from the clocks of the checkpoint on. What it finds
+is compared with the verdicts given before (`session_verdicts`).
+
+Invariant: the result depends on the times of the calls, not on their arrival. Limits that run from a
+call at which others may be missing are left out (`certain`).
+"""
 
 from __future__ import annotations
 
@@ -21,18 +28,18 @@ def review(
     over: bool,
     explicit: bool,
 ) -> tuple[list[News], list[Missed]]:
-    """Looks at a session anew.
+    """Reviews a session: finds what is missed by now, and updates its verdicts.
 
     Args:
         judgement: of the session.
-        session_verdicts: the judgement's.
+        session_verdicts: of the judgement.
         now: Unix nanoseconds.
-        window_ns: a verdict is final so long after it was given.
-        over: the session has ended: every verdict is final.
-        explicit: by a sign that nothing more will come.
+        window_ns: time from a verdict until it is final.
+        over: True if the session has ended: every verdict is final.
+        explicit: True if a sign said so. Then a deadline that still runs is missed, too.
 
     Returns:
-        What is given or taken back, and what has become final.
+        The verdicts given or withdrawn, and those that have become final.
     """
     known, waiting = _known(judgement, session_verdicts, now, over=over, explicit=explicit)
     return session_verdicts.revise(
@@ -43,7 +50,7 @@ def review(
 def _kept(
     judgement: Judgement, session_verdicts: SessionVerdicts, known: list[Missed]
 ) -> list[Missed]:
-    """Verdicts that refer to a folded call, which may have been dropped there: they stay."""
+    """Verdicts on folded calls stay: the checkpoint keeps only the latest `MISSED_MAX`."""
     base = judgement.base.timing if judgement.base else None
     if base is None or len(base.missed) < MISSED_MAX:
         return []
@@ -72,7 +79,7 @@ def _known(
     over: bool,
     explicit: bool,
 ) -> tuple[list[Missed], list[Missed]]:
-    """What was missed for certain by now, and what still runs."""
+    """The limits that are certainly missed by now, and those that still run."""
     timing = find_obstacles(judgement)
     blind_ns = judgement.blind_ns if judgement.joined else 0
     waiting = certain(timing.waiting(), blind_ns)
@@ -85,7 +92,7 @@ def _known(
 
 
 def cannot_finish(judgement: Judgement) -> bool:
-    """True where the session was declared unable to finish."""
+    """True if a verdict says that the session cannot finish."""
     session_verdicts = judgement.session_verdicts
     return session_verdicts is not None and any(
         each.missed.kind is Kind.CANNOT_FINISH for each in session_verdicts.declared.values()
@@ -93,14 +100,14 @@ def cannot_finish(judgement: Judgement) -> bool:
 
 
 def missed_of(judgement: Judgement) -> list[Declared]:
-    """The verdicts on the session, in the order of their times."""
+    """The verdicts on the session, ordered by the ends of their limits."""
     session_verdicts = judgement.session_verdicts
     declared = session_verdicts.declared.values() if session_verdicts is not None else ()
     return sorted(declared, key=lambda each: (each.missed.due_ns, *each.missed.key))
 
 
 def shown(judgement: Judgement) -> list[dict[str, Any]]:
-    """The same as the judgement object has them."""
+    """The verdicts on the session, as the judgement object shows them."""
     return [
         {
             "kind": missed.kind.value,
@@ -119,6 +126,6 @@ def shown(judgement: Judgement) -> list[dict[str, Any]]:
 
 
 def _step(judgement: Judgement, missed: Missed) -> int:
-    """Where the call stands by now: calls that came late may stand before it."""
+    """The present number of the call, which rises if late calls are inserted before it."""
     place = judgement.log.find(missed.mark.span_id)
     return missed.mark.step if place is None else judgement.folded + place + 1

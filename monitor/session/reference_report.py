@@ -1,7 +1,8 @@
 """What a judgement shows of a session that is compared with a learnt reference.
 
-Rebuilt from the log when asked for. Alarms have levels: an unexpected write is worth a page, the
-first two calls are a hint, the risk is advice; with one supporting run everything is a hint.
+Idea: the fields are rebuilt from the log on request. Alarms have levels: an unexpected or missing
+write is worth a page, a divergence is a hint, the risk is advice. With one supporting run, a page
+becomes a hint.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ LEVELS: Final[Mapping[str, str]] = {
     "risk": ADVISORY,
 }
 SURE_FROM: Final = 2
-"""Supporting runs an alarm needs to be more than a hint."""
+"""Supporting runs that an alarm needs to be worth a page."""
 
 
 def level_of(judgement: Judgement, alarm: str, support: int) -> str:
-    """What an alarm is worth that rests on so many seen runs: page, hint or advisory.
+    """The level of an alarm with `support` recorded runs: page, hint or advisory.
 
-    What is missing from a session that may have begun before it was seen is a hint as well.
+    A missing write of a session whose first calls may be missing is a hint.
     """
     level = LEVELS[alarm]
     unseen = alarm == "missing_write" and judgement.doubtful
@@ -39,12 +40,12 @@ def level_of(judgement: Judgement, alarm: str, support: int) -> str:
 
 
 def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
-    """The fields of the judgement object; none where there is no learnt reference."""
+    """The fields of the judgement object; none if the spec is no reference."""
     comparison, at = judgement.judge.comparison, judgement.head.watched
     if comparison is None or at is None:
         return {}
     if judgement.joined:
-        # Where the session stands is not known; what nobody has ever written is.
+        # The position in the reference is unknown, but a write of no recorded run is known.
         return {
             "divergence": None,
             "divergences": [],
@@ -78,7 +79,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
 
 
 def risks(judgement: Judgement) -> list[float | None] | None:
-    """The risk after each step of the log; None where there is no learnt reference."""
+    """The risk after each step of the log; None if the spec is no reference."""
     comparison = judgement.judge.comparison
     if comparison is None:
         return None
@@ -88,7 +89,7 @@ def risks(judgement: Judgement) -> list[float | None] | None:
 
 
 def places(judgement: Judgement) -> Iterator[tuple[int, int, Departure | None]]:
-    """(call's index, node it led to, how it departed) for each step that is kept; needs a comparison."""
+    """(number of the call, node after it, departure if any) for each step of the log."""
     comparison = judgement.judge.comparison
     if comparison is not None:
         for place, (at, kind, _) in enumerate(_walk(judgement, comparison)):
@@ -98,7 +99,7 @@ def places(judgement: Judgement) -> Iterator[tuple[int, int, Departure | None]]:
 def _walk(
     judgement: Judgement, comparison: Comparison
 ) -> Iterator[tuple[ComparisonState, Departure | None, int]]:
-    """Steps the log again; gives where the session stands, how it departed, and where it stood."""
+    """Steps the log again: (state of the comparison, departure if any, node before the step)."""
     base = judgement.base
     at = base.run.watched.copy() if base and base.run.watched else comparison.start()
     for place in range(len(judgement.log)):
@@ -114,7 +115,7 @@ def _divergences(judgement: Judgement, comparison: Comparison) -> Iterator[Diver
 
 
 def explained(comparison: Comparison, reference: str, found: Divergence) -> dict[str, Any]:
-    """A divergence as it is shown: where, how, what was expected, and what the alarm is worth."""
+    """The fields of a divergence: where, how, what was expected, and the precision of its alarm."""
     phase = comparison.phase(found.step)
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:

@@ -1,7 +1,16 @@
-"""Stepping a log: in stretches of single calls, and in groups of overlapping calls.
+"""Stepping a log again: in stretches of single calls, and in groups of overlapping calls.
 
-A stretch is a part of the log that is stepped in one go. Where calls may be missing between those that were seen
-(`blind_ns`), a step may be followed by anything, so the run is scattered behind it.
+Idea: a *stretch* is a part of the log that is stepped in one go: either a whole group of overlapping
+siblings, or up to `RESUME_EVERY` single calls. Single calls are stepped one by one. For a group,
+`Run.plan` finds the order first, and the calls are stepped in that order.
+
+Invariant: the stretches cover the log without gaps. None cuts a group, unless `end` does.
+
+If calls may be missing between those that were seen (`blind_ns`), the next call may come in any state.
+So the run is scattered to all states behind such a step, or behind such a group.
+
+Example: places 0 to 6, of which 2 to 4 overlap, give the stretches (0, 2), (2, 5)
+(together) and (5, 7), each as (first, end).
 """
 
 from __future__ import annotations
@@ -30,15 +39,15 @@ class Stretch(NamedTuple):
     together: bool
     """True for a group of overlapping siblings."""
     steps: list[Brief]
-    """Those of the log, from the first one on that is stepped."""
+    """The steps of the whole part of the log that is stepped."""
     start: int
-    """Where `steps` begin."""
+    """The place of the first of `steps`."""
 
 
 def _singles(
     found: list[Stretch], first: int, end: int, steps: list[Brief], start: int
 ) -> None:
-    """Adds steps that overlap no sibling, in stretches no longer than from stop to stop."""
+    """Adds steps that overlap no sibling, in stretches of at most `RESUME_EVERY` steps."""
     while first < end:
         behind = min(first + RESUME_EVERY, end)
         found.append(built(Stretch, (first, behind, False, steps, start)))
@@ -57,7 +66,7 @@ class Replay:
     Args:
         judge: of the spec.
         log: of the session.
-        blind_ns: calls that began before this moment may be followed by others that are missing; 0 for none.
+        blind_ns: Unix nanoseconds. Behind calls that began before, others may be missing; 0 for none.
     """
 
     __slots__ = ("blind_ns", "judge", "log")
@@ -68,7 +77,7 @@ class Replay:
         self.blind_ns = blind_ns
 
     def walk(self, run: Run, end: int | None = None) -> list[Step]:
-        """Steps the log in the order taken, all of it or up to a place."""
+        """Steps the log in the order taken, up to before `end` or to its end."""
         steps: list[Step] = []
         for stretch in self.stretches(0, end):
             self.step(run, stretch, steps)
@@ -77,7 +86,7 @@ class Replay:
     def grouped(
         self, run: Run, end: int | None = None
     ) -> Iterator[tuple[list[Step], Position]]:
-        """The steps that are judged together, and the position behind them."""
+        """The steps that are judged together, and the position after them."""
         for stretch in self.stretches(0, end):
             first, behind, together = stretch.first, stretch.end, stretch.together
             places = [first] if together else range(first, behind)
@@ -90,7 +99,7 @@ class Replay:
     def retrace(
         self, run: Run, places: Mapping[int, tuple[int, ...]], end: int | None = None
     ) -> list[Step]:
-        """Steps the log along one way: by group, its places in the order that the way took."""
+        """Steps the log along one way. `places`: first place of a group -> the way's order of it."""
         judge, token_of = self.judge, self.log.token
         steps: list[Step] = []
         for stretch in self.stretches(0, end):
@@ -107,7 +116,7 @@ class Replay:
         return steps
 
     def trace(self, run: Run, end: int | None = None) -> list[Run]:
-        """Steps the log and keeps how each way came out of its groups: the ways before the log."""
+        """Steps the log with lineages kept, for `traced`. Returns the ways before the log."""
         roots = list(run.trace())
         for stretch in self.stretches(0, end):
             self.step(run, stretch, [])
@@ -120,7 +129,7 @@ class Replay:
         *,
         running: Mapping[bytes, int] | None = None,
     ) -> list[Stretch]:
-        """The log from one place to another, or to its end; `running` as in `Log.groups`."""
+        """The stretches from `start` to before `end`, or to the end; `running` as in `Log.groups`."""
         log = self.log
         steps = log.unpacked(start, len(log) if end is None else end)
         groups: list[tuple[int, int]] = []
@@ -140,9 +149,9 @@ class Replay:
     def step(
         self, run: Run, stretch: Stretch, steps: list[Step], *, news: bool = False
     ) -> None:
-        """Steps one stretch; with `news` gives only what is judged otherwise than its mark says.
+        """Steps one stretch and adds its steps to `steps`.
 
-        Where calls may be missing after a step, or after a group, it may have led anywhere.
+        With `news`, only steps are added whose code differs from their mark.
         """
         judge, log = self.judge, self.log
         blind = self.blind_ns
@@ -190,7 +199,7 @@ class Replay:
 
 
 def taken_of(log: Log, steps: list[Step], folded: int) -> list[Taken]:
-    """The steps with all that clocks need; `folded` is how many steps are folded before the log."""
+    """The steps as `Timing` takes them; `folded` is the number of folded steps before the log."""
     return [
         Taken(
             each.code,
@@ -204,7 +213,7 @@ def taken_of(log: Log, steps: list[Step], folded: int) -> list[Taken]:
 
 
 def traced(way: Run, roots: Sequence[Run]) -> tuple[int, dict[int, tuple[int, ...]]]:
-    """Which of the roots a way has come from, and its order of each group since, by first place."""
+    """The number of the root that a way comes from, and its order of each group, by first place."""
     places: dict[int, tuple[int, ...]] = {}
     while way.lineage is not None:
         places[way.lineage.first] = way.lineage.places

@@ -1,9 +1,9 @@
-"""What a judgement knows of a prefix of the calls: position, tally, and the orders still in question.
+"""The state of a judgement after a prefix of the calls: position, tally, and ways through overlaps.
 
-Idea: in sequence, a `Run` is one position and one tally, and `step` costs O(1). Calls that overlap
-have no order of their own, and their orders may end in different states. Which order is best for
-the whole session shows only later. So a run keeps one way (a `Run` of its own) for each end state,
-at most `ENDS_MAX`.
+Idea: for calls in sequence, a `Run` is one position and one tally, and `step` costs O(1). The orders
+of overlapping calls may end in different states, and only later calls show which order is best for
+the whole session. So a run keeps one *way* (a `Run` of its own) for each end state, at most
+`ENDS_MAX`.
 
 Invariants:
 
@@ -13,7 +13,7 @@ Invariants:
 - A call is harmful if the least number of harms over all ways rises (strict: the greatest). So a
   verdict does not depend on later calls.
 - The tally is that of the best way, the first of equals. So the scored path is always one of the
-  best, and of these the one nearest to the order of the starts.
+  best, and of these the one nearest to the start order.
 
 Example: in state s, `a` leads to t and `b` leads to u; t and u refuse the other call. If `a` and
 `b` overlap, each order has one harm. The run keeps two ways: at t and at u, one harm each. If the
@@ -56,7 +56,7 @@ class Run:
     """Position, tally and progressed symbols after some prefix of the calls.
 
     After overlapping calls that may have led to several positions, `ways` has a run for each of them.
-    The first ways stand for the orders nearest to the starts.
+    The first ways stand for the orders nearest to the start order.
     """
 
     __slots__ = (
@@ -80,17 +80,17 @@ class Run:
         watched: ComparisonState | None = None,
     ) -> None:
         self.position = position
-        """Where the session may be, by its best ways."""
+        """The states that the session may be in, by its best ways."""
         self.tally = tally
-        """Of the way taken."""
+        """The tally of the way taken, which is the best one."""
         self.progressed = progressed
         self.exact = exact
         self.tracing = False
-        """True where each way keeps its lineage, so that a single way is kept in `ways`, too."""
+        """True if ways keep their lineages. Then a single way is kept in `ways`, too."""
         self.watched = watched
-        """Where the session stands in a learnt reference."""
+        """The session's state in the comparison with a reference."""
         self.ways: list[Run] | None = None
-        """A run for each end state of overlapping calls; None while there is one alone."""
+        """A run for each end state of overlapping calls; None while there is only one."""
         self.lineage: Lineage | None = None
 
     def copy(self) -> Run:
@@ -140,13 +140,13 @@ class Run:
         self.tally.start_episode()
         self.progressed = 0
         if isinstance(self.position, int):
-            # Else the machine of many episodes goes on from all the others, too.
+            # An uncertain position is stepped by the machine of many episodes (`looped`).
             self.position = initial
 
     # --- several ways ---------------------------------------------------------------------------
 
     def judged_at(self, judge: Judge, token: int) -> Position:
-        """The position that the next call is judged by."""
+        """The position by which the next call is judged."""
         ways = self.ways
         if ways is None or not judge.strict:
             return self.position
@@ -157,7 +157,7 @@ class Run:
         return self.position
 
     def is_harmed(self, judge: Judge, token: int) -> bool:
-        """True where the next call would be harmful."""
+        """True if the next call would be harmful."""
         ways = self.ways
         if ways is None:
             _, outcome = judge.stepper.step(self.position, token)
@@ -169,7 +169,7 @@ class Run:
         return any(harmed) if judge.strict else all(harmed)
 
     def scatter(self, position: Position) -> None:
-        """Calls may be missing here, so the session may be anywhere."""
+        """Sets the position to all states, since calls may be missing here."""
         self.position = position
         self._keep_one(position)
 
@@ -187,7 +187,7 @@ class Run:
         self._choose(judge, ways)
         if self.tally.harmful_steps != best:
             return code_of(judge.reason(before, token, progressed))
-        # One of the best was not harmed, or the most would have risen.
+        # Not harmful: some best way was not harmed, or, if strict, none was.
         return kept
 
     def _choose(self, judge: Judge, ways: list[Run]) -> None:
@@ -214,7 +214,7 @@ class Run:
                 way.position for way in ways if way.tally.harmful_steps == least
             )
             if any(not isinstance(way.position, int) for way in ways):
-                # Several readings of calls and several orders: one position holds both.
+                # Calls with several readings, in several orders: one uncertain position holds both.
                 self.position = judge.stepper.union(
                     [way.position for way in ways],
                     [way.tally.harmful_steps - least for way in ways],
@@ -224,7 +224,7 @@ class Run:
             self.ways = None
 
     def _keep_one(self, position: Position) -> None:
-        """Drops all ways but the one taken; the position holds where the others were."""
+        """Drops all ways but the one taken, whose position becomes `position`."""
         ways = self.ways
         if ways is None:
             return
@@ -241,7 +241,7 @@ class Run:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
     ) -> Plan:
-        """How overlapping calls are judged.
+        """Finds the orders by which overlapping calls are judged.
 
         Args:
             judge: of the spec.
@@ -270,14 +270,14 @@ class Run:
         return Plan(reached[0].places, reached[0].position, ways, whole)
 
     def resume(self, judge: Judge, plan: Plan) -> None:
-        """Goes on behind a group whose calls were stepped in the order taken."""
+        """Takes over the result of a plan, after its calls were stepped in the order taken."""
         if plan.ways:
             self._choose(judge, plan.ways)
         else:
             self.position = plan.end
 
     def trace(self) -> list[Run]:
-        """Keeps the lineage of its ways from now on, and returns the present ways."""
+        """Keeps lineages from now on; returns the present ways."""
         self.tracing = True
         if self.ways is None:
             way = self.copy()
@@ -287,7 +287,7 @@ class Run:
 
     @property
     def taken(self) -> Run:
-        """The way taken; itself where there is no other."""
+        """The way taken; the run itself if it has no ways."""
         for way in self.ways or ():
             if way.tally is self.tally:
                 return way
@@ -295,7 +295,7 @@ class Run:
 
 
 class Lineage(NamedTuple):
-    """How a run came out of a group: by which order, and from which run before it."""
+    """By which order of a group a run came about, and from which run before the group."""
 
     before: Run
     first: int
@@ -304,13 +304,13 @@ class Lineage(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a group is judged: the order taken, and every way to go on behind it."""
+    """How a group is judged: the order taken, and the ways to go on after it."""
 
     places: tuple[int, ...]
     end: Position
-    """Where the order taken leads; of uncertain positions the union."""
+    """The position after the group, if there are no `ways`."""
     ways: list[Run]
-    """Empty where there is one alone, which the run goes itself."""
+    """Empty if there is only one, which the run itself takes."""
     whole: bool
 
 
@@ -318,15 +318,15 @@ class _Reached(NamedTuple):
     """An end of a group, from one of the ways before it."""
 
     cost: int
-    """The harms by then; negative where the most are wanted."""
+    """The number of harms so far, negated if the spec is strict: less is better."""
     number: int
-    """Of the way."""
+    """The number of the way before the group."""
     places: tuple[int, ...]
     position: Position
 
 
 def _reached(before: Sequence[Run], orders: Sequence[Order], sign: int) -> list[_Reached]:
-    """All ends, the best first; of equals the one nearest to the starts."""
+    """All ends, the best first; of equals the one nearest to the start order first."""
     found = [
         _Reached(
             sign * (way.tally.harmful_steps + each.harms), number, each.places, each.position
@@ -346,7 +346,7 @@ def _nearness(each: _Reached) -> tuple[int, tuple[int, ...]]:
 
 
 def _are_apart(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reached]) -> bool:
-    """True where each of the best ends is one certain state, and they are few enough to go on from."""
+    """True if each of the best ends is one certain state, and they are few enough to go on from."""
     if any(not isinstance(each.position, int) for each in reached):
         return False
     best = [each for each in reached if each.cost == reached[0].cost]
@@ -360,7 +360,7 @@ def _are_apart(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Rea
 
 
 def _united(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reached]) -> Position:
-    """One position for all ends."""
+    """One position that holds all ends, each with its harms above the least."""
     least = reached[0].cost
     best = [orders[each.number].end for each in reached if each.cost == least]
     found = [*best, *(each.position for each in reached)]
@@ -371,7 +371,7 @@ def _united(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reache
 def _gone(
     judge: Judge, before: Sequence[Run], end: _Reached, first: int, tokens: Sequence[int]
 ) -> Run:
-    """A way through a group, by the best order to one of its ends."""
+    """A copy of the way before a group, stepped through the best order to one end."""
     origin = before[end.number]
     way = origin.copy()
     way.lineage = Lineage(origin, first, end.places)

@@ -27,11 +27,11 @@ BYTES: Final = 640
 """Of a session without a call, about; `Log.size` counts each judgement."""
 
 LOOKED_THROUGH_MAX: Final = 4
-"""Judgements of one session that are looked through; more are found by a dictionary."""
+"""Up to this many judgements are searched one by one; more are found by a dictionary."""
 
 
 OUTSIDE_MAX: Final = 8
-"""Of a session's calls that are in no log, so many first starts and last ends are kept by call."""
+"""Limit of the first starts, and of the last ends, that are kept per call for calls in no log."""
 
 _Time = tuple[int, bytes]
 Binding = tuple[Mapping[str, Any] | None, str, tuple[Mapping[str, Any], ...]]
@@ -44,14 +44,14 @@ class Outside:
 
     def __init__(self) -> None:
         self._starts: list[_Time] = []
-        """The first of them, with their span ids."""
+        """The earliest starts, with their span ids."""
         self._ends: list[_Time] = []
-        """The last of them."""
+        """The latest ends, with their span ids."""
         self._kept: tuple[int, int] | None = None
-        """First start and last end of those that cannot be taken back."""
+        """First start and last end of the calls that cannot be withdrawn."""
 
     def add(self, call: ToolCall) -> None:
-        """Takes a call's times."""
+        """Adds the times of a call that may be withdrawn."""
         self._add((call.start_ns, call.span_id), (call.end_ns, call.span_id))
 
     def _add(self, start: _Time | None, end: _Time | None) -> None:
@@ -61,17 +61,17 @@ class Outside:
             self._ends = sorted([*self._ends, end])[-OUTSIDE_MAX:]
 
     def remove(self, span_id: bytes) -> None:
-        """Forgets a call."""
+        """Removes the times of a call."""
         self._starts = [each for each in self._starts if each[1] != span_id]
         self._ends = [each for each in self._ends if each[1] != span_id]
 
     def keep(self, span: tuple[int, int]) -> None:
-        """Takes times that stay."""
+        """Adds times that cannot be withdrawn."""
         start, end = self._kept or span
         self._kept = min(start, span[0]), max(end, span[1])
 
     def absorb(self, other: Outside) -> None:
-        """Takes all times of another."""
+        """Adds all times of another session."""
         for each in other._starts:
             self._add(each, None)
         for each in other._ends:
@@ -80,7 +80,7 @@ class Outside:
             self.keep(other._kept)
 
     def span(self) -> tuple[int, int] | None:
-        """The first start and the last end; None where there are none."""
+        """(first start, last end); None if there are none."""
         starts = [start for start, _ in self._starts]
         ends = [end for end, _ in self._ends]
         if self._kept is not None:
@@ -91,9 +91,9 @@ class Outside:
 
 @mypyc_attr(acyclic=True)
 class Session:
-    """What is known of a session beside its judgements. Times are Unix nanoseconds.
+    """One session: its facts and its judgements. Times are Unix nanoseconds.
 
-    It and its neighbours refer to each other while it is live: `Table` sees to that.
+    While it is live, it and its neighbours refer to each other. `Table` breaks this cycle.
     """
 
     __slots__ = (
@@ -145,66 +145,66 @@ class Session:
         self.key = key
         self.older: Session | None = None
         self.newer: Session | None = None
-        """Its neighbours among its tenant's, by last activity (`monitor.session.table`)."""
+        """Its neighbours in the chain of its tenant, by last activity (`monitor.session.table`)."""
         self.chain: Chain | None = None
-        """Those it is among; None once it is forgotten."""
+        """The table's chains; None once the session is not live."""
         self.touched_ns = now
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
         self._source = call.source
         self._sources: Counter[str] | None = None
-        """Calls by the dialect they were read by, where that is more than one."""
+        """Calls by the dialect that read them, if there is more than one."""
         self.session_from = call.session_from
         self.agent = _service(call)
         self._named_ns = 0
         self._named_by = b""
-        """Start and id of the span that has named the agent; no id while none has."""
+        """(start, id) of the span that named the agent; an empty id while none has."""
         self.bound_on: Mapping[str, Any] | None = None
         self.bound_as = ""
-        """What the specs were last bound on: the attributes (by identity), and the agent."""
+        """The attributes (by identity) and the agent of the last binding of specs."""
         self.judges: tuple[Judge, ...] = ()
         self.judgements: tuple[Judgement, ...] = ()
         self._index: dict[tuple[Judge, str], Judgement] | None = None
-        """Judgements by spec and part, where they are too many to look through."""
+        """Judgements by spec and part, if they are too many to search one by one."""
         self.held: list[ToolCall] | None = None
-        """The calls so far, kept with their arguments while another spec may still bind."""
+        """The calls so far, with their arguments, while another spec may bind; else None."""
         self.owed: list[tuple[ToolCall, tuple[Judge, ...]]] | None = None
-        """Held calls that an error kept from being judged, and the specs that they are to be judged under."""
+        """Held calls that an error kept from being judged, each with the specs that owe it a verdict."""
         self.seen = 0
-        """How many calls there were; as many as are held where none was let go."""
+        """The number of calls so far. It equals the number of held calls if none was dropped."""
         self.judged = 0
         self.bound_late = False
-        """True where a spec was bound when earlier verdicts were final."""
+        """True if a spec was bound after verdicts had become final."""
         self.joined = False
         self.gaps = False
-        """True where calls may be missing anywhere in it."""
+        """True if calls may be missing anywhere in it."""
         self.doubted = False
-        """True where calls may be missing before its first one."""
+        """True if calls may be missing before its first one."""
         self.fresh = False
-        """True where it is proven to begin with its first call, as its judgements know."""
+        """True if it provably begins with its first call."""
         self.forgotten = False
-        """True where it was known before, and its state was let go."""
+        """True if it was known before and its state was dropped."""
         self.queued = False
         self.spans = 0
-        """Its spans that were seen, of whatever kind."""
+        """The number of its spans of any kind."""
         self.foreign = 0
-        """Those of them that speak no dialect."""
+        """The number of its spans that no dialect reads."""
         self.binder: SpecBinder | None = None
-        """Who chose its specs; the same for as long as the session lives."""
+        """The binder that chose its specs. It stays for the life of the session."""
         self._outside: Outside | None = None
-        """Times of its calls that are in no log."""
+        """The times of its calls that are in no log."""
         self._others: tuple[Mapping[str, Any], ...] = ()
-        """Attributes that specs were bound on before: other services of the session have others."""
+        """Earlier attributes that specs were bound on: each service of the session has its own."""
         self.late: dict[Judge, int] | None = None
-        """Specs that were bound after calls had been let go, and when."""
+        """Spec -> when it was bound, if calls had been dropped before."""
         self.not_judged: Counter[str] | None = None
         self.proof: Proof | None = None
-        """What the earliest of its traces shows of its beginning."""
+        """What its earliest trace shows of the beginning of the session."""
         self.answer: tuple[bool, int, int, int] | None = None
-        """The last output of its agent, as a hash behind what makes it the last."""
+        """The last output of its agent: a hash, after the fields by which outputs are ordered."""
         self.ended: Ended | None = None
         self.weight = self.size()
-        """Bytes it was last found to take, about."""
+        """Its approximate bytes when it was last weighed."""
 
     def size(self) -> int:
         """Approximate bytes of the session, from its texts and calls."""
@@ -285,7 +285,7 @@ class Session:
         return self._source if self._sources is None else ", ".join(sorted(+self._sources))
 
     def note_source(self, session_from: str) -> None:
-        """Notes the source of the id; of several attributes, the same one in any order."""
+        """Notes the source of the id. Of several sources, the choice does not depend on their order."""
         if session_from and session_from != self.session_from:
             known = self.session_from
             better = known in ("", FROM_TRACE) or session_from < known
@@ -293,10 +293,10 @@ class Session:
                 self.session_from = session_from
 
     def name(self, named: Named) -> bool:
-        """The session's agent is the one named by its earliest span, in any order of arrival.
+        """Takes an agent's name from a span. The earliest span counts, in any order of arrival.
 
         Returns:
-            True where it is another one than before.
+            True if the name has changed.
         """
         known, start_ns = self._named_by, named.start_ns
         if known:
@@ -319,7 +319,7 @@ class Session:
         return [each for each in self.judgements if each.judge is judge]
 
     def judgement(self, judge: Judge, part: str) -> Judgement | None:
-        """The judgement under a spec, of an agent or turn where the spec's scope says so."""
+        """The judgement under a spec; `part` is the agent or turn if the spec's scope asks for it."""
         if self._index is not None:
             return self._index.get((judge, part))
         for each in self.judgements:
@@ -338,7 +338,7 @@ class Session:
             del self._index[judgement.judge, judgement.part]
 
     def condense(self) -> None:
-        """Reduces an ended session to what continuing needs: positions and numbers, no steps."""
+        """Reduces an ended session to what it needs to go on: positions and numbers, no steps."""
         self.held = None
         for judgement in self.judgements:
             judgement.condense()
@@ -376,10 +376,10 @@ class Session:
         self.gaps = self.gaps or other.gaps
 
     def take_proof(self, proof: Proof | None) -> bool:
-        """Takes note of what a trace shows; of several traces the earliest counts.
+        """Takes note of what a trace shows of the session's beginning. The earliest trace counts.
 
         Returns:
-            True where the session is proven to begin with its first call.
+            True if the session provably begins with its first call.
         """
         known = self.proof
         if proof is not None and (
@@ -390,7 +390,7 @@ class Session:
 
     @property
     def without_spec(self) -> int:
-        """Its calls that no spec has judged."""
+        """The number of its calls that no spec has judged."""
         if not self.judges:
             return self.seen
         return self.not_judged["no_spec"] if self.not_judged else 0
@@ -410,7 +410,7 @@ class Session:
         return self.agent if self._named_by else ""
 
     def bind_on(self, attributes: Mapping[str, Any], agent: str) -> None:
-        """Specs are bound on these."""
+        """Notes the attributes and the agent of a binding of specs."""
         last = self.bound_on
         if last is not None and last is not attributes:
             kept = (each for each in self._others if each is not attributes)
@@ -419,7 +419,7 @@ class Session:
 
     @property
     def binding(self) -> Binding:
-        """What specs were bound on so far, to return to after an error."""
+        """What specs were bound on so far. It is set again if a binding fails."""
         return self.bound_on, self.bound_as, self._others
 
     @binding.setter
@@ -427,31 +427,31 @@ class Session:
         self.bound_on, self.bound_as, self._others = before
 
     def owe(self, call: ToolCall, judges: tuple[Judge, ...]) -> None:
-        """A held call is still to be judged under some specs."""
+        """Notes a held call that is still to be judged under some specs."""
         if self.owed is None:
             self.owed = []
         self.owed.append((call, judges))
 
     def owe_no_more(self, call: ToolCall) -> None:
-        """A call was taken back, or read anew: it is not judged as it was held."""
+        """Removes an owed call that was withdrawn or read anew."""
         if self.owed is not None:
             kept = [each for each in self.owed if each[0].span_id != call.span_id]
             self.owed = kept or None
 
     @property
     def attributes(self) -> tuple[Mapping[str, Any], ...]:
-        """All that specs were bound on, the latest first."""
+        """All attributes that specs were bound on, the latest first."""
         return self._others if self.bound_on is None else (self.bound_on, *self._others)
 
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:
-        """Marks specs that were bound after calls had been dropped, which they do not see."""
+        """Marks specs that were bound after calls had been dropped: those calls are missing for them."""
         self.late = self.late or {}
         for judge in judges:
             self.bound_late = True
             self.late[judge] = max(now, self.late.get(judge, 0))
 
     def miss(self, reason: str, count: int = 1) -> None:
-        """Counts calls that were not judged."""
+        """Counts calls that were not judged, by reason."""
         if self.not_judged is None:
             self.not_judged = Counter()
         self.not_judged[reason] += count
@@ -460,7 +460,7 @@ class Session:
 class Chain:
     """The live sessions of one tenant, by last activity.
 
-    An `OrderedDict` costs each session 80 bytes more.
+    A linked list: an `OrderedDict` would cost each session 80 bytes more.
     """
 
     __slots__ = ("name", "newest", "oldest")
@@ -471,7 +471,7 @@ class Chain:
         self.newest: Session | None = None
 
     def link(self, session: Session) -> None:
-        """The session goes to the end."""
+        """Adds a session at the end."""
         last = self.newest
         session.older = last
         if last is None:
@@ -482,7 +482,7 @@ class Chain:
         session.chain = self
 
     def unlink(self, session: Session) -> None:
-        """The session goes out."""
+        """Removes a session."""
         older, newer = session.older, session.newer
         if older is None:
             self.oldest = newer
@@ -495,7 +495,7 @@ class Chain:
         session.older = session.newer = None
 
     def latest(self) -> Iterator[Session]:
-        """Most recently active first: do not await in between."""
+        """The sessions, most recently active first. The caller must not await in between."""
         session = self.newest
         while session is not None:
             yield session

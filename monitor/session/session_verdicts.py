@@ -1,4 +1,15 @@
-"""The verdicts on a session as a whole: given, taken back, and final."""
+"""The verdicts on a session as a whole (missed limits and traps): given, withdrawn, and final.
+
+Idea: each review computes from the calls what is missed by now, and compares that with the verdicts
+given before. What is new is given, what no longer holds is withdrawn. A verdict becomes final one
+window after it was given, or when the session ends.
+
+Invariant: a verdict is identified by obstacle, rule and the span id of the call that the limit runs
+from (`Missed.key`). A late call does not change this key, so no verdict is given twice.
+
+Example: `pay` must follow `order` within 60 s. 60 s after `order`, a verdict is given. Then `pay`
+arrives, which started after 50 s: the review finds nothing missed, and the verdict is withdrawn.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +26,17 @@ Key = tuple[Obstacle, str, bytes]
 
 
 class News(NamedTuple):
-    """A verdict on a session that is given, or taken back."""
+    """A verdict on a session that is given or withdrawn."""
 
     missed: Missed
     withdrawn: bool
     final: bool
-    """Of what is taken back: it had been counted as final."""
+    """True if it is withdrawn after it was counted as final."""
 
 
 @dataclass(slots=True)
 class Declared:
-    """A verdict on a session that was given."""
+    """A verdict on a session that was given, at `fired_ns`."""
 
     missed: Missed
     fired_ns: int
@@ -33,18 +44,19 @@ class Declared:
 
 
 class SessionVerdicts:
-    """The verdicts on one judgement's session, by what does not change when calls come late."""
+    """The verdicts on the session of one judgement."""
 
     __slots__ = ("_shifts", "declared", "next_ns", "trapped")
 
     def __init__(self) -> None:
         self.declared: dict[Key, Declared] = {}
+        """The verdicts that were given and not withdrawn."""
         self.trapped = False
-        """A trap was declared, and has not been taken back."""
+        """True while a verdict on a trap holds."""
         self.next_ns: int | None = None
-        """When there may be news if no call comes; None: never."""
+        """When the next review is due if no call comes; None if never."""
         self._shifts: dict[Key, int] = {}
-        """By how much our clock was set while a limit ran: that much later it is over."""
+        """Nanoseconds by which our clock was set while a limit ran. The limit ends later by as much."""
 
     @property
     def open(self) -> bool:
@@ -52,29 +64,29 @@ class SessionVerdicts:
         return any(not each.final for each in self.declared.values())
 
     def shift(self, running: Iterable[Missed], by: int) -> None:
-        """Our clock was set: limits that run, and verdicts that were given, become no older by it."""
+        """Adapts to a jump of our clock by `by` nanoseconds, which counts for no limit and no window."""
         self._shifts = {each.key: self._shifts.get(each.key, 0) + by for each in running}
         for declared in self.declared.values():
             declared.fired_ns += by
 
     def absorb(self, other: SessionVerdicts) -> None:
-        """Takes what is known of another one's limits."""
+        """Takes over the verdicts on a session that is merged into this one."""
         self.declared |= other.declared
         self._shifts = {**other._shifts, **self._shifts}
 
     def is_over(self, missed: Missed, now: int) -> bool:
-        """True for a limit whose time is over by our clock."""
+        """True if the time of a limit is over by our clock."""
         return missed.due_ns + self._shifts.get(missed.key, 0) <= now
 
     def _fires_ns(self, missed: Missed, window_ns: int) -> int:
         return missed.fires_ns(window_ns) + self._shifts.get(missed.key, 0)
 
     def tools(self) -> set[int]:
-        """The numbers of the tools that it names."""
+        """The numbers of the tools that its verdicts name."""
         return {each.missed.mark.tool for each in self.declared.values()}
 
     def may_be_answered(self, start_ns: int) -> bool:
-        """True where a call that started then was early enough for a limit that was declared missed."""
+        """True if a call with this start was in time for a limit that was declared missed."""
         return any(start_ns <= each.missed.due_ns for each in self.declared.values())
 
     def revise(
@@ -86,17 +98,17 @@ class SessionVerdicts:
         *,
         over: bool,
     ) -> tuple[list[News], list[Missed]]:
-        """Takes what is missed by now.
+        """Compares what is missed by now with the verdicts given before.
 
         Args:
-            known: what was missed, or is held to be.
-            waiting: what is not due yet.
+            known: limits and traps that are missed.
+            waiting: limits that still run.
             now: Unix nanoseconds.
-            window_ns: a verdict is final so long after it was given.
-            over: the session has ended: every verdict is final.
+            window_ns: time from a verdict until it is final.
+            over: True if the session has ended: every verdict is final.
 
         Returns:
-            What is given or taken back, and what has become final.
+            The verdicts given or withdrawn, and those that have become final.
         """
         current = {
             each.key: each

@@ -48,12 +48,12 @@ class SpecBinder:
         )
 
     def keys(self) -> frozenset[str]:
-        """Attribute keys, of any span, that a binding may depend on."""
+        """The keys of attributes that a binding may depend on."""
         wanted = {key for judge in self.judges.values() for key in judge.spec.match.keys}
         return frozenset(wanted | self._asked | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
 
     def differs(self, other: SpecBinder) -> bool:
-        """True if some session has other specs than under the binder `other`."""
+        """True if some session would have other specs than under the binder `other`."""
         return list(self.judges.values()) != list(other.judges.values())
 
     def bind(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
@@ -61,7 +61,7 @@ class SpecBinder:
         return self.bound(attributes, agent).judges
 
     def bound(self, attributes: Mapping[str, Any], agent: str) -> Bound:
-        """The same, and whether more may follow.
+        """The judges as in `bind`, and whether more may follow from other attributes.
 
         Cached by the identity of `attributes`, which spans of one resource share.
         """
@@ -77,11 +77,11 @@ class SpecBinder:
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:
         seen = {**attributes, AGENT_ATTRIBUTE: agent} if agent else attributes
-        # A span's attributes add to those of its resource.
+        # A span's attributes come on top of those of its resource.
         views = (seen, attributes) if AGENT_ATTRIBUTE in attributes else (seen,)
         named, also = attributes.get(SPEC_ATTRIBUTE), attributes.get(ALSO_ATTRIBUTE)
         known = self.judges.get(named) if isinstance(named, str) else None
-        # A name decides among the specs of its kind; policies apply whatever is named.
+        # An attribute that names a spec decides among the specs of its kind. Others bind by `match`.
         open_kinds = {
             "policy",
             "task" if known and known.spec.kind == "reference" else "reference",

@@ -1,4 +1,12 @@
-"""The deadlines, idle limits and traps of a spec."""
+"""The deadlines, idle limits and traps of a spec.
+
+Idea: a *trap* is a state from which no accepting state can be reached. Each area of a machine has its
+own traps (`monitor.spec.traps`). A session with an uncertain position is trapped only if each state
+it may be in is a trap.
+
+Example: a position may be state 3 or state 5. If only 5 is a trap, the session may still finish. If
+both are traps, it cannot.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +22,13 @@ from monitor.spec.traps import Trap
 __all__ = ["Bounds", "bounds_of"]
 
 COMBINED_MAX: Final = 4_096
-"""Combinations of states that are looked at to say that all of them are traps."""
+"""Limit of the combinations of states that are tested for traps. Beyond it, none is claimed."""
 
 _CACHE_MAX: Final = 4_096
 
 
 class Bounds:
-    """Deadlines, idle limits and traps of one spec, ready to be asked. Times in nanoseconds."""
+    """Deadlines, idle limits and traps of one spec. Times are nanoseconds."""
 
     __slots__ = (
         "_hopeless",
@@ -64,17 +72,17 @@ class Bounds:
         return found
 
     def _always(self, trap: Trap, position: Position) -> bool:
-        """True where each combination of what the position's areas may be in is a trap."""
+        """True if each combination of the states that the position's areas may be in is a trap."""
         shares = [
             {trap.area.part(value) for value in values}
             for values in self._stepper.possible(position)
         ]
         if prod(map(len, shares)) > COMBINED_MAX:
-            return False  # of a group that is cut: what each of its areas may be in says too little
+            return False  # too many to test: the position is not shown to be a trap
         return all(sum(each) in trap.states for each in product(*shares))
 
     def idle_ns(self, position: Position) -> int:
-        """The idle limit at a position; 0 if there is none, or none that is certain."""
+        """The idle limit at a position; 0 if a state that the session may be in has none."""
         if not self._idle_by_state:
             limited = self._idle_ns and self._stepper.cannot_accept(position)
             return self._idle_ns if limited else 0
@@ -91,7 +99,7 @@ class Bounds:
 
 
 def bounds_of(spec: Spec, stepper: Stepper) -> Bounds | None:
-    """The bounds of a spec whose sessions are stepped by `stepper`; None if it has none, as references do."""
+    """The bounds of a spec, for sessions that `stepper` steps; None if it has none. References have none."""
     if spec.kind == "reference":
         return None
     traps = spec.traps

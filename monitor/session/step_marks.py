@@ -1,8 +1,18 @@
-"""The mark of each step: its verdict as a code, and what was reported; and changes of marks.
+"""The mark of each step, and the changes of marks that are reported.
 
-A mark is one byte of a step's row in the log. Its lower half is the code (`monitor.session.judge.CODES`), or
-`UNJUDGED`. `RAISED` says that the step was reported as harmful once, `FINAL` that its verdict is final. `POSSIBLE` says
-that it is reported as possibly harmful, and `SUSPECTED` that it was once.
+Idea: a mark is one byte of a step's row in the log. It says what was reported of the step, so a
+replay reports only what differs.
+
+| bits | meaning |
+|---|---|
+| 0 to 3 | `CODE`: the verdict (`monitor.session.judge.CODES`), or `UNJUDGED` |
+| 4 | `SUSPECTED`: the step was reported as possibly harmful once |
+| 5 | `POSSIBLE`: the step is reported as possibly harmful now |
+| 6 | `RAISED`: the step was reported as harmful once |
+| 7 | `FINAL`: the verdict was counted as final |
+
+Example: a call is harmful, then a late call makes it progress, then another late call makes it
+harmful again. The first `Change` has `raised`, the third does not, so the call is counted once.
 """
 
 from __future__ import annotations
@@ -45,9 +55,9 @@ class Change(NamedTuple):
     old: int | None
     new: int
     raised: bool
-    """True when the call is harmful for the first time."""
+    """True if the call is harmful for the first time."""
     final: bool
-    """True when the old verdict had been counted as final."""
+    """True if the old verdict was counted as final."""
     before: Position
     after: Position
 
@@ -62,23 +72,22 @@ class Step(NamedTuple):
 
 
 class Suspicion(NamedTuple):
-    """A call that is harmful if its session began with its first call, and not as the session is read now."""
+    """A possible harm that is reported or withdrawn."""
 
     step: Step
-    """As it is if the session began there; as it is read now, where the suspicion is withdrawn."""
+    """The step by the plain reading; if withdrawn, by the reading that counts."""
     first: bool
-    """True when it is reported for the first time."""
+    """True if the call is reported so for the first time."""
     withdrawn: bool
 
 
 class Finality(NamedTuple):
-    """What has become final, and what has not."""
+    """What `Judgement.finalise` has found."""
 
     reported: list[Step]
-    """The harmful steps that are final now; under a learnt reference, which knows no harm, those that wrote
-    what nobody has written."""
+    """The harmful steps that have become final; under a reference, the unexpected writes."""
     open: int | None
-    """The earliest receipt of a step that is not final yet, among those that were looked at."""
+    """The earliest receipt of a step that is not yet due, Unix nanoseconds; None if all are."""
 
 
 def _news_first(change: Change) -> tuple[bool, int]:
@@ -86,7 +95,7 @@ def _news_first(change: Change) -> tuple[bool, int]:
 
 
 def changes_of(log: Log, steps: list[Step]) -> list[Change]:
-    """Marks steps with their present verdicts: the verdicts that are new or have changed."""
+    """Marks steps with their present verdicts; returns those that are new or revised, new ones first."""
     changes: list[Change] = []
     for place, code, before, after in steps:
         mark = log.mark(place)
@@ -104,16 +113,16 @@ def changes_of(log: Log, steps: list[Step]) -> list[Change]:
 
 
 def waiting_for_none(log: Log, new: list[int], before: int, overdue: int) -> list[int]:
-    """Those of some steps that are final now, though calls that overlap them may not be.
+    """The steps among `new` that need not wait for the calls that overlap them.
 
-    A call of a group waits until all calls of the group were received, unless its verdict does not depend on
-    the order, or it has waited for too long.
+    A call of a group waits until all calls of the group are due, unless its verdict depends on no
+    order, or the call is overdue. Times are Unix nanoseconds.
 
     Args:
         log: of the session.
-        new: places of the steps.
-        before: steps received up to this moment do not change any more.
-        overdue: steps received up to this moment do not wait.
+        new: places of the steps that are due.
+        before: a step is due if it was received up to this moment.
+        overdue: a step is overdue if it was received up to this moment.
     """
     held: set[int] = set()
     for first, end in log.groups(end=new[-1] + 1):

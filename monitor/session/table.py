@@ -23,7 +23,7 @@ NEAR: Final = 4_096
 
 
 class _Chains:
-    """A chain for each tenant, and what each holds: sessions, and bytes."""
+    """A chain of live sessions for each tenant, with the sessions and bytes that each holds."""
 
     __slots__ = ("bytes", "chains", "sessions")
 
@@ -58,7 +58,7 @@ class _Chains:
         session.weight = weight
 
     def latest(self) -> Iterator[Session]:
-        """Most recently active first, without a copy: do not await in between."""
+        """All sessions, most recently active first, without a copy. The caller must not await in between."""
         chains = [chain.latest() for chain in self.chains.values()]
         return chains[0] if len(chains) == 1 else merge(*chains, key=_last_touch)
 
@@ -81,7 +81,7 @@ class _Chains:
 
 
 class _Ended:
-    """Ended sessions, in the order they ended: in no chain, since they are in no cycle."""
+    """Ended sessions, in the order in which they ended. They are in no chain, so in no cycle."""
 
     __slots__ = ("_by_tenant", "_tenants", "bytes", "count", "sessions")
 
@@ -132,15 +132,15 @@ def _last_touch(session: Session) -> int:
 
 
 class Table:
-    """Live sessions by last activity, and the ended ones that may still be asked for.
+    """Live sessions by last activity, and the ended ones that are still shown or remembered.
 
     Each tenant has a share of both, see `monitor.tenants`.
 
     Args:
-        sessions_max: live sessions.
-        bytes_max: what they may take, about; ended ones may take a tenth of it besides, and as
-            much again those that are remembered without their steps.
-        fold: False keeps the steps of all.
+        sessions_max: limit of live sessions.
+        bytes_max: limit of their bytes, about. Ended sessions may take a tenth of it in addition,
+            and those that are remembered without their steps another tenth.
+        fold: False keeps the steps of all sessions.
     """
 
     def __init__(
@@ -181,27 +181,27 @@ class Table:
         yield from list(reversed(self._ended.sessions.values()))
 
     def latest(self) -> Iterator[Session]:
-        """Live sessions, most recently active first, without a copy: do not await in between."""
+        """Live sessions, most recently active first, without a copy. The caller must not await in between."""
         return self._active.latest()
 
     @property
     def bytes(self) -> int:
-        """What live sessions take, about."""
+        """Approximate bytes of live sessions."""
         return self._active.bytes.total
 
     @property
     def ended_bytes(self) -> int:
-        """What ended sessions take that may go on, about."""
+        """Approximate bytes of ended sessions, which may go on."""
         return self._ended.bytes.total + self._remembered.bytes.total
 
     @property
     def touched_ns(self) -> int:
-        """When the latest call was received, of the sessions that are live."""
+        """The latest receipt of a call of a live session, Unix nanoseconds."""
         chains = self._active.chains.values()
         return max((c.newest.touched_ns for c in chains if c.newest is not None), default=0)
 
     def named(self, id_: str, namespace: str | None = None) -> Iterator[Session]:
-        """Sessions with this id: at once in one namespace, by looking at all where it is None."""
+        """Sessions with this id: in O(1) in one namespace, by a search of all if `namespace` is None."""
         if namespace is None:
             return (session for session in self if session.key.id == id_)
         found = self.find(SessionKey(namespace, id_))
@@ -227,7 +227,7 @@ class Table:
         self._active.add(session)
 
     def touch(self, key: SessionKey) -> Session | None:
-        """The live session with this key, from now on the most recently active one of its tenant."""
+        """The live session with this key, which becomes the most recently active one of its tenant."""
         session = self.live(key)
         if session is not None:
             chain = session.chain
@@ -242,7 +242,7 @@ class Table:
             self._active.weigh(session, session.size())
 
     def wake(self, key: SessionKey) -> Session | None:
-        """An ended session becomes live again, with all it knew; None if it is forgotten."""
+        """Makes an ended session live again, with its state; None if it is forgotten."""
         session = self._ended.remove(key) or self._remembered.remove(key)
         if session is not None:
             session.ended = None
@@ -250,14 +250,14 @@ class Table:
         return session
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
-        """A live session gets its real id."""
+        """Gives a live session its real id."""
         session = self.drop(old)
         assert session is not None
         session.key = new
         self.add(session)
 
     def drop(self, key: SessionKey) -> Session | None:
-        """Takes a live session out without a tombstone."""
+        """Removes a live session without remembering its key."""
         session = self._live.pop(key, None)
         if session is not None:
             place = (id(session.key) >> 4) & (NEAR - 1)
@@ -267,20 +267,20 @@ class Table:
         return session
 
     def bury(self, session: Session) -> None:
-        """Moves a session to the ended ones; at their bound one of those is shown no more."""
+        """Moves a session to the ended ones. At their limit, one of those is no longer shown."""
         self.drop(session.key)
         for gone in self._put(self._ended, session):
             self.remember(gone)
 
     def remember(self, session: Session) -> None:
-        """An ended session is shown no more, but its state is kept, in case that it goes on."""
+        """Stops showing an ended session, but keeps its state in case it goes on."""
         if self.fold:
             session.condense()
         for gone in self._put(self._remembered, session):
             self._forgotten.add(gone.key)
 
     def _put(self, ended: _Ended, session: Session) -> list[Session]:
-        """Adds an ended session; those that have to go for it, maybe itself."""
+        """Adds an ended session; returns those that must go for it, which may include itself."""
         session.weight = session.size()
         ended.add(session)
         gone: list[Session] = []
@@ -298,7 +298,7 @@ class Table:
         return gone
 
     def excess(self, new: Session | None = None) -> Session | None:
-        """The session to evict while the bound is exceeded.
+        """The session to evict while a limit is exceeded; None if none is.
 
         Args:
             new: the session that needs room.
@@ -319,11 +319,11 @@ class Table:
         return session if session is not None and session.touched_ns <= before else None
 
     def forget(self, shown: int, remembered: int) -> None:
-        """Lets go of ended sessions by the time they were last touched, Unix nanoseconds.
+        """Drops ended sessions by the time of their last activity, Unix nanoseconds.
 
         Args:
-            shown: up to then they are shown no more, and their steps are let go.
-            remembered: up to then their state is let go, too.
+            shown: sessions up to this time are no longer shown, and their steps are dropped.
+            remembered: the state of sessions up to this time is dropped, too.
         """
         for session in self._ended.until(shown):
             self.remember(session)
@@ -335,12 +335,12 @@ class Table:
         return self.find(key) is not None or key in self._remembered.sessions
 
     def was_known(self, key: SessionKey) -> bool:
-        """True for a session whose state was let go."""
+        """True for a session whose state was dropped."""
         return key in self._forgotten
 
     @property
     def lost(self) -> int:
-        """Sessions of which not even the key is remembered, so that they would pass as new."""
+        """The number of sessions whose keys are forgotten, too, so that they would pass as new."""
         return self._forgotten.lost
 
     def shift(self, by: int) -> None:

@@ -1,7 +1,14 @@
 """Deadlines, idle limits and traps over the calls of one judgement, on the calls' own times.
 
-Everything follows from the log and its order, so the order of arrival does not matter.
-`DeadlineTimer` decides whether a missing call may still arrive.
+Idea: a `Timing` takes the calls in the order of the log, as a `Run` does. A call that answers a
+deadline stops its clock, a call that begins one starts it. A limit that ends before the next call
+starts is missed. `DeadlineTimer` decides whether a missing call may still arrive.
+
+Invariant: the result depends on the log alone, not on the order of arrival.
+
+Example: `pay` must follow `order` within 60 s. `order` at 10 s starts the clock. A call at 80 s finds
+that the limit ended at 70 s, so it is missed. A `pay` at 65 s, even if it arrives later, stops the
+clock in time.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ IDLE_TEXT: Final = "idle"
 
 
 class Mark(NamedTuple):
-    """A call that a clock runs from."""
+    """A call from which a clock runs."""
 
     step: int
     """From 1."""
@@ -36,27 +43,27 @@ class Mark(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """A limit that was not kept, or will not be. Times are Unix nanoseconds."""
+    """A limit or trap that is missed, or is missed unless a call comes. Times are Unix nanoseconds."""
 
     kind: Kind
     obstacle: Obstacle
     rule: str
-    """What the spec says; "" for a trap."""
+    """The text of the limit in the spec; "" for a trap."""
     mark: Mark
     due_ns: int
-    """When it was over, on the calls' own time."""
+    """The end of the limit, by the times of the calls."""
     limit_ns: int
 
     @property
     def key(self) -> tuple[Obstacle, str, bytes]:
-        """An identity that late calls do not change."""
+        """The identity of the verdict, which late calls do not change."""
         return self.obstacle, self.rule, self.mark.span_id
 
     def fires_ns(self, window_ns: int) -> int:
-        """When it may be declared: once the calls that would answer it have had time to arrive.
+        """When it may be declared: once a call that answers it has had time to arrive.
 
-        A span is sent after its end, in a batch even later, and an early verdict would be withdrawn. So the limit
-        (at most the window) must also have passed since the receipt.
+        A span is sent after its end, often in a later batch, and an early verdict would be withdrawn.
+        So the limit, or the window if that is shorter, must also have passed since the receipt.
         """
         return max(self.due_ns, self.mark.receipt_ns + min(self.limit_ns, window_ns))
 
@@ -76,11 +83,11 @@ class _Running(NamedTuple):
 
     mark: Mark
     over: bool = False
-    """It was missed, and found so."""
+    """True once it is missed and noted."""
 
 
 class Timing:
-    """The clocks that run after some prefix of the calls, and what they have missed."""
+    """The clocks after a prefix of the calls, and what is missed so far."""
 
     __slots__ = ("_idle_ns", "_judge", "_last", "_receipt_ns", "_running", "_trapped", "missed")
 
@@ -89,7 +96,7 @@ class Timing:
         bounds = judge.bounds
         self._running: list[_Running | None] = [None] * (len(bounds.deadlines) if bounds else 0)
         self._last: Mark | None = None
-        """The call that ended last; its `at_ns` is that end."""
+        """The call that ended last. Its `at_ns` is its end."""
         self._receipt_ns = 0
         self._idle_ns = 0
         self._trapped = False
@@ -104,7 +111,7 @@ class Timing:
         return twin
 
     def tools(self) -> set[int]:
-        """The numbers of the tools that it remembers, of calls that may be folded."""
+        """The numbers of the tools of the calls that it keeps, which may be folded."""
         marks = [each.mark for each in (*self._running, *self.missed) if each is not None]
         if self._last is not None:
             marks.append(self._last)
@@ -113,7 +120,7 @@ class Timing:
     # --- calls ------------------------------------------------------------------------------
 
     def take(self, group: Iterable[Taken], position: Position) -> None:
-        """Takes calls that are judged together, and where they have led."""
+        """Takes calls that are judged together, and the position after them."""
         bounds = self._judge.bounds
         assert bounds is not None
         mark = None
@@ -158,7 +165,7 @@ class Timing:
                 self._running[number] = _Running(mark)
 
     def _perhaps_answer(self, call: Taken) -> None:
-        """A call that is harmful by the best reading may have taken effect by another one."""
+        """Stops the clocks that a harmful call answers in another reading, in which it takes effect."""
         judge = self._judge
         meaning = judge.spec.alphabet.tokens[call.token]
         if not (meaning.effect and judge.stepper.chances(call.before, call.token).right):
@@ -193,7 +200,7 @@ class Timing:
     # --- what is open -------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Missed]:
-        """The running limits, as they are missed if no call comes in time."""
+        """The running limits, each as it is missed if no call comes in time."""
         bounds = self._judge.bounds
         assert bounds is not None
         for number, running in enumerate(self._running):
@@ -214,10 +221,10 @@ class Timing:
             yield Missed(Kind.STALLED, Obstacle.IDLE, rule, mark, due_ns, self._idle_ns)
 
     def forget(self) -> None:
-        """Keeps the latest of what was missed."""
+        """Keeps only the latest `MISSED_MAX` missed limits."""
         del self.missed[:-MISSED_MAX]
 
 
 def certain(found: Iterable[Missed], blind_ns: int) -> Sequence[Missed]:
-    """Those that do not depend on a time from which calls may be missing."""
+    """The missed limits that run from calls after `blind_ns`, behind which no calls are missing."""
     return [each for each in found if each.mark.at_ns >= blind_ns]

@@ -1,7 +1,8 @@
-"""Tools' names as the small integers that the steps of sessions hold.
+"""Tool names as small integers, which the steps of sessions hold.
 
-A number takes 16 bits of a step. Names in specs keep theirs. Names that agents invent are bounded in bytes,
-the last quarter of which is for tenants with few; names that no step has any more are forgotten.
+Idea: a number takes 16 bits of a step. Names in specs keep their numbers. Names that agents invent are
+bounded in bytes, and the last quarter of the bound is for tenants with few names. Names that no step
+has any more are forgotten, and their numbers are used again.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from monitor.weights import text_bytes
 __all__ = ["Names"]
 
 NAME_BYTES: Final = 160
-"""Of a name beside its text, so that the usual bound is reached before the numbers are used up."""
+"""Bytes that a name counts beside its text, so that the bytes run out before the numbers."""
 
 SHARE_BYTES: Final = 64 << 10
-"""What a tenant may hold of the last quarter: some 350 names."""
+"""Bytes that a tenant may hold and still use the last quarter: some 350 names."""
 
 
 class Names:
     """Tool names as small integers, shared by all sessions.
 
     Args:
-        bytes_max: of names that no spec has.
+        bytes_max: limit of the bytes of names that are in no spec.
     """
 
     __slots__ = (
@@ -40,7 +41,7 @@ class Names:
     )
 
     NAMES_MAX: Final = 65_536
-    """Numbers of 16 bits; 0 is for the names without a number of their own."""
+    """Numbers of 16 bits; 0 stands for all names without a number of their own."""
 
     OVERFLOW: Final = "__overflow__"
 
@@ -49,19 +50,19 @@ class Names:
         self._texts: list[str] = [self.OVERFLOW]
         self._numbers: dict[str, int] = {}
         self._owners: dict[int, str] = {}
-        """Number -> who has brought its name; none for those of specs."""
+        """Number -> tenant that its name counts for; names of specs have none."""
         self._held = Holdings()
         """Bytes by tenant."""
         self._free: list[int] = []
         self.overflowed = 0
-        """Times that a call's tool got no number of its own, so its name is not shown."""
+        """The number of times that a tool got no number of its own, so its name is not shown."""
 
     def __len__(self) -> int:
-        """How many names are known."""
+        """The number of known names."""
         return len(self._numbers)
 
     def number(self, text: str, namespace: str = "") -> int:
-        """The number of a name; 0 where there is no room for it."""
+        """The number of a name; 0 if there is no room for it."""
         found = self._numbers.get(text)
         return found if found is not None else self._add(text, namespace)
 
@@ -84,7 +85,7 @@ class Names:
 
     @property
     def crowded(self) -> bool:
-        """True where it is time to forget names that no step has any more."""
+        """True if it is time to forget names that no step has any more."""
         return 2 * self._held.total > self._bytes_max
 
     def forget(self, used: set[int]) -> int:
@@ -94,7 +95,7 @@ class Names:
             used: the numbers that steps have.
 
         Returns:
-            How many.
+            The number of forgotten names.
         """
         gone = [number for number in self._owners if number not in used]
         for number in gone:

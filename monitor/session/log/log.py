@@ -1,23 +1,24 @@
-"""The recent steps of one judgement, in call order, and the groups of those that overlap.
+"""The recent steps of one judgement in the order of their times, and the groups of overlapping steps.
 
-Idea: a step is a row of 32 bytes in one `bytearray` (`rows.py`): a tuple of the same content takes
-eight times as much, and a monitor holds many sessions. This file keeps the rows in order, wherever
-a call belongs, and finds the groups.
+Idea: a step is a row of 32 bytes in one `bytearray` (`rows.py`). A tuple with the same content
+takes eight times as much memory, and a monitor holds many sessions. `Log` puts each row at its
+place and finds the groups.
 
 Invariants:
 
 - Rows are sorted by (at, end, span id), whatever the order of arrival. So the same calls give the
   same log.
-- `at` is the start of the call, with one exception: a call stands behind the call that it is a part
-  of, whatever the clocks of their hosts say (`settle`).
+- `at` is the time by which the caller orders a call, usually its start. A child call stands behind
+  its parent call, even if the clocks of their hosts disagree (`settle`).
 - `append` takes only calls that belong behind all others and overlap no sibling. All others go
   through `insert`.
-- `tail_end` and `_running` say what runs on behind the last step, so `append` decides in O(1).
+- `tail_end` and `_running` say which steps still run at the end of the log, so `append` decides in
+  O(1).
 - While `grouped` is False, no siblings overlap.
 
 Example: `a` (10 to 20), `b` (12 to 30) and `c` (30 to 31) have one parent. `b` starts before `a`
-has ended, so they are a group: `groups()` is `[(0, 2)]`. `c` starts when `b` has ended: touching
-times are a sequence, and `c` is in no group.
+ends, so both are a group: `groups()` is `[(0, 2)]`. `c` starts when `b` ends. Touching times are a
+sequence, so `c` is in no group.
 
 Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 """
@@ -53,7 +54,7 @@ from monitor.session.log.rows import (
 __all__ = ["Log", "Placed"]
 
 _DEPTH_MAX: Final = 8
-"""Calls within calls that are moved with the outermost; and spans may claim to be in a circle."""
+"""Levels of nested calls that move with the outermost one. Spans may claim to be in a circle."""
 
 
 class Placed(NamedTuple):
@@ -61,14 +62,14 @@ class Placed(NamedTuple):
 
     place: int
     first: int
-    """The first place where another step stands than before."""
+    """The lowest place whose step has changed."""
     moved: int
-    """Steps that do not stand where they started, because they are parts of others."""
+    """The number of steps that were placed behind their parent call."""
 
 
 @mypyc_attr(acyclic=True)
 class Log(Rows):
-    """Rows sorted by (at, end, span id); each has a token and a mark, which is the judgement's."""
+    """Rows sorted by (at, end, span id). Each has a token, and a mark that the judgement sets."""
 
     __slots__ = ("_newest", "_running", "grouped", "tail_end")
 
@@ -77,20 +78,21 @@ class Log(Rows):
         self._newest = 0
         """The latest receipt of a step."""
         self._running: dict[bytes, int] | None = None
-        """By parent, when the last of its steps that had not ended when the last step began will have
-        ended; None where they all have one parent."""
+        """By context: the latest end of its steps that still run at the start of the last step. None
+        if all steps that still run are siblings of the last one."""
         self.grouped = False
-        """False where no siblings overlap, as far as `groups` was asked since the last insertion."""
+        """False if no siblings overlap. An insertion sets it until `groups` has searched the whole log."""
         self.tail_end = 0
-        """When the last step has begun, and all that had not ended by then has ended."""
+        """The latest end of a step, but no earlier than the start of the last step."""
 
     # --- adding and removing -------------------------------------------------------------------
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> bool:
-        """Adds a call after all others, its mark 0 until judged.
+        """Adds a call behind all others, with mark 0.
 
-        False, and nothing done, where it belongs earlier, overlaps a sibling, or may be what
-        earlier steps are a part of.
+        Returns:
+            False, with the log unchanged, if the call belongs earlier, overlaps a sibling, or may
+            be the parent of a step in the log. Such a call needs `insert`.
         """
         span, end, tail_end = call.span_id, call.end_ns, self.tail_end
         if may_name(self._contexts, span):
@@ -120,10 +122,10 @@ class Log(Rows):
         return True
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
-        """Adds a call in its place, its mark 0 until judged.
+        """Adds a call at its place, with mark 0.
 
-        It stands behind the call it is a part of, and before its own parts, whatever the clocks
-        of their hosts say.
+        The call stands behind its parent call and before its children, even if the clocks of their
+        hosts disagree.
         """
         span, end, meta = call.span_id, call.end_ns, self._meta(call, at)
         if call.call_id:
@@ -145,7 +147,7 @@ class Log(Rows):
         return Placed(place, min([place, *moved]), behind + len(moved) // 2)
 
     def _meta(self, call: ToolCall, at: int) -> int:
-        """What a step is, its mark 0."""
+        """The flags of a step, with mark 0."""
         meta = self._number(call.trace_id + (call.parent_span_id or NO_PARENT))
         if call.error:
             meta |= 1 << ERROR_SHIFT
@@ -166,7 +168,7 @@ class Log(Rows):
         return place
 
     def _note_receipt(self, place: int, receipt: int) -> None:
-        """A step comes to `place`: those that stand before it and were received later are late."""
+        """Marks the steps before `place` as late that were received after the step that comes there."""
         if receipt >= self._newest:
             self._newest = receipt
             return
@@ -178,7 +180,7 @@ class Log(Rows):
                 self._mark_late(place, late=True)
 
     def _place(self, at: int, end: int, span: bytes) -> int:
-        """Where a step belongs: the first place behind all that come before it."""
+        """The place where a step belongs, by binary search."""
         low, high = 0, len(self)
         if not high or self._order(high - 1, at, end, span) <= 0:
             return high
@@ -191,7 +193,7 @@ class Log(Rows):
         return low
 
     def _order(self, place: int, at: int, end: int, span: bytes) -> int:
-        """Below zero where the step at `place` comes before another one, above where behind it."""
+        """Negative if the step at `place` comes before the given one, positive if behind it."""
         own = self.at(place)
         if own != at:
             return -1 if own < at else 1
@@ -202,7 +204,7 @@ class Log(Rows):
         return 0 if other == span else -1 if other < span else 1
 
     def take(self, other: Log, place: int) -> None:
-        """Copies one step of another log to its place in this one."""
+        """Copies one step of another log to its place in this log."""
         at, times, span, meta, tool, token = other._step(place)
         end, receipt = other._end_and_receipt(at, times, span)
         times, number = self._times(at, end, receipt, span), self._number(other._context(meta))
@@ -218,7 +220,7 @@ class Log(Rows):
             self._moved[span] = moved
 
     def remove(self, place: int) -> None:
-        """Takes a step out; its parts stay where they stand until they are settled."""
+        """Removes a step. Its children keep their places until `settle`."""
         self._drop_aside(place)
         del self._rows[place * WIDTH : (place + 1) * WIDTH]
 
@@ -227,7 +229,7 @@ class Log(Rows):
         if self._ids or self._texts or self._moved or self._far:
             for place in range(count):
                 self._drop_aside(place)
-        # Not deleted from what there is, which would keep its room.
+        # A copy: deleting from the front would keep the memory.
         self._rows = self._rows[count * WIDTH :]
         if len(self._contexts) > 2 * CONTEXT_BYTES * (len(self) + 8):
             self._compact()
@@ -235,7 +237,7 @@ class Log(Rows):
     # --- parents and children ---------------------------------------------------------------------
 
     def _begun(self, trace_id: bytes, span_id: bytes) -> int | None:
-        """Where a step of the log stands; None where it is not there, or not by its start."""
+        """The `at` of a parent call; None if the log lacks it, or does not order it by its start."""
         place = self.find(span_id) if span_id else None
         if place is None:
             return None
@@ -246,7 +248,7 @@ class Log(Rows):
         return at if start == own else None
 
     def settle(self, trace_id: bytes, span_id: bytes, depth: int = _DEPTH_MAX) -> list[int]:
-        """The parts of a call go behind it, or where they stand by themselves if it is gone.
+        """Moves the children of a call behind it, or to their own times if the call is gone.
 
         Returns:
             The places that steps were moved from or to.
@@ -261,7 +263,7 @@ class Log(Rows):
         return moved
 
     def _parts(self, context: bytes) -> list[bytes]:
-        """Span ids of the steps of one trace that have one parent."""
+        """Span ids of the steps with this context (trace id and parent span id)."""
         contexts = self._contexts
         numbers = {
             number
@@ -274,7 +276,7 @@ class Log(Rows):
     def _follow(
         self, trace_id: bytes, span_id: bytes, begun: int | None, depth: int
     ) -> list[int]:
-        """One part of a call that stands at `begun`, and the parts of this part."""
+        """Moves one child of a call that stands at `begun`, then the children of this child."""
         place = self.find(span_id)
         assert place is not None
         at, times, span, meta, tool, token = self._step(place)
@@ -290,29 +292,27 @@ class Log(Rows):
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
     def settle_all(self) -> None:
-        """The same for every step of the log, after many came at once."""
+        """Settles the children of every step, after many steps were added at once."""
         for place in range(len(self._contexts) // CONTEXT_BYTES):
             context = self._context(place)
             if any(context[16:]) and self.find(context[16:]) is not None:
                 self.settle(context[:16], context[16:])
-
-    # --- who a step belongs to -------------------------------------------------------------------
 
     # --- reading -----------------------------------------------------------------------------------
 
     def received(
         self, before: int, mark: int, end: int | None = None
     ) -> tuple[list[int], int | None]:
-        """Places of the steps without a mark that were received up to `before`.
+        """Finds the steps whose mark lacks a bit and that were received up to `before`.
 
         Args:
             before: Unix nanoseconds.
-            mark: a bit.
-            end: bounds them to those before this place.
+            mark: the bit.
+            end: only places before this one are searched.
 
         Returns:
-            The places, and the earliest receipt of the others without the mark; None where there are
-            none of these.
+            Their places, and the earliest receipt of the other steps that lack the bit (None if
+            there are none).
         """
         marks = self.marks()
         found: list[int] = []
@@ -331,13 +331,13 @@ class Log(Rows):
         return found, earliest if earliest >= 0 else None
 
     def _leads(self, place: int) -> bool:
-        """True where all steps behind this one were received no earlier."""
+        """True if no step behind this one was received earlier."""
         return self._far is None and not self._is_late(place)
 
     def span(self, count: int | None = None) -> tuple[int, int]:
-        """When the first of its steps started, and when the last one ended; it has some.
+        """(first start, last end) of the first `count` steps, or of all, Unix nanoseconds.
 
-        `count` bounds it to the first ones.
+        The log must not be empty.
         """
         count = len(self) if count is None else count
         if not self._moved and self._far is None:
@@ -356,20 +356,20 @@ class Log(Rows):
         end: int | None = None,
         running: Mapping[bytes, int] | None = None,
     ) -> list[tuple[int, int]]:
-        """(first place, end place) of the groups of overlapping siblings, from `first` on.
+        """The groups of overlapping siblings from `first` on, as (first place, end place).
 
-        Siblings have one parent; each of a group starts strictly before all the others before it
-        have ended, so touching times are a sequence. Steps of other parents that stand between
-        those of a group are judged with it, and groups that stand in each other are one. A step
-        that overlaps no sibling is in no group.
+        Siblings have the same context (trace and parent). A step joins a group if it starts while
+        an earlier sibling of the group still runs; touching times are a sequence. Steps of other
+        parents that stand between the steps of a group are judged with it. Groups that interleave
+        become one group. A step that overlaps no sibling is in no group.
 
         Args:
-            first: place of the first step that is looked at.
-            steps: those from `first` on, where they are at hand.
-            end: only groups that begin before this place, each of them whole; without, what runs
-                on behind the last step is worked out.
-            running: by parent, until when steps before `first` run on (`running_at`). A group that
-                one of these is in begins before `first`.
+            first: place of the first step that is searched.
+            steps: the steps from `first` on, if they are unpacked already.
+            end: returns only groups that begin before this place, each of them whole. Without it,
+                the search also updates `tail_end` and `_running`, and from place 0 on `grouped`.
+            running: by context, until when steps before `first` run (`running_at`). A group with
+                such a step begins before `first`.
         """
         found: list[tuple[int, int]] = []
         at = self.at(-1) if self._rows and first >= len(self) else 0
@@ -414,7 +414,7 @@ class Log(Rows):
         over: int,
         meta: int,
     ) -> None:
-        """A step begins while steps of other parents run, and maybe siblings of it, too."""
+        """Takes a step that starts while steps of other parents run: it may overlap siblings, too."""
         parent = self._context(meta)
         known = runs.get(parent)
         if known is not None and at < known[1]:
@@ -426,9 +426,9 @@ class Log(Rows):
     def running_at(
         self, place: int, first: int = 0, running: Mapping[bytes, int] | None = None
     ) -> dict[bytes, int] | None:
-        """By parent, until when steps before `place` run on behind the start of the step there.
+        """By context: the latest end of the steps that still run when the step at `place` starts.
 
-        `running` is the same as of `first`, a place before it.
+        `running` is the same for `first`, an earlier place from which the search goes on.
         """
         start = self.at(place)
         found = dict(running) if running else {}
@@ -440,13 +440,13 @@ class Log(Rows):
         return {parent: over for parent, over in found.items() if over > start} or None
 
     def _is_beside(self, meta: int, last: int, at: int) -> bool:
-        """True where a sibling of a new step has not ended at its start, where something has not."""
+        """True if a sibling of a new step still runs at its start, given that some step does."""
         if self._running is None:
             return self._siblings(meta, last)
         return at < self._running.get(self._context(meta), 0)
 
     def _run_on(self, meta: int, last: int, at: int, end: int) -> None:
-        """Notes that a step was appended while others run that are no siblings of it."""
+        """Takes note of a step that was appended while steps of other parents run."""
         known = self._running
         if known is None:
             known = {self._context(last): self.tail_end}
@@ -455,10 +455,10 @@ class Log(Rows):
         self.tail_end = max(self.tail_end, end)
 
     def group_times(self, first: int, end: int) -> list[tuple[int, int]]:
-        """(start, end) of the steps of a group, as far as they leave its order open.
+        """(start, end) of the steps of a group, for the search over their orders.
 
-        The start is the place in the order. A step that overlaps none of its siblings stands where
-        it started, among those that ran then: its end is its start.
+        The start is the step's `at`. A step that overlaps none of its siblings counts as an
+        instant: its end is its start.
         """
         steps = self.unpacked(first, end)
         found: list[tuple[int, int]] = []
@@ -479,7 +479,7 @@ class Log(Rows):
 
 
 def _join(found: list[tuple[int, int]], first: int, last: int) -> None:
-    """Adds the group from one step to another to those before it, which it may join."""
+    """Adds a group to those found; it is merged with groups that reach into it."""
     while found and found[-1][1] > first:
         first = min(first, found.pop()[0])
     found.append((first, last + 1))
@@ -488,7 +488,7 @@ def _join(found: list[tuple[int, int]], first: int, last: int) -> None:
 def _reaches(
     found: Sequence[tuple[int, int]], runs: Mapping[bytes, tuple[int, int]], end: int, at: int
 ) -> bool:
-    """True where a group that begins before a place may have another step yet."""
+    """True if a group that begins before place `end` may still get another step."""
     limit = end
     for group in found:
         if group[0] < end:

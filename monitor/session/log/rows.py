@@ -1,12 +1,24 @@
 """Steps packed into rows of 32 bytes, and what is kept aside of them, by span id.
 
-Idea: a row has a fixed width, so a step is read and marked by its place alone. Ids of traces and
-parents are shared by many steps: they stand once in `_contexts`, and a row has their number. Call
-ids are packed apart (`call_ids.py`).
+Idea: all rows have one width, so a step is read and marked by its place alone. Many steps share a
+trace id and a parent's span id. Such a pair is a *context*: `_contexts` holds it once, and a row
+holds its number. Call ids are packed separately (`call_ids.py`). Arguments, and times that do not
+fit into a row, are kept in dictionaries by span id.
 
-A row, by its bytes: the place in the order (0 to 7), times (8 to 15), span id (16 to 23), what the
-step is (24 to 26: number of the context, late, error, evidence, moved), the mark (27), tool (28 and
-29), token (30 and 31).
+| bytes | content |
+|---|---|
+| 0 to 7 | `at`: the place in the order, Unix nanoseconds |
+| 8 to 15 | times: length of the call (40 bits, nanoseconds), lag of its receipt (24 bits, ms) |
+| 16 to 23 | span id |
+| 24 to 26 | flags: number of the context (19 bits), late, error, evidence (2 bits), moved |
+| 27 | mark: what the judgement notes (`monitor.session.step_marks`) |
+| 28 and 29 | number of the tool |
+| 30 and 31 | token |
+
+Invariant: `row` returns what was packed. Only receipts are rounded, down to the millisecond.
+
+Example: a call starts at 1,000 ms, ends at 1,002 ms and is received at 1,005 ms. Its `at` is
+1,000,000,000, its length 2,000,000 and its lag 5, so its times are `5 << 40 | 2_000_000`.
 """
 
 from __future__ import annotations
@@ -51,9 +63,9 @@ WIDTH: Final = 32
 
 
 def _row_format() -> str:
-    """A row: its place in the order, its times, its span id, what it is, its tool, its token.
+    """The format of a row: `at`, times, span id, flags with mark, tool, token.
 
-    Sizes of the machine take half the time, where they make the same bytes.
+    The native format takes half the time. It is used where it makes the same bytes.
     """
     own = "@NN8sIHH"
     same = sys.byteorder == "little" and calcsize(own) == WIDTH
@@ -68,14 +80,14 @@ _SPAN: Final = 16
 _MARK: Final = 27
 _TOOL: Final = 28
 _TOKEN: Final = 30
-"""Where in a row what is read by itself begins."""
+"""Offsets, in bytes, of the fields that are read alone."""
 
 _Packed = tuple[int, int, bytes, int, int, int]
 
 Brief = tuple[int, int, int, int]
-"""What of a row a step needs: its place in the order, its times, what it is, its token."""
+"""The fields that stepping needs: `at`, times, flags with mark, token."""
 
-# Bound once: looking them up takes as long as what they do.
+# Bound once, because a lookup takes as long as the call.
 pack_row: Final[Any] = _ROW.pack
 _unpack: Final[Any] = _ROW.unpack_from
 _unpack_at: Final[Any] = _AT.unpack_from
@@ -83,7 +95,7 @@ _unpack_times: Final[Any] = _TIMES.unpack_from
 
 
 def _in_c() -> tuple[Callable[..., None], Callable[[bytes, bytes], bool]] | tuple[None, None]:
-    """What `native.pyi` promises, where it was built."""
+    """The C functions of `native.pyi`, if they were built."""
     try:
         from monitor.session.log import native
     except ImportError:
@@ -93,40 +105,42 @@ def _in_c() -> tuple[Callable[..., None], Callable[[bytes, bytes], bool]] | tupl
 
 _IN_C: Final = _in_c()
 append_row: Final = _IN_C[0]
-"""(rows, what one holds) adds it, in a third of the time that packing it takes."""
+"""(rows, fields of a row): appends the row in a third of the time of `pack_row`."""
 _named: Final = _IN_C[1]
-"""(contexts, span id): the same as `may_name`, for many contexts in a tenth of the time."""
+"""(contexts, span id): `may_name` for many contexts, in a tenth of the time."""
 
 
 def unpacked(rows: bytearray) -> Iterator[_Packed]:
-    """All rows, each with all that it holds."""
+    """All rows, with all fields."""
     return _ROW.iter_unpack(rows)
 
 
 def briefed(rows: bytearray) -> Iterator[Brief]:
-    """What of the rows a step needs."""
+    """All rows, with the fields that stepping needs."""
     return _STEP.iter_unpack(rows)
 
 
-# End and receipt are kept as distances from the place in the order: how long the call took, to the
-# nanosecond, and how much later it was received, in whole milliseconds of the clock, above what is
-# the log's: calls that are received long after they were made all lag alike. What does not fit
-# (calls of 18 minutes, receipts hours after the others', clocks that are wrong) is kept aside.
+# A row holds end and receipt as distances from `at`: the length of the call in nanoseconds, and the
+# lag of its receipt in milliseconds, less the lag of the log (`Rows._lag`). The log's lag is there
+# because calls that are exported long after they were made all lag alike. What does not fit is kept
+# in `Rows._far`: calls longer than 18 minutes, receipts hours after the others, wrong clocks.
 _LENGTH_BITS: Final = 40
 LENGTH: Final = (1 << _LENGTH_BITS) - 1
 _MILLISECOND: Final = 1_000_000
 _FAR: Final = (1 << 24) - 1
 _EARLIER: Final = 1 << 20
-"""What later calls of a log may lag less than its first one, where that lags much: 17 minutes."""
+"""If the first call of a log lags too much, later ones may lag this much less: 17 minutes, in ms."""
 
-# What a step is, one integer of a row, from its lowest bit on; its highest byte is the mark.
+# The flags of a step: one integer of a row, whose highest byte is the mark.
 CONTEXT: Final = (1 << 19) - 1
+"""The bits of the context's number, which are the lowest ones."""
 _LATE_AT: Final = 26
 _LATE: Final = 1 << 3
-"""A bit of this byte of a row, above the context: a step behind this one may have been received earlier."""
+"""A bit of byte 26: a step behind this one may have been received earlier."""
 ERROR_SHIFT: Final = 20
 EVIDENCE_SHIFT: Final = 21
 MOVED: Final = 1 << 23
+"""Set if `at` is not the start of the call."""
 _MARK_SHIFT: Final = 24
 
 CONTEXT_BYTES: Final = 24
@@ -134,23 +148,24 @@ CONTEXT_BYTES: Final = 24
 NO_PARENT: Final = bytes(8)
 _ID_BYTES: Final = 8
 _LOOKED_THROUGH_MAX: Final = 16 * CONTEXT_BYTES
-"""So many contexts are looked through one by one."""
+"""Up to 16 contexts are compared one by one; more are searched as a whole."""
 _LOOK_BACK: Final = 4
+"""Contexts, the latest, that a new one is compared with."""
 EVIDENCE: Final = tuple(Evidence)
 
 _BYTES: Final = 512
 _ASIDE_BYTES: Final = 256
 _HASH_BYTES: Final = 64
-"""What an empty log and its judgement take, what is kept aside of a step, and a hash of arguments."""
+"""Approximate bytes: of an empty log with its judgement, of an entry kept aside, of a hash."""
 
 
 def may_name(contexts: bytes, span_id: bytes) -> bool:
-    """True where a span id may be one of the parents."""
+    """True if a span id may be a parent in one of the contexts. False positives are possible."""
     size = len(contexts)
     if size > _LOOKED_THROUGH_MAX or len(span_id) != _ID_BYTES:
         if _named is not None and len(span_id) == _ID_BYTES:
             return _named(contexts, span_id)
-        # As `in`, which first takes the id for a number, at a third of the cost.
+        # The same as `in`, which tries to read the id as a number first and takes three times as long.
         return not span_id or bool(contexts.partition(span_id)[1])
     last, end = span_id[_ID_BYTES - 1], CONTEXT_BYTES
     while end <= size:
@@ -161,7 +176,7 @@ def may_name(contexts: bytes, span_id: bytes) -> bool:
 
 
 def origin_of(call: ToolCall, receipt: int) -> Exemplar | None:
-    """What a log will say of where a call's step came from; None for ids it has to fit in."""
+    """What `Rows.origin` will say of a call; None if its ids do not have the usual lengths."""
     if len(call.span_id) != _ID_BYTES or len(call.trace_id) != CONTEXT_BYTES - _ID_BYTES:
         return None
     fields = (call.trace_id, call.span_id, receipt - receipt % _MILLISECOND)
@@ -170,27 +185,27 @@ def origin_of(call: ToolCall, receipt: int) -> Exemplar | None:
 
 
 class Texts(NamedTuple):
-    """What of a step is not a number."""
+    """The texts of a step, which are kept aside."""
 
     call_id: str
     arguments: Mapping[str, Any] | None
     hashed: frozenset[int] | None = None
-    """Of the arguments, where the session is in a sample (`monitor.aggregate.consistency_sample`)."""
+    """Hashes of the arguments, if the session is in a sample (`monitor.aggregate.consistency_sample`)."""
 
 
 class Moved(NamedTuple):
-    """A step that does not stand where it started."""
+    """Times of a step whose `at` is not its start."""
 
     start: int
     own: int
-    """Where it would stand by itself; it may stand behind, with the call it is a part of."""
+    """Its `at` without regard to its parent. It stands later if its parent starts later."""
 
 
 class Row(NamedTuple):
     """One step, unpacked. Times are Unix nanoseconds."""
 
     at: int
-    """Where the call stands in the order: its start, unless its clock or its spec says else."""
+    """The place in the order: the start, unless spec, clock or parent call demand another."""
     start: int
     end: int
     receipt: int
@@ -215,13 +230,13 @@ class Rows:
         self._ids = b""
         """Call ids, as `call_ids` packs them."""
         self._texts: dict[bytes, Texts] | None = None
-        """By span id, where there is more than an id, or an id that is not packed."""
+        """By span id: steps with arguments or hashes, or with a call id that cannot be packed."""
         self._moved: dict[bytes, Moved] | None = None
         """By span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
-        """By span id, ends and receipts too far away to be packed."""
+        """By span id: (end, receipt) that do not fit into a row."""
         self._lag = 0
-        """What is taken off how much later each step was received, in milliseconds."""
+        """The lag of the log, in milliseconds: it is subtracted from the lag of each receipt."""
 
     def __len__(self) -> int:
         return len(self._rows) // WIDTH
@@ -229,7 +244,7 @@ class Rows:
     # --- packing --------------------------------------------------------------------------------------
 
     def _times(self, at: int, end: int, receipt: int, span: bytes) -> int:
-        """The end and the receipt of a step, in one integer."""
+        """Packs the end and the receipt of a step into one integer."""
         length = end - at
         lag = receipt // _MILLISECOND - at // _MILLISECOND - self._lag
         if 0 <= length <= LENGTH:
@@ -244,21 +259,21 @@ class Rows:
         return _FAR << _LENGTH_BITS
 
     def _step(self, place: int) -> _Packed:
-        """The row at `place`: its place in the order, times, span id, what it is, tool, token."""
+        """The row at `place`: at, times, span id, flags with mark, tool, token."""
         step: _Packed = _unpack(self._rows, place * WIDTH)
         return step
 
     def _end_and_receipt(self, at: int, times: int, span: bytes) -> tuple[int, int]:
         lag = times >> _LENGTH_BITS
         if lag == _FAR:
-            # Two steps of one session may claim one span id: what is kept aside goes with the first.
+            # Two steps may claim one span id. Removing the first removes what is kept aside of both.
             return (self._far or {}).get(span) or (at, at)
-        # Compiled, a product of small numbers is cheap, and one of large ones is not.
+        # In compiled code a product of small integers is cheap, one of large integers is not.
         receipt = at - at % _MILLISECOND + (self._lag + lag) * _MILLISECOND
         return at + (times & LENGTH), receipt
 
     def _move(self, span: bytes, meta: int, start: int, own: int) -> int:
-        """Notes that a step does not stand where it started."""
+        """Stores the times of a step whose `at` is not its start; returns its flags."""
         if self._moved is None:
             self._moved = {}
         self._moved[span] = Moved(start, own)
@@ -274,7 +289,7 @@ class Rows:
     # --- what is kept aside ---------------------------------------------------------------------------
 
     def keep(self, span_id: bytes, texts: Texts) -> None:
-        """Keeps what of a step is text until the step is folded; its call id is kept in any case."""
+        """Keeps the texts of a step until the step is folded. Call ids are kept without this."""
         if self._texts is None:
             self._texts = {}
         self._texts[span_id] = texts
@@ -295,7 +310,7 @@ class Rows:
         return Texts(call_id, None) if call_id else None
 
     def release(self) -> None:
-        """Lets go of the hashes of arguments: they have been compared."""
+        """Drops the hashes of arguments, which are no longer needed."""
         kept: dict[bytes, Texts] = {}
         for span, each in (self._texts or {}).items():
             is_packed = not each.call_id or bool(call_ids.packed(span, each.call_id))
@@ -312,23 +327,24 @@ class Rows:
                 aside.pop(span, None)
 
     def _origin(self, span: bytes, at: int, meta: int) -> tuple[int, int]:
-        """When a step started, and where it would stand by itself."""
+        """(start, `at` without regard to the parent) of a step."""
         moved = self._moved.get(span) if meta & MOVED and self._moved else None
         return moved if moved is not None else (at, at)
 
     # --- contexts: the trace and the parent of a step -------------------------------------------------
 
     def _number(self, context: bytes) -> int:
-        """Number of a (trace, parent) pair; siblings share one, so it is nearly always the last.
+        """The number of a context, which is added if it is new.
 
-        Only the last few are compared: where every call has a parent of its own a full search
-        would make a session's cost grow with its length. So one pair may have several numbers.
+        Siblings share one, so it is nearly always the last. Only the last 4 are compared: if every
+        call had its own parent, a full search would make each call of a long session more
+        expensive. So one context may have several numbers.
         """
         contexts = self._contexts
         size = len(contexts)
         begin, least = size - CONTEXT_BYTES, max(0, size - _LOOK_BACK * CONTEXT_BYTES)
         while begin >= least:
-            # Nearly always the last bytes of others differ: a slice costs more than a byte.
+            # The last byte is compared first: it nearly always differs, and a slice costs more.
             if (
                 contexts[begin + CONTEXT_BYTES - 1] == context[-1]
                 and contexts[begin : begin + CONTEXT_BYTES] == context
@@ -347,13 +363,13 @@ class Rows:
         return self._contexts[place : place + CONTEXT_BYTES]
 
     def _siblings(self, meta: int, other: int) -> bool:
-        """True where two steps are of one trace and have one parent."""
+        """True if two steps have the same context."""
         if not (meta ^ other) & CONTEXT:
             return True
         return self._context(meta) == self._context(other)
 
     def _compact(self) -> None:
-        """Forgets the contexts no step uses any more."""
+        """Drops the contexts that no step uses any more."""
         numbers: dict[bytes, int] = {}
         rows = bytearray()
         for at, times, span, meta, tool, token in unpacked(self._rows):
@@ -385,7 +401,7 @@ class Rows:
         return rows[base] | rows[base + 1] << 8
 
     def mark(self, place: int) -> int:
-        """What the judgement has noted on a step, one byte."""
+        """The mark of a step, one byte."""
         return self._rows[place * WIDTH + _MARK]
 
     def set_mark(self, place: int, mark: int) -> None:
@@ -400,12 +416,12 @@ class Rows:
         return bytes(self._rows[_MARK::WIDTH])
 
     def tools(self) -> set[tuple[int, int]]:
-        """The numbers of its steps' tools, each as its lower and its upper byte."""
+        """The numbers of the tools of all steps, each as (low byte, high byte)."""
         rows = self._rows
         return set(zip(rows[_TOOL::WIDTH], rows[_TOOL + 1 :: WIDTH], strict=True))
 
     def size(self) -> int:
-        """Bytes that it and its judgement take, about."""
+        """Approximate bytes of the log and its judgement."""
         total = _BYTES + len(self._rows) + len(self._contexts) + len(self._ids)
         if self._texts is not None:
             for texts in self._texts.values():
@@ -457,7 +473,7 @@ class Rows:
         return row
 
     def unpacked(self, first: int, end: int) -> list[Brief]:
-        """What is needed to step some steps, one after the other."""
+        """The steps from `first` to before `end`, with the fields that stepping needs."""
         return list(briefed(self._rows[first * WIDTH : end * WIDTH]))
 
     def _end(self, place: int, at: int, times: int) -> int:
@@ -467,7 +483,7 @@ class Rows:
         return self._end_and_receipt(at, times, self._step(place)[2])[0]
 
     def times(self, first: int, end: int) -> list[tuple[int, int]]:
-        """(place in the order, end) of some steps."""
+        """(at, end) of the steps from `first` to before `end`."""
         return [
             (at, self._end(place, at, times))
             for place, (at, times, _, _) in enumerate(self.unpacked(first, end), first)
@@ -475,5 +491,5 @@ class Rows:
 
 
 def mark_of(meta: int) -> int:
-    """What the judgement has noted on a step, of what the step is."""
+    """The mark of a step, from its flags."""
     return meta >> _MARK_SHIFT

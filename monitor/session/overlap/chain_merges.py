@@ -1,16 +1,17 @@
 """The best merges of chains of overlapping calls, by dynamic programming.
 
-Idea: a node is how far each chain has come, and the position there. Whatever the merge that led to
-it, what follows is the same. So of the merges to one node only the best harms count, and layer k
-holds the nodes after k calls. Each node keeps the best merge that is nearest to the starts
-(`path`), and the links of all best merges (`behind`), which order.py follows where several parts
-have to be put together.
+Idea: a node is how far each chain has come, and the position there. What may follow depends on the
+node alone, not on the merge that led to it. So each node keeps only the merges with the best number
+of harms. Layer k holds the nodes after k calls. Of its best merges, a node keeps the one nearest to
+the start order (`path`), and for all of them the last call and the node before it (`behind`).
+order.py follows these links to combine several parts.
 
-Bounds: a group has at most `STEPS_MAX` steps. Up to `FEW` calls every merge is tried, whatever the
-bound. Of more calls the worst nodes of a layer are dropped once the steps run short, and at last
-`_finish` goes on in the order of the starts. The node of that order is never dropped. So what is
-taken is a possible order and no worse than that of the starts, but there may be a better one
-(`Merges.whole` is False).
+Bounds: a group has a budget of `STEPS_MAX` steps. Up to `FEW` calls, every merge is tried whatever
+the budget. For more calls, a layer keeps fewer of its nodes, the best ones, as the budget runs out;
+once it is overdrawn by as much again, `_finish` goes on in start order. The node of the start order is never dropped.
+
+Invariant: the result is a possible order and no worse than the start order. While `Merges.whole` is
+True, no order is better.
 
 Example: chains A (2 calls) and B (1 call) have the nodes (0,0), (1,0), (0,1), (2,0), (1,1), (2,1):
 6 nodes for 3 merges. With 2 chains of 10 calls, 121 nodes stand for 184,756 merges.
@@ -29,24 +30,24 @@ from monitor.session.overlap.chains import Chain
 __all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
 
 ENDS_MAX: Final = 32
-"""Limit of the ends that are listed: those with the best harms."""
+"""Limit of the ends that are listed: those with the best number of harms."""
 
 FEW: Final = 6
-"""Up to this many calls every order is tried, whatever they are: 720 orders."""
+"""Up to this many calls every order is tried: at most 720 orders."""
 
 STEPS_MAX: Final = 2_048
-"""Steps taken in a larger group, before it goes on with the best node alone, and as many after: some
-milliseconds. Eight calls of a task that all differ need half of them."""
+"""Budget of steps for a group of more than `FEW` calls. It may be overdrawn by as much: some milliseconds.
+Eight calls of a task that all differ need half of it."""
 
 _MANY: Final = 64
-"""Beyond this many calls fewer steps are taken, since each call that arrives has its group judged again."""
+"""Beyond this many calls the budget shrinks, since each call that arrives has its group judged again."""
 
 _LAYER_STEPS: Final = 8
-"""What it takes to choose the best of a layer, in steps."""
+"""The cost of choosing the best nodes of a layer, in steps."""
 
 
 class Node:
-    """How far the chains have come, and where the best ways to there lead."""
+    """How far the chains have come, where that leads, and by which merges."""
 
     __slots__ = ("ahead", "behind", "done", "harms", "path", "position")
 
@@ -54,15 +55,15 @@ class Node:
         self, done: tuple[int, ...], position: Position, harms: int, path: tuple[int, ...]
     ) -> None:
         self.done = done
-        """By chain, how many of its calls are taken."""
+        """By chain, the number of its calls that are taken."""
         self.position = position
         self.harms = harms
         self.path = path
-        """The places of the calls taken, by the best way that is nearest to the starts."""
+        """The calls taken, as places, by the best merge that is nearest to the start order."""
         self.behind: list[tuple[int, Node]] = []
-        """During the search: the last call of each of the best ways, and the node before it."""
+        """During the search: the last call of each best merge, and the node before it."""
         self.ahead: list[tuple[int, Node]] = []
-        """In what `ways_to` returns: the calls that the best ways continue with, and the nodes behind them."""
+        """In the result of `ways_to`: the next call of each best merge, and the node behind it."""
 
 
 _Layer = dict[tuple[tuple[int, ...], Position], Node]
@@ -72,9 +73,9 @@ class Merges(NamedTuple):
     """The merges that were found."""
 
     ends: list[Node]
-    """Where merges end, the best first, each position once."""
+    """The nodes after all calls, the best first, one for each position."""
     whole: bool
-    """False where some merges were left out."""
+    """False if some merges were not tried."""
 
 
 def best_of(merges: Merges) -> list[Node]:
@@ -86,7 +87,7 @@ def best_of(merges: Merges) -> list[Node]:
 def merge(
     stepper: Stepper, position: Position, chains: Sequence[Chain], *, strict: bool
 ) -> Merges:
-    """The merges with the fewest harms, or for a strict spec with the most."""
+    """Finds the merges with the fewest harms, or with the most for a strict spec."""
     by_start = sorted(
         (place, number) for number, chain in enumerate(chains) for place in chain.places
     )
@@ -97,7 +98,7 @@ def merge(
     whole = True
     for _, number in by_start:
         if left < -most:
-            # The plain one is in this layer, so what it leads to is tried, too.
+            # The node of the start order is in this layer, so the start order is tried, too.
             return _finish(stepper, layer, chains, strict=strict)
         before, layer = layer, {}
         for node in before.values():
@@ -117,7 +118,7 @@ def _harms_of(node: Node) -> int:
 
 
 def ways_to(ends: Sequence[Node]) -> Node:
-    """The best ways to some ends, from where they begin: a copy that looks ahead."""
+    """The best merges that lead to some ends: the first node of a copy that is linked forwards."""
     layer = list(ends)
     twins = {id(end): _twin(end) for end in ends}
     while True:
@@ -145,7 +146,7 @@ def _finish(
     *,
     strict: bool,
 ) -> Merges:
-    """Goes on from the last layer in the order of the starts, and keeps the best way alone."""
+    """Goes on from each node of the last layer in start order, and keeps the best result alone."""
     best: tuple[int, Position, Node, list[int]] | None = None
     for node in layer.values():
         todo = sorted(
@@ -182,7 +183,7 @@ def _moved(done: tuple[int, ...], number: int) -> tuple[int, ...]:
 def _step(
     stepper: Stepper, node: Node, chains: Sequence[Chain], layer: _Layer, *, strict: bool
 ) -> int:
-    """Takes the next call of each chain that may come next: how many that are."""
+    """Takes the next call of each chain that may go on. Returns the number of these chains."""
     done, position, path, steps = node.done, node.position, node.path, 0
     for number, (token, places, needs) in enumerate(chains):
         taken = done[number]
@@ -214,6 +215,6 @@ def _ready(needs: tuple[tuple[int, int], ...], done: tuple[int, ...]) -> bool:
 
 
 def _best(layer: _Layer, room: int, plain: Node, *, strict: bool) -> _Layer:
-    """Those with the best harms, and that of the order of the starts."""
+    """The nodes with the best number of harms, and the node of the start order."""
     kept = sorted(layer.items(), key=lambda each: each[1].harms, reverse=strict)[:room]
     return {**dict(kept), (plain.done, plain.position): plain}

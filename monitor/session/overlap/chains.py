@@ -1,13 +1,13 @@
 """Overlapping calls as chains of alike calls, which are merged instead of permuted.
 
-Idea: take two calls that do the same. One may have been allowed to start no later than the other,
-with no fewer calls waiting for it. Then an order with the other one first can be changed by
-swapping the two: the swapped order is possible, too, and has the same effect. So this one goes
-first, and only one order of the two is tried. Calls that are pairwise ordered like this form a
-chain. An order of all calls is a merge of the chains.
+Idea: calls are *alike* if they have the same effect in every state. Let `a` and `b` be alike. If `a`
+could start no later than `b`, and no fewer calls had to wait for `a`, then `a` and `b` can be swapped
+in any order that has `b` first: the new order is possible, too, and has the same effect. So only
+orders with `a` first are tried. Calls that are pairwise in this relation form a *chain*, which has
+one order. An order of all calls is a merge of the chains.
 
-Invariant: for each order of the calls there is a merge with the same sequence of effects.
-`Chain.needs` keeps "ended before it started" across chains: a call waits until each chain has come
+Invariant: each possible order of the calls has the same sequence of effects as some merge. Across
+chains, `Chain.needs` keeps "ended before it started": a call waits until each other chain has come
 as far as it says.
 
 Example: four overlapping `read` and four overlapping `write`, all at one time, have 40,320 orders.
@@ -27,33 +27,33 @@ __all__ = ["Chain", "Spans", "chained", "spans_of"]
 
 
 class Spans(NamedTuple):
-    """By call, what its times say of the others.
+    """By call, what its times say about the other calls.
 
-    Those that had ended when it started are always the first of all calls, by their ends.
+    The calls that had ended when a call started are always the first `ended` calls of `by_end`.
     """
 
     ended: list[int]
-    """How many had ended when it started."""
+    """The number of calls that had ended when it started."""
     rank: list[int]
-    """How many ended before it did."""
+    """The number of calls that ended before it ended."""
     ahead: list[int]
-    """How many started after it had ended."""
+    """The number of calls that started after it had ended."""
     by_end: list[int]
-    """The calls by their ends."""
+    """The calls in the order of their ends."""
 
 
 class Chain(NamedTuple):
-    """Calls that are alike, in the one order among themselves that is tried."""
+    """Alike calls, in the one order that is tried."""
 
     token: int
-    """What all of them do."""
+    """A token with the effect of all its calls."""
     places: list[int]
     needs: list[tuple[tuple[int, int], ...]]
-    """By call, which chains must have come how far before it."""
+    """By call: (number of a chain, how many of its calls must come before this call)."""
 
 
 def spans_of(times: Sequence[tuple[int, int]]) -> Spans:
-    """What the (start, end) of calls in start order say; of two at one instant the first has ended."""
+    """Compares calls by their (start, end), in start order. Touching times are a sequence."""
     count = len(times)
     if not count or min(max(start, end) for start, end in times) > times[-1][0]:
         return Spans([0] * count, list(range(count)), [0] * count, list(range(count)))
@@ -69,16 +69,16 @@ def spans_of(times: Sequence[tuple[int, int]]) -> Spans:
 
 
 def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[Chain]:
-    """Some calls in as few chains as there can be.
+    """Splits calls into as few chains as possible.
 
     Args:
         places: of the calls, in start order.
-        kinds: of all calls: what each does.
+        kinds: of all calls: a token with the same effect as the call's own.
         spans: of all calls.
     """
     chains: list[Chain] = []
     come: list[int] = []
-    """By chain, how many of it had ended when the call at hand started."""
+    """By chain, the number of its calls that had ended when the present call started."""
     rank = spans.rank
     for place in places:
         ended, ahead, kind = spans.ended[place], spans.ahead[place], kinds[place]
@@ -86,7 +86,7 @@ def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[C
         own: Chain | None = None
         for number, chain in enumerate(chains):
             count = come[number]
-            # Calls that had ended lead their chain, and had ended for all later calls, too.
+            # The calls that had ended are the first of their chain. For all later calls they had ended, too.
             while count < len(chain.places) and rank[chain.places[count]] < ended:
                 count += 1
             if count:

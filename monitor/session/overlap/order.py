@@ -1,29 +1,28 @@
-"""Calls that overlap: which orders they may have had, and which order is taken.
+"""Overlapping calls: which orders they may have had, and which order is taken.
 
-Idea: siblings whose times overlap have no order of their own. Every order that keeps "ended before
-it started" may have been the true one. A task takes the order with the fewest harms, a strict
-policy the order with the most; of equals, the one nearest to the order of the starts. `Order.every`
-lists the other ends, which `monitor.session.run` goes on from.
+Idea: the times of overlapping siblings do not say in which order they took effect. Every order that
+keeps "ended before it started" may be the true one. A task takes the order with the fewest harms, a
+strict policy the order with the most. Of equals, the order nearest to the start order is taken.
+`Order.every` lists all ends, which `monitor.session.run` goes on from.
 
 Most orders need not be tried:
 
-- Calls that no part of the machine looks at may stand anywhere (`free`), and so may calls that are
-  all alike.
-- Calls that no constraint sees both of are ordered in parts, each by itself. Orders of parts can
-  always be merged: take two pairs of calls, in each of which the first ended before the second
-  started. The first call of one pair ended before the second call of the other pair started, or the
-  reverse, so no cycle can arise (Fishburn 1970, interval orders).
+- A call that no constraint sees may stand anywhere (`free`). So may the calls of a part that are all
+  alike.
+- Calls are split into *parts* so that no constraint sees calls of two parts. Each part is ordered by
+  itself. Orders of parts can always be merged. Proof: in part 1, `a` ended before `b` started; in
+  part 2, `c` ended before `d` started. Then `a` ended before `d` started, or `c` ended before `b`
+  started. So no cycle can arise (Fishburn 1970, interval orders).
 - Within a part, alike calls form chains (`chains.py`), and orders are merges of chains
   (`chain_merges.py`).
 
-Invariant: while `Order.whole` is true, the result equals that of trying every order. Otherwise the
-order taken is a possible one and no worse than the order of the starts. A strict policy then looks
-at each constraint alone (`_broken`), so a harm that one constraint can prove is found.
+Invariant: while `Order.whole` is True, the result equals that of trying every order. Otherwise the
+order taken is a possible one and no worse than the start order. A strict policy then searches each
+constraint alone (`_broken`), so a harm that a single constraint proves is found.
 
-Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They are
-received as `close`, `open`, `read`. Of the six orders one has no harm, so none of the calls is
-harmful. If `open` ended before `read` and `close` started, four orders are left out from the
-beginning.
+Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They
+arrive as `close`, `open`, `read`. One of the six orders has no harm, so no call is harmful. If `open`
+ended before `read` and `close` started, only two of the six orders are possible.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ CONSTRAINTS_MAX: Final = 32
 """Limit of the constraints that are searched one by one."""
 
 JOINED_MAX: Final = 256
-"""Limit of the combined ends of a group's parts; beyond it the group may have led anywhere."""
+"""Limit of the combined ends of a group's parts. Beyond it, the group may lead to any state."""
 
 
 class Reached(NamedTuple):
-    """Where a group may end, and the best order that ends there, nearest to the starts."""
+    """An end of a group, and the best order that leads there; of equals the nearest to the start order."""
 
     position: Position
     harms: int
@@ -54,15 +53,15 @@ class Reached(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The order taken, as places in the group, and where it may lead."""
+    """The order taken, as places in the group, and where the group may end."""
 
     places: tuple[int, ...]
     end: Position
     whole: bool
-    """False where there were too many orders to try them all."""
+    """False if there were too many orders to try all of them."""
     every: tuple[Reached, ...] = ()
-    """Wherever the group may end, by whatever order; those with the best harms, where there are too
-    many to list."""
+    """All ends of the group, by any order. If there are too many to list: those with the best
+    number of harms."""
 
 
 def order(
@@ -73,25 +72,25 @@ def order(
     *,
     strict: bool,
 ) -> Order:
-    """The order a group is judged in.
+    """The order in which a group is judged.
 
     Args:
         stepper: of the spec.
-        position: before the group.
+        position: the position before the group.
         tokens: of the calls, in start order.
-        spans: what their times say.
-        strict: the most harms instead of the fewest.
+        spans: of the calls (`spans_of`).
+        strict: True looks for the most harms instead of the fewest.
 
     Returns:
-        The best order, of equals the one nearest to the start order; and its end. For the fewest
-        harms the end is the union over all best orders.
+        The best order, of equals the one nearest to the start order. `end` is the end of this
+        order if `strict`, else the union of the ends of all best orders.
     """
     if not tokens:
         return Order((), position, True, (Reached(position, 0, ()),))
     found = _searched(stepper, position, tokens, spans, strict=strict)
     if found.whole or not strict:
         return found
-    # A constraint that refuses no call of the group does not influence its worst order, only what follows.
+    # A constraint that refuses no call of the group cannot cause a harm in it: fewer orders are left to try.
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
     fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
@@ -106,10 +105,10 @@ def _broken(
     tokens: Sequence[int],
     spans: Spans,
 ) -> Order | None:
-    """An order with a harm, where not all could be tried and those that were have none.
+    """An order with a harm, if the search was cut and has found none; None if there is none here.
 
-    The first harm of any order is refused by one constraint, which has seen the calls before it
-    as if it were the only one. One constraint has few kinds of calls, so few orders.
+    A constraint refuses the first harmful call of an order whether or not there are other
+    constraints. So each constraint is searched alone. It sees few kinds of calls, so few orders.
     """
     machine = stepper.machine
     if not isinstance(machine, SideBySide) or not isinstance(position, int):
@@ -130,7 +129,7 @@ def _broken(
 
 
 def _refusing(stepper: Stepper, position: Position, tokens: Sequence[int]) -> int:
-    """Bit mask of the parts of the machine that may refuse a call; all where it is not certain."""
+    """Bit mask of the constraints that may refuse one of the calls; -1 (all) if that is uncertain."""
     machine = stepper.machine
     if not isinstance(machine, SideBySide) or not isinstance(position, int):
         return -1
@@ -148,7 +147,7 @@ class _Walk(NamedTuple):
 def _walk(
     stepper: Stepper, position: Position, tokens: Sequence[int], places: Iterable[int]
 ) -> _Walk:
-    """Where calls lead in an order, and how many of them are harmful."""
+    """The number of harmful calls of an order, and its end."""
     harms = 0
     for place in places:
         position, outcome = stepper.step(position, tokens[place])
@@ -189,7 +188,7 @@ def _searched(
 
 
 def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
-    """The order of calls that are all in one part: the search has their places already."""
+    """The result if all calls are in one part: the search has found their places already."""
     best = best_of(merges)
     taken = min(best, key=_path_of)
     end = taken.position if strict else stepper.union(node.position for node in best)
@@ -211,7 +210,7 @@ def _reached(
     *,
     strict: bool,
 ) -> tuple[Reached, ...]:
-    """Wherever the parts may end together."""
+    """The ends of all parts combined, each with its best order."""
     sign = -1 if strict else 1
     together: list[tuple[int, list[Node]]] = [(0, [])]
     for part in found:
@@ -244,9 +243,10 @@ def _parts(
     heeded: int,
     free: list[int],
 ) -> list[list[int]]:
-    """Places of calls that no heeded part of the machine sees together; `free` takes the others.
+    """Splits calls into parts so that no heeded constraint sees calls of two parts.
 
-    Where it is not certain what a call does, it depends on all others.
+    Calls that no heeded constraint sees are added to `free`. If the position is uncertain, every
+    call may depend on every other.
     """
     single = isinstance(position, int)
     found: list[tuple[int, list[int]]] = []
@@ -274,17 +274,17 @@ def _alike(places: Sequence[int], kinds: Sequence[int]) -> bool:
 
 
 def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, ...]:
-    """The merged order nearest to the start order.
+    """Merges free calls and parts into the order nearest to the start order.
 
     Args:
         spans: of all calls.
         free: places of calls that may stand anywhere, in start order.
-        nodes: of the merges, where they begin.
+        nodes: the first node of each part's merges (`ways_to`).
     """
     count = len(spans.rank)
     places: list[int] = []
     taken = [False] * count
-    # How many of the calls were taken, in the order of their ends; and of the free ones.
+    # `over`: how many of the first calls of `by_end` are taken. `freed`: how many of `free`.
     over = freed = 0
     while len(places) < count:
         best, at = count, -1
@@ -308,10 +308,10 @@ def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, .
 def _joined(
     stepper: Stepper, position: Position, ends: Sequence[Sequence[Position]]
 ) -> Position:
-    """Everywhere the session may be behind parts that do not influence each other."""
+    """The union of the positions behind parts that do not influence each other."""
     if len(ends) == 1:
         return stepper.union(ends[0])
-    # Parts are of one certain state, and each moves its own share of it.
+    # There are several parts only at a certain state. Each part changes its own share of the number.
     found = [position]
     for each in ends:
         found = [_moved(before, position, end) for before in found for end in each]
