@@ -43,7 +43,7 @@ def restored() -> Iterator[None]:
 
 
 def test_spans_leave_no_garbage_behind(restored: None) -> None:
-    """Neither while sessions live nor once they are over is anything left that refers to itself."""
+    """Sessions leave no objects in reference cycles, neither while they live nor once they are over."""
     traffic = generate(50, 30)
     now = 1_800_000_000 * SECOND
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
@@ -64,7 +64,7 @@ def test_spans_leave_no_garbage_behind(restored: None) -> None:
 
 
 def _any_span(wire: Any, chance: Random) -> Any:
-    """Of few traces, sessions, parents and call ids, so that nearly everything happens to each."""
+    """A span of few traces, sessions, parents and call ids, so that most combinations occur."""
     trace = chance.choice("tuvw")
     attributes = {"session.id": chance.choice("abcd")} if chance.random() < 0.4 else {}
     names = [f"{trace}{number}" for number in range(12)]

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Stands still unless it is told."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000 * SECOND
@@ -85,7 +85,7 @@ async def http(address: str, method: str, path: str, sent: bytes = b"") -> tuple
 
 
 def running(use: Callable[[App, Clock], Awaitable[T]], **changes: Any) -> T:
-    """What `use` makes of a started app, which is stopped afterwards."""
+    """Starts an app, runs `use` on it, and stops it."""
 
     async def run() -> T:
         clock = Clock()
@@ -151,7 +151,7 @@ def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_settings_become_limits() -> None:
-    """Seconds turn into nanoseconds, words into switches."""
+    """Settings in seconds become nanoseconds, and words become switches."""
     made = limits_of(
         Settings(
             sessions=Sessions(
@@ -327,7 +327,7 @@ def test_a_clock_that_is_set_is_logged_and_ends_nothing(
 
 
 def test_small_corrections_of_a_clock_are_no_jumps() -> None:
-    """What adds up over hours is not told; five seconds at once are, in both directions."""
+    """Small corrections are not reported, even if they add up; a jump of five seconds is, either way."""
     wall, steady = Clock(), Clock()
     watch = ClockWatch(wall, steady)
     for seconds, expected in ((4.9, 0), (0.2, 0), (5, 5), (-5, -5), (0, 0)):

@@ -55,7 +55,7 @@ class Service:
         self.paged += [each.tool for each in verdicts if each.kind == "harmful"]
 
     def send(self, *spans: Span) -> Service:
-        """Each in a request of its own."""
+        """Sends each span in a request of its own."""
         for span in spans:
             self.pipeline.consume([span], span.end_ns, "test")
         return self
@@ -115,7 +115,7 @@ def test_without_a_proof_a_session_has_the_benefit_of_the_doubt(wire: Wire) -> N
 
 
 def test_a_trace_that_is_its_session_is_new_if_its_root_is(wire: Wire) -> None:
-    """No model is seen. The verdict follows when the root span has ended."""
+    """Without a model's span, the verdict follows when the root span has ended."""
     service = Service().send(_call(wire, "move", 2))
     assert service.paged == []
 
@@ -162,7 +162,7 @@ def test_earlier_turns_take_every_proof_away(
 
 
 def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
-    """What is known in the end is the same."""
+    """The order of the spans does not change what is known in the end."""
     spans = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "move", 2, attributes=SESSION),

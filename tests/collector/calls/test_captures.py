@@ -142,7 +142,7 @@ def _rover(tmp_path: Path) -> Path:
 
 
 def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never", size: int = 1) -> Any:
-    """What the API shows at the end, after these spans in this order, in requests of so many."""
+    """What the API shows at the end, with the spans sent in this order and in requests of this size."""
     loaded = load_specs([_rover(tmp_path)])
     assert not loaded.refused
     limits = Limits(history_complete=True, keep_arguments=True, fold=False)

@@ -1,4 +1,4 @@
-"""What is kept of freed arguments tells another call by, and never takes a copy for one."""
+"""Digests of freed arguments distinguish calls, and never take a copy for another call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def piece(
 
 
 def told_apart(one: Piece, other: Piece) -> tuple[bool, bool]:
-    """Whether they are told apart before the arguments of the first are freed, and after."""
+    """Whether two calls are distinguished: before the first one's arguments are freed, and after."""
     before = not agree(one, other)
     one.give_up()
     after = not agree(one, other)

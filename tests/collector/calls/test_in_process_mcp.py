@@ -1,4 +1,4 @@
-"""Claude's calls: told by the agent's spans, by parts of them, and by a server in its process."""
+"""Claude's calls are reported by the agent's spans, their parts, and a server in its process."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_other_calls_of_servers_are_judged(wire: Any, bench: Any, other: Any) -> None:
-    """Only what the agent itself tells of is told twice."""
+    """Only calls that the agent itself reports are dropped as duplicates."""
     spans = [asked(wire, "mcp__farm__move"), served(wire, **other)]
     for order in permutations(spans):
         assert sorted(bench().send(*order).tools()) == sorted(
@@ -107,7 +107,7 @@ def test_other_calls_of_servers_are_judged(wire: Any, bench: Any, other: Any) ->
 
 @pytest.mark.parametrize("status", [0, 2])
 def test_a_call_at_another_time_hides_none(wire: Any, bench: Any, status: int) -> None:
-    """A model that calls some other server's `move`, or none's, takes no call of `move` away."""
+    """A model's call of `move` on another server, or on none, does not hide this server's `move`."""
     spans = [
         asked(wire, "mcp__other__move", status=status, start=0, end=0.5),
         served(wire, "move", start=1, end=2),
@@ -158,7 +158,7 @@ def test_a_part_tells_how_the_call_went(
 
 
 def test_a_part_of_no_call_is_ignored(wire: Any, bench: Any) -> None:
-    """Its parent may be no call, or it has none."""
+    """A part is ignored if its parent is not a call or is missing."""
     failed = {"span.type": "tool.execution", "success": False}
     spans = [
         wire.span("claude_code.tool.execution", failed, scope=CLAUDE_CODE, parent="agent"),

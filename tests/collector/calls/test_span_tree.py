@@ -1,4 +1,4 @@
-"""The trees of traces: who is above whom, in whatever order spans come."""
+"""The trees of traces: ancestors are found in any order of arrival."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
 
 
 def test_a_long_way_up_is_kept_as_it_is() -> None:
-    """Parents that come after very many below them are found, however deep that is."""
+    """Parents that arrive after many descendants are found, at any depth."""
     tree = Tree()
     for number in range(100, 0, -1):
         tree.put(b"%d" % number, b"%d" % (number - 1))
@@ -79,7 +79,7 @@ def test_a_long_way_up_is_kept_as_it_is() -> None:
 
 
 def test_forgotten_spans_are_awaited_anew() -> None:
-    """What is left of them is that others name them, or wait for one above them."""
+    """Of forgotten spans, only references to them and spans that wait for a parent remain."""
     tree = Tree()
     for span_id, parent in ((b"a", b"top"), (b"b", b"a"), (b"c", b"b"), (b"d", b"c")):
         tree.put(span_id, parent)
@@ -136,7 +136,7 @@ def test_what_is_asked_for_is_noted_once() -> None:
 
 
 def test_one_span_does_not_ask_for_hundreds() -> None:
-    """What is noted is bounded by the spans that came, as all that a tree holds."""
+    """The notes of a tree are bounded by the number of spans that came, like all it holds."""
     tree = Tree()
     tree.put(b"model---", b"")
     told = [tree.ask(f"c{number}", "look") for number in range(100)]
@@ -148,7 +148,7 @@ def test_one_span_does_not_ask_for_hundreds() -> None:
 
 
 def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
-    """A model's output may be told again at the end of a long trace."""
+    """A model's output may be repeated at the end of a long trace."""
     tree = Tree()
     for number in range(20):
         node = tree.put(bytes([number]) * 8, b"")
@@ -182,7 +182,7 @@ def _grown(traces: Traces, name: int, now: int) -> Trace:
 
 
 def _old(traces: Traces, count: int) -> list[Trace]:
-    """Traces that are to be forgotten from 2600 on, where a period takes 800."""
+    """Traces that may be forgotten from 2600 on, with a period of 800."""
     old = [_grown(traces, name, 1_000) for name in range(count)]
     _grown(traces, 1_000, 1_800)
     return old
@@ -193,7 +193,7 @@ def _kept(traces: list[Trace]) -> int:
 
 
 def test_an_old_tree_goes_for_each_new_one() -> None:
-    """So that neither waits for thousands; what has gone on meanwhile stays."""
+    """One old tree is dropped for each new one, so no call waits for thousands. Active ones stay."""
     traces = Traces(period_ns=800)
     old = _old(traces, 50)
     kept = []
@@ -235,7 +235,7 @@ def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
 
 
 def test_traces_beyond_the_bound_go_one_for_each_that_comes() -> None:
-    """Nothing waits for all of them; what their calls still waited for is told, of each once."""
+    """One trace is dropped for each new one. Each call that still waited is reported once."""
     traces = Traces(traces_max=40)
     told = []
     for name in range(200):
@@ -293,7 +293,7 @@ def test_what_is_deep_below_other_things_goes_whole() -> None:
 
 
 def test_trees_are_bounded_in_bytes() -> None:
-    """A period ends at a third of the bound, so that the trees of three periods fit into it."""
+    """A period ends at a third of the bound, so three periods fit into it."""
     traces = Traces(trees_bytes_max=300 * 1_024)
     grown: list[Trace] = []
     for number in range(1_000):

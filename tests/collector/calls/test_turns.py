@@ -40,7 +40,7 @@ class Service:
         self.paged += [each for each in verdicts if each.kind == "harmful"]
 
     def send(self, *spans: Span) -> Service:
-        """Each in a request of its own."""
+        """Sends each span in a request of its own."""
         for span in spans:
             self.pipeline.consume([span], span.end_ns + 3600 * SECOND, "test")
         return self
@@ -58,7 +58,7 @@ class Service:
 
 
 def _turn(wire: Any, tools: list[str], given: dict[str, Any], **more: Any) -> list[Span]:
-    """A turn of an agent, in the order that its spans end: models that ask, tools, the agent."""
+    """A turn of an agent in the order in which its spans end: models with requests, tools, the agent."""
     at = {"parent": "agent", "resource": ROVER}
     spans = []
     for number, tool in enumerate(tools):
@@ -88,7 +88,7 @@ def test_what_no_beginning_allows_is_harm_in_a_later_turn_too(wire: Any) -> None
 
 
 def test_a_first_turn_is_judged_from_the_beginning(wire: Any) -> None:
-    """Later models of it were given answers, of its own calls."""
+    """Later model spans of the first turn hold only answers to the turn's own calls."""
     service = Service().send(*_turn(wire, ["move", "scan"], {}))
     found = service.one()
 
@@ -150,7 +150,7 @@ def test_answers_to_what_was_asked_for_in_the_trace_are_its_own(wire: Any) -> No
 
 
 def test_a_session_that_is_told_has_all_its_turns(wire: Any) -> None:
-    """Also where the last span tells it: what was read both ways is read from the beginning."""
+    """With a session id, answers given to a model are no sign of missing calls: the session is not joined."""
     service = Service().send(*_turn(wire, ["move"], GIVEN, agent={"session.id": "s"}))
     found = service.one()
 
@@ -170,7 +170,7 @@ def test_a_history_that_is_said_to_be_complete_is_believed(wire: Any) -> None:
 def test_a_turn_is_one_in_any_order_of_its_spans(
     wire: Any, tools: list[str], given: dict[str, Any], agent: dict[str, Any]
 ) -> None:
-    """What comes late takes a doubt back, or brings it."""
+    """A late span may remove a doubt or add one."""
     spans = _turn(wire, tools, given, agent=agent)
     wanted = Service().send(*spans).told()
 
@@ -201,7 +201,7 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("asked", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_what_a_tool_is_like_is_no_answer(wire: Any, asked: dict[str, Any]) -> None:
-    """A parameter may have any name: who writes a tool's schema puts no session in doubt."""
+    """Parameter names in a tool's schema are no sign of an earlier turn."""
     given = {"input.value": json.dumps(asked)}
     service = Service().send(*_turn(wire, ["move", "scan"], given))
 

@@ -1,4 +1,4 @@
-"""What is said of the first minutes after a start."""
+"""Messages about the first minutes after a start, when sessions may be older than the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 def test_it_says_until_when_and_what_turns_it_off() -> None:
-    """A session may have begun before: nobody knows that it did."""
+    """The message says until when sessions may be older than the process, and which setting ends that."""
     said = first_minutes("until " + until(1_800_000_000 * SECOND, 1_800 * SECOND))
 
     assert "until 2027-01-15T08:30:00Z, a session may have begun before the start" in said

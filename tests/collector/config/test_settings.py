@@ -71,7 +71,7 @@ def test_the_defaults_are_on_loopback() -> None:
 def test_what_is_no_section_is_not_overridden(
     written: Any, text: str, environ: Any, options: Any, told: str
 ) -> None:
-    """A variable or an option for one key of it would throw away what the file says."""
+    """If the file has no section there, a variable or option for one of its keys is refused."""
     assert told in problem(written(text), environ, options)
 
 
@@ -462,7 +462,7 @@ def test_every_setting_says_what_it_is() -> None:
     ],
 )  # fmt: skip
 def test_a_misspelt_variable_is_refused(name: str, told: str) -> None:
-    """What sets nothing is not passed over, beside other faults too."""
+    """A variable that names no setting is an error, beside other errors, too."""
     assert problem(environ={f"OFFRAILS_{name}": "x"}) == told
     both = problem(environ={f"OFFRAILS_{name}": "x", "OFFRAILS_HISTORY": "some"})
     assert "OFFRAILS_HISTORY: history" in both
@@ -501,7 +501,7 @@ def test_variables_of_others_that_begin_as_ours_are_told() -> None:
 
 
 def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
-    """What `serve --print-config` prints reads back as the same settings."""
+    """The output of `serve --print-config` reads back as the same settings."""
     settings = load(None, {"OFFRAILS_TRACE_URL": "https://a/{trace_id}"}, {("metrics",): "off"})
     file = tmp_path / "settings.yaml"
     file.write_text(as_yaml(settings))
@@ -509,13 +509,13 @@ def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
 
 
 def test_a_trace_link_is_a_link(tmp_path: Path) -> None:
-    """A link that a browser would run is refused."""
+    """A link that a browser would run as a script is refused."""
     with pytest.raises(SettingsError, match="expected a link"):
         load(None, {"OFFRAILS_TRACE_URL": "javascript:alert(1)"}, {})
 
 
 def test_labels_of_alerts_are_labels(written: Any) -> None:
-    """A name that Alertmanager refuses, or that is the alert's own, would lose every page."""
+    """Label names that Alertmanager refuses, or that the alert uses itself, are refused."""
     for text, said in (
         ("{a-b: c}", "'a-b' is no name of a label"),
         ("{session: s}", "session: every alert has a label of that name already"),
@@ -542,14 +542,14 @@ def test_labels_of_alerts_are_labels(written: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_link_names_what_is_put_in(written: Any, text: str, said: str) -> None:
-    """A name that stands for nothing would be in each page; braces of a query's JSON are none."""
+    """An unknown placeholder is refused. Braces of a query's JSON are no placeholders."""
     assert said in problem(written(text))
     file = written("""trace_url: '/explore?left={"query":"{trace_id}","a":{}}'""")
     assert load(file, {}, {}).trace_url.endswith('{"query":"{trace_id}","a":{}}')
 
 
 def test_two_listeners_have_two_addresses(written: Any) -> None:
-    """Wherever they are set; ports that are free, and listeners that are off, are no clash."""
+    """Two listeners on one address are refused. Port 0 and listeners that are off never clash."""
     file = written("metrics: 127.0.0.1:4319")
     assert problem(file) == f"{file}: metrics and admin are both 127.0.0.1:4319"
     said = problem(None, {"OFFRAILS_GRPC": "unix:/a", "OFFRAILS_HTTP": "unix:/a"})

@@ -1,4 +1,4 @@
-"""Specs that change while calls come in: nothing is lost, nothing that runs is changed."""
+"""Specs reload while calls arrive: no call is lost, and running sessions keep their version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text(golden: str, version: str, name: str = "shop") -> str:
 
 
 class Log:
-    """Remembers what it was told."""
+    """Records the reload's log calls."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, dict[str, Any]]] = []
@@ -102,7 +102,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def test_a_running_session_keeps_its_version(shop: Shop) -> None:
-    """What began under version 1 is judged under it to the end; what begins now, under 2."""
+    """Sessions that began under version 1 stay under it; new sessions are judged under version 2."""
 
     async def play() -> None:
         assert shop.kinds("old", "a") == [("1", "progress")]
@@ -154,7 +154,7 @@ def test_a_file_that_says_the_same_changes_nothing(shop: Shop) -> None:
 
 
 def test_severities_of_the_new_version_are_counted_from_zero(shop: Shop) -> None:
-    """A pair that is known already gets the counters that only the new version can raise."""
+    """A known pair gets counters at zero for severities that only the new version has."""
     shop.kinds("s", "a")
     shop.file.write_text(text(GOOD, "2") + "severity: {default: critical}\n")
     asyncio.run(shop.reloader.reload("signal"))
@@ -172,7 +172,7 @@ async def _until(probe: Any) -> None:
 
 
 def test_a_changed_file_is_read(shop: Shop) -> None:
-    """Written, broken, mended, removed and put back: each is noticed."""
+    """A file that is written, broken, mended, removed and put back is noticed each time."""
 
     async def play() -> None:
         watcher = asyncio.create_task(shop.reloader.watch())
@@ -368,7 +368,7 @@ def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
 
 
 def test_an_accepted_call_is_taken_at_the_next_reload(shop: Shop) -> None:
-    """What `offrails accept` writes holds for sessions that begin after the reload."""
+    """An entry that `offrails accept` wrote holds for sessions that begin after the reload."""
     assert shop.kinds("old", "b") == [("1", "harmful")]
     entry = Acceptance("b", "G0", None, "ana", "a test", date(2026, 1, 31))
     shop.file.write_text(with_acceptance(shop.file.read_text(), entry))

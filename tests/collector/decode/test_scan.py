@@ -237,7 +237,7 @@ def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
 
 @pytest.mark.parametrize("size", [5, 20, 40])
 def test_keys_that_differ_in_any_byte_are_told_apart(size: int) -> None:
-    """However alike they are: few of their bytes tell where they are remembered, all what they are."""
+    """Keys that share a place in the cache are distinguished by all their bytes."""
     for at in range(size):
         for byte in b"ab":
             key = bytes([*b"k" * at, byte, *b"k" * (size - at - 1)])
@@ -258,7 +258,7 @@ def test_recurring_texts_are_one_object() -> None:
 
 
 def test_long_texts_are_left_to_who_looks_at_their_size() -> None:
-    """The longest that is read by its index is the longest whose size nobody bounds."""
+    """Texts of up to TEXT_BYTES_MAX bytes are read from the index; longer ones are not."""
     most = native().TEXT_BYTES_MAX
     text = b"v" * (most - 9)
     pairs = [field(1, b"k") + field(2, field(1, text + more)) for more in (b"", b"v")]
@@ -289,7 +289,7 @@ def test_values_of_other_readers_are_left_to_their_codec() -> None:
 
 @pytest.mark.parametrize("known", [[(0, PAIR)], ((0,),), (0,), ((0, PAIR, 0),)])
 def test_what_is_compared_comes_in_pairs(known: Any) -> None:
-    """Anything else is a fault of ours, and told."""
+    """An odd number of arguments raises an error."""
     with pytest.raises(TypeError, match="pairs"):
         native().all_came_as([PAIR], known)
 
@@ -307,7 +307,7 @@ def test_equal_ids_and_names_are_one_object() -> None:
 
 
 def test_equal_keys_are_one_object_in_all_shapes() -> None:
-    """So that a list of keys that is new has no key that is: each is hashed once."""
+    """Equal keys are one object, so that each is hashed once."""
     pairs = [field(9, field(1, key) + field(2, b"")) for key in (b"a key", b"another")]
     reader = native_reader()
     raws = [body(IDS + b"".join(each)) for each in (pairs, pairs[::-1])]
@@ -331,7 +331,7 @@ def test_odd_keys_are_what_the_runtime_says(key: bytes) -> None:
 
 
 def test_more_than_is_remembered_is_read_all_the_same() -> None:
-    """Ids, names and shapes push each other out of their places, and none is taken for another."""
+    """Ids, names and shapes may evict each other from the cache, and are never confused."""
     reader = native_reader()
     numbers = [*range(3_000), *range(3_000)]
     for number in numbers:
@@ -355,7 +355,7 @@ def test_a_reader_takes_a_body_and_its_codec() -> None:
 
 
 def test_a_reader_may_be_asked_while_it_reads() -> None:
-    """What Python decides may make it read another body: each gives its own spans."""
+    """Nested reads, from code that Python runs meanwhile, each give their own spans."""
     inner = body(IDS + field(9, PAIR) * 300)
     counts = list[int]()
 

@@ -230,7 +230,7 @@ def test_nulls_and_other_names_are_read_as_ever() -> None:
 
 
 def test_a_resource_without_spans_is_checked() -> None:
-    """Its fault is found in a slice of its own."""
+    """A fault in a resource without spans is found, in a slice of its own."""
     body = b'{"resourceSpans":[{"resource":{"attributes":7}}]}'
     with pytest.raises(Malformed):
         [otlp_json.decode(piece) for _, piece in json_slices(body)]
@@ -241,7 +241,7 @@ def test_a_resource_without_spans_is_checked() -> None:
 
 
 def test_a_span_with_millions_of_fields_is_left_out_unread() -> None:
-    """It would take a gigabyte to look at them; its neighbours are taken."""
+    """Such a span would take 1 GB to read, so it is left out. Its neighbours are taken."""
     good = request([[1]]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
     crowd = b"\x4a\x00" * (16 * ATTRIBUTES_MAX)
     body = raw_field(1, raw_field(2, raw_field(2, crowd) + raw_field(2, good)))

@@ -1,4 +1,4 @@
-"""Attribute values over the bound are unknown: told of, never a crash, never cut in two."""
+"""Attribute values over the bound are unknown and counted. They crash nothing and are never cut."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def decoded(encoding: Encoding, body: bytes, sizes: Sizes) -> Batch:
     ids=["text", "tree"],
 )
 def test_a_large_value_is_unknown_and_told_of(encoding: Encoding, value: Any) -> None:
-    """Its neighbours are read; each attempt to read it is told of."""
+    """The values beside it are read. Each attempt to read the large one is counted."""
     if isinstance(value, dict):
         value = {"a": "b", "c": value["c"]}
     notes: list[int] = []

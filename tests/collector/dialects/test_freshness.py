@@ -41,7 +41,7 @@ def _requests(path: Path) -> list[list[bool]]:
 @pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize("run", ["golden", "harmful", "error", "parallel"])
 def test_the_first_request_of_a_capture_is_known_as_one(name: str, run: str) -> None:
-    """And none of those behind it, which hold the turns before them."""
+    """Only the first request of a capture is fresh; later ones hold the turns before them."""
     (requests,) = _requests(CAPTURES / name / f"{run}.otlp.jsonl")
 
     assert requests == [True] + [False] * (len(requests) - 1)

@@ -51,7 +51,7 @@ def test_a_servers_tool_without_its_clients_span_is_a_call(wire: Any, bench: Any
 
 
 def test_an_action_of_its_own_takes_no_other_tools_name(wire: Any, bench: Any) -> None:
-    """What a tool itself asks a server for is another call."""
+    """A call that a tool itself makes to a server is another call."""
     spans = [call(wire, "MoveAction", "part"), client(wire, "log", "client", start=2, end=3)]
     for order in permutations(spans):
         assert sorted(bench().send(*order).tools()) == ["MoveAction", "log"]

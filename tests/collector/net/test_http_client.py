@@ -189,7 +189,7 @@ def test_posts_go_over_one_kept_tls_connection(keys: Keys) -> None:
 
 
 def test_a_client_certificate_is_shown(keys: Keys) -> None:
-    """A receiver that wants one has it; without it the reason is told."""
+    """A receiver that wants a client certificate gets it; without one, the error gives the reason."""
 
     async def main() -> None:
         async with receiver(keys.context(mutual=True)) as heard:
@@ -217,7 +217,7 @@ def _both(keys: Keys) -> Path:
 
 
 def test_an_unknown_authority_is_said(keys: Keys) -> None:
-    """The reason is in words, and it may be tried again."""
+    """The error says that the certificate is not trusted, and is retryable."""
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
@@ -287,7 +287,7 @@ def test_certificates_are_read_once_and_not_on_the_event_loop(
 
 
 def test_a_first_post_does_not_stall_the_event_loop(keys: Keys) -> None:
-    """Also where nobody prepared it: others are served while certificates are read."""
+    """The first post loads certificates off the event loop, even if it was not prepared."""
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
@@ -348,7 +348,7 @@ def _basic(text: str) -> str:
     ],
 )
 def test_a_user_in_the_url_is_sent(user: str, sent: str | None) -> None:
-    """As `Authorization`, and neither in the target nor as the host."""
+    """The user is sent as `Authorization`, and neither in the target nor in the host."""
 
     async def main() -> None:
         async with receiver() as heard:
@@ -483,7 +483,7 @@ def test_a_proxy_that_is_set_is_used(keys: Keys) -> None:
 
 
 def test_a_proxy_that_refuses_is_named(keys: Keys) -> None:
-    """What it answers is the reason; its password is not in it."""
+    """The error holds the proxy's response, and not its password."""
 
     async def main() -> None:
         async with receiver(keys.context()) as secure, proxy(refuses=True) as way:
@@ -606,7 +606,7 @@ def test_verbs_reach_this_machine_without_a_proxy(
 def test_verbs_take_the_proxy_to_other_hosts(
     service: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that nobody knows but the proxy is reached through it."""
+    """A name that only the proxy can resolve is reached through it."""
     monkeypatch.setenv("http_proxy", service.url)
     assert ask("http://offrails.invalid:4319", "/api/v1/seen") == {}
     shown: list[str] = []
@@ -618,7 +618,7 @@ def test_verbs_take_the_proxy_to_other_hosts(
 
 
 def test_passwords_are_in_no_message_of_the_verbs() -> None:
-    """Who asks an address with a user in it is told the address without."""
+    """Error messages show the address without its user."""
     for url in ("http://me:pw-1@127.0.0.1:9", "me:pw-1@127.0.0.1:9", "ftp://me:pw-1@x/y"):
         with pytest.raises(NoAnswerError) as asked:
             ask(url, "/")
@@ -638,7 +638,7 @@ def test_a_user_is_taken_out_of_a_url() -> None:
 
 
 def test_httpx_is_loaded_only_where_it_is_used() -> None:
-    """A service without sinks that post pays neither the time nor the memory."""
+    """A service without sinks that post does not load httpx."""
     program = (
         "import sys, collector.app.service, collector.app.serve, collector.cli.main; "
         "print([n for n in ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar') if n in sys.modules])"

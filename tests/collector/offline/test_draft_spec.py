@@ -79,7 +79,7 @@ def spec_accepts(spec: Spec, word: Any) -> bool:
 @given(WORDS)
 @settings(max_examples=60, deadline=None)
 def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
-    """Compiled, the drafted document accepts the model's words and no others, loops included."""
+    """The drafted document accepts exactly the model's words, loops included."""
     model = by_last_tool(words)
     if not model.edges:
         return
@@ -93,7 +93,7 @@ def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
 @given(WORDS, st.integers(0, 4))
 @settings(max_examples=60, deadline=None)
 def test_pruning_leaves_what_is_frequent(words: list[tuple[str, ...]], least: int) -> None:
-    """A pruned model accepts no more than the whole; unpruned it accepts every run."""
+    """A pruned model accepts no word that the whole one rejects. The whole one accepts every run."""
     whole = by_last_tool(words)
     model = pruned(whole, words, least)
 
@@ -118,7 +118,7 @@ def test_failed_runs_teach_nothing_but_try_it() -> None:
 
 
 def test_nothing_usual_is_said() -> None:
-    """Runs that all failed draft nothing that would load, and do not end the program."""
+    """If all runs failed, the verb reports it and ends without an exception."""
     found = draft(runs(("get", False)), "t", {}, fake_alergia)
 
     assert "accepts 0 of the 0 usual runs" in found.notes
@@ -152,7 +152,7 @@ def test_the_extra_is_named(
 @given(WORDS, st.randoms())
 @settings(max_examples=30, deadline=None)
 def test_alergia_accepts_what_it_learnt_from(words: list[tuple[str, ...]], chance: Any) -> None:
-    """Merging only adds: every run is accepted; the order of the runs makes no difference."""
+    """The merged automaton accepts every run, whatever the order of the runs."""
     told = runs(*((" ".join(map(str, (TOOLS.index(t) for t in word))), None) for word in words))
     if not any(run.calls for run in told):
         return

@@ -34,7 +34,7 @@ def reference(tmp_path: Path) -> tuple[Path, Path]:
 def test_runs_are_drawn_in(
     reference: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Named sessions of any recording; none, or too many, is a sentence."""
+    """Named sessions of a recording are drawn. None, or too many, gives a one-line error."""
     file, runs = reference
     out = tmp_path / "r.svg"
     given = ["draw", str(file), "--out", str(out)]

@@ -1,4 +1,4 @@
-"""What a change of specs would have changed, on recorded runs."""
+"""The effect of a change of specs on recorded runs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def timed_runs(folder: Path) -> Path:
 def test_a_new_deadline_is_tried_on_old_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which sessions would have missed it, and what that pages; the table and check name them."""
+    """The table and `check` name the sessions that would miss the deadline, and the pages."""
     old = spec(tmp_path / "old", "[a, b]")
     more = "deadlines: [{from: a, to: b, within: 10s}]\n"
     new = spec(tmp_path / "new", "[a, b]", version="2", more=more)

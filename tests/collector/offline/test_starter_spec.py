@@ -1,4 +1,4 @@
-"""`offrails init`: what was seen becomes a spec that accepts it."""
+"""`offrails init` writes a spec that accepts the recorded sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent(**changes: object) -> Agent:
 
 
 def test_the_starter_compiles_and_is_a_shadow() -> None:
-    """What is written is a sound spec, in shadow mode, for that service."""
+    """The written spec loads, is in shadow mode, and matches the service."""
     spec, findings = compile_text(starter(agent()), "start.yaml")
 
     assert spec is not None, findings
@@ -69,7 +69,7 @@ def test_several_agents_must_be_chosen_from() -> None:
 def test_what_is_no_file_and_no_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is not there is not asked as a host; who does not answer is named, and why."""
+    """A missing file is not taken for a host name. An unreachable service is named with the reason."""
     with pytest.raises(SystemExit, match="2"):
         main(["init", "--from", "spans.jsonl"])
     with pytest.raises(SystemExit, match="2"):
@@ -96,7 +96,7 @@ def test_what_is_no_file_and_no_service(
 def test_somebody_elses_service(
     capsys: pytest.CaptureFixture[str], answer: bytes, told: str
 ) -> None:
-    """What does not answer as ours do is told in a line, with nothing of it that a terminal obeys."""
+    """An unexpected response gives a one-line error without the response's control characters."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -138,7 +138,7 @@ def test_plain_runs_are_accepted_by_their_starter(
 
 
 def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are chosen from, as services are; runs without a call are nobody's."""
+    """The verb selects among agents as among services. Runs without calls belong to none."""
     runs = tmp_path / "runs.json"
     each = [{"agent": agent, "calls": [{"name": agent}]} for agent in ("a", "b")]
     runs.write_text(json.dumps([*each, {"agent": "c", "calls": []}]))

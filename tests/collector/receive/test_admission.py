@@ -1,4 +1,4 @@
-"""Who is let in: tokens, files that change, room, and names on spans."""
+"""Admission: bearer tokens, files that change, free places, and names on spans."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_without_tokens_anyone_may_send() -> None:
     ],
 )
 def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> None:
-    """By line; where some have names, the others are told apart from nobody."""
+    """Each line may name its sender. Tokens without a name still differ from requests without a token."""
     file = tmp_path / "tokens"
     file.write_text(text)
     tokens = Tokens(file)
@@ -79,7 +79,7 @@ def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> No
 def test_a_file_without_tokens_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Emptied, commented out or gone: half a change locks nobody out, and the log says so."""
+    """An empty, commented or missing file leaves the old tokens valid and is logged."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     file = tmp_path / "tokens"
     file.write_text("one\n")

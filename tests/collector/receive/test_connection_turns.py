@@ -130,7 +130,7 @@ def test_a_connection_that_is_gone_has_no_turn(run: Run) -> None:
 
 
 def test_less_is_read_while_many_wait(run: Run) -> None:
-    """What is read and waits is held: sixteen may hold as much as the inbox has, all others less."""
+    """Unread requests take memory: 16 connections may hold as much as the inbox, all others less."""
 
     async def scenario() -> None:
         export = Export(lambda *_: None, Stats(), itertools.count().__next__)

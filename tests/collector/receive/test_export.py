@@ -59,7 +59,7 @@ def test_spans_are_handed_on_with_the_time_and_transport() -> None:
 
 
 def test_partial_success_counts_exactly() -> None:
-    """Faulty spans are counted and told; the others are handed on."""
+    """Rejected spans are counted and reported; the others are handed on."""
     pipeline, stats = Pipeline(), Stats()
     answer = Export(pipeline, stats, lambda: 0).traces(body(GOOD, BAD, BAD), "proto", "grpc")
     assert answer.rejected == 2
@@ -118,7 +118,7 @@ def test_the_limit_holds_whatever_the_transport() -> None:
 
 
 def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
-    """Back-pressure is the pipeline's to decide, and the sender's to hear."""
+    """The sender gets the pipeline's back-pressure."""
     pipeline, stats = Pipeline(Refusal(Outcome.UNAVAILABLE, "full", 7)), Stats()
     with pytest.raises(Refusal) as refusal:
         Export(pipeline, stats, lambda: 0).traces(body(GOOD), "proto", "grpc")
@@ -151,7 +151,7 @@ def test_the_table_has_a_name_for_each_code() -> None:
 
 
 def test_a_status_is_read_back() -> None:
-    """By its message; what is no status has none."""
+    """The message of a Status body is read; other bodies have none."""
     assert status_message(status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))) == "full"
     assert status_message(b"Not Found") is None
 

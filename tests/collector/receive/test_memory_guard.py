@@ -21,7 +21,7 @@ LIMIT = 100 * MIB
 
 
 class Process:
-    """What a process takes, and its clock, as a test says."""
+    """A process whose memory and clock the test sets."""
 
     def __init__(self) -> None:
         self.taken = 50 * MIB
@@ -83,7 +83,7 @@ def test_free_memory_is_given_back_now_and_then() -> None:
 
 
 def test_the_process_is_not_looked_at_for_each_request() -> None:
-    """Between two looks what was seen counts."""
+    """Between two measurements the last one counts."""
     process = Process()
     process.takes(60).has_room(0, 1)
     process.taken = 99 * MIB

@@ -1,4 +1,4 @@
-"""Spans that are over a bound are left out by themselves; their sender is told how many and why."""
+"""Spans over a bound are rejected one by one. The sender gets their number and the reason."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_a_call_is_pending_until_it_ends() -> None:
 
 
 def test_many_threads_lose_no_call() -> None:
-    """Eight threads with sessions of their own: every call is judged, none twice."""
+    """Eight threads with their own sessions: every call is judged exactly once."""
     processor = MonitorSpanProcessor(monitor())
     tracer_provider = provider()
     tracer_provider.add_span_processor(processor)

@@ -137,7 +137,7 @@ def test_not_a_number_is_a_double() -> None:
 def test_wrong_values_refuse_the_body_and_name_the_place(
     any_value: dict[str, Any], said: str
 ) -> None:
-    """A sender learns which attribute of which span is wrong, and how."""
+    """The error names the span, the attribute and the fault."""
     with pytest.raises(Malformed, match=said) as error:
         value(**any_value)
     assert str(error.value).startswith(
@@ -233,7 +233,7 @@ def test_deep_values_are_refused_with_the_bound() -> None:
 
 
 def test_an_odd_resource_is_read_without_being_remembered() -> None:
-    """What cannot be a cache key (an integer no encoder writes) is no reason to fail."""
+    """A resource that cannot be a cache key (an integer no encoder writes) is read all the same."""
     batch = otlp_json.decode(body({}, big=10**30))
     assert batch.spans[0].resource.attributes == {}
 

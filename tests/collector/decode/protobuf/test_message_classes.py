@@ -93,7 +93,7 @@ def official(name: str) -> Any:
 
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_standard_messages_have_the_official_fields(name: str) -> None:
-    """All of them: names, numbers, types, what is repeated, and what excludes each other."""
+    """Names, numbers, types, repetition and oneofs of all messages equal the official ones."""
     file = descriptor_pb2.FileDescriptorProto.FromString(
         file_descriptor("p", OFFICIAL, {"AnyValue": "value"})
     )

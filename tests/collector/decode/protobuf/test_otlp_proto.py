@@ -118,7 +118,7 @@ def test_empty_bodies_hold_no_spans() -> None:
     ],
 )
 def test_bad_ids_reject_the_span_alone(fields: dict[str, bytes], fault: str) -> None:
-    """One bad span between good ones costs one span, and the first fault is told."""
+    """One bad span is rejected, its neighbours are accepted, and the first fault is reported."""
     message, span = request()
     spans = message.resource_spans[0].scope_spans[0].spans
     bad = SpanMessage()
@@ -178,7 +178,7 @@ def test_a_resource_is_one_object_over_requests() -> None:
     [b"\xff", b"\x0a\x05ab", b"garbage", b"\x0a\x04\x12\x02\x12\xff", b"{}"],
 )
 def test_malformed_bodies_are_refused(body: bytes) -> None:
-    """What the protobuf runtime refuses is refused with our own error."""
+    """Bodies that the protobuf runtime refuses are refused with our own error."""
     with pytest.raises(Malformed, match="not an ExportTraceServiceRequest"):
         otlp_proto.decode(body)
 

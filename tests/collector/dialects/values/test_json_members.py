@@ -204,7 +204,7 @@ def spans_with(*values: bytes | str) -> tuple[Span, Span]:
 
 
 def told(span: Span) -> tuple[object, ...]:
-    """What the three readers of long texts say, as values that can be compared."""
+    """The results of the three readers of long texts, as comparable values."""
     asked = outputs._listed_in(span, 0, names_only=True)
     input_: Any = callback_form(span.attribute(0))
     call_id = input_.call_id if isinstance(input_, Carried) else None
@@ -229,7 +229,7 @@ def told(span: Span) -> tuple[object, ...]:
 def test_a_brief_reading_in_c_says_what_any_reading_says(
     document: Any, changes: Any, ascii_: bool, behind: str
 ) -> None:
-    """Of any text, sound or broken: with the reader in C, where it lies too, and without."""
+    """The readers in C and in Python agree on any text, sound or broken."""
     text = mangled(json.dumps(document, ensure_ascii=ascii_), changes)
     full, scanned = spans_with(text, behind)
     c = native_json()
@@ -253,7 +253,7 @@ def test_a_brief_reading_in_c_says_what_any_reading_says(
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("behind", ["", "}", '"}', '"]}]}', "a" * 64])
 def test_a_text_ends_where_its_value_does(text: str, behind: str) -> None:
-    """What stands behind it in the request is no part of it, even if it would complete it."""
+    """Bytes that follow the text in the request are never read as part of it."""
     for cut in range(len(text) + 1):
         _, span = spans_with(text[:cut], behind)
         read_in_place = native_json().members_at(span.values, 0, "a")
@@ -292,14 +292,14 @@ def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
     sign=st.sampled_from(['error"', '"e', "rr", "é"]),
 )
 def test_a_text_lacks_what_is_not_in_it(text: str, behind: str, sign: str) -> None:
-    """Wherever it would stand; what follows in the request is no part of the text."""
+    """A substring is not found in bytes that follow the text in the request."""
     _, span = spans_with(text, behind)
 
     assert native_json().lacks_at(span.values, 0, sign) is (sign not in text)
 
 
 def test_what_is_no_text_at_hand_may_have_any_sign() -> None:
-    """Other values, long ones, and those of another reader: they are to be read."""
+    """Other values, long texts and texts of another reader are left for a full reading."""
     lacks_at = native_json().lacks_at
     long_ = "x" * native().TEXT_BYTES_MAX
     full, span = spans_with("good", long_, field(2, b"\1")[:1] + b"\1", b"")

@@ -124,7 +124,7 @@ def test_the_last_member_of_a_name_counts() -> None:
     ids=lambda text: str(len(text)),
 )
 def test_what_is_no_object_is_not_read(text: str) -> None:
-    """Broken texts, those that were cut off, and those that would take long."""
+    """Broken and truncated texts, and those that would take long, give nothing."""
     assert partly(text) is None
     assert mapping(text) in (None, UNREADABLE)
 
@@ -144,7 +144,7 @@ JSON = st.recursive(
 
 @given(value=JSON, most=st.integers(0, 5))
 def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
-    """Brackets in texts are none, and blanks change nothing."""
+    """Brackets inside strings and blanks do not count as levels."""
     text = json.dumps(value)
     assert is_deep(value, text + 99 * " ", most) == (_levels(value) > most)
     assert is_deep(value, text.encode() + 99 * b" ", most) == (_levels(value) > most)
@@ -194,7 +194,7 @@ def test_what_only_some_readers_refuse_is_read(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_around_arguments_does_not_stand_for_them(unwrap: Unwrap, around: str) -> None:
-    """Where all of them cannot be read, none of them is known."""
+    """If the arguments cannot all be read, none of them is known."""
     found = unwrap(around.replace("@", DEEP))
     found = found.arguments if isinstance(found, Carried) else found
 
@@ -232,7 +232,7 @@ def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
 
 
 def test_what_a_framework_adds_hides_nothing() -> None:
-    """Where that alone cannot be read, all that was given can."""
+    """If only the framework's additions are unreadable, the arguments are read."""
     (source,) = CREWAI_SPLUNK.arguments
     found = source.unwrap(f'{{"input": {{"a": 1, "security_context": {DEEP}}}}}')
 
@@ -266,7 +266,7 @@ LITERALS = {
 def test_a_literal_of_python_is_read_as_json_would_be(
     wire: Any, bench: Any, holder: str, written: str, read: Any
 ) -> None:
-    """What JSON cannot say could be neither shown nor compared: it is unknown, and alone."""
+    """A value that JSON cannot express is unknown; the values beside it are read."""
     text = f"{{'amount': 5, 'x': {written}}}"
     scope = {
         "langchain": "openlit.instrumentation.langchain",
@@ -305,7 +305,7 @@ def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -
     ids=lambda text: str(len(text)),
 )
 def test_what_has_no_end_is_not_cut(text: str) -> None:
-    """And what would take long; nothing takes longer than its length."""
+    """Unterminated texts and slow ones are unreadable. The time is linear in the length."""
     assert cut(text) is None
     assert call_form(text) is UNREADABLE
 

@@ -1,4 +1,4 @@
-"""The time of an HTTP/2 connection: whoever looks when something is due finds it, and nothing before."""
+"""The deadlines of an HTTP/2 connection: a check at the due time acts, an earlier one does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = st.none() | st.integers(1, 100).map(float)
 
 
 def _is_due(life: Lifetime, now: float, *, is_unused: bool, is_quiet: bool) -> bool:
-    """Whether anything is to be done; a ping of ours counts as one."""
+    """Whether an action is due; a ping of ours counts as one."""
     if life.is_unanswered(now) or life.wants_ping(now):
         return True
     if life.leaving_since is None:

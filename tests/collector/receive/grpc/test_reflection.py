@@ -1,4 +1,4 @@
-"""What tools are told of the services of the gRPC port."""
+"""Server reflection describes the services of the gRPC port."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def server(running: Server) -> Server:
 
 @pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_full_success(server: Server, compression: Any) -> None:
-    """OK with an empty message: partial_success is unset; compressed or not."""
+    """The response is OK with an empty message: partial_success is unset, compressed or not."""
     assert server.call(body(3), compression=compression) == b""
     assert len(server.spans) == 3
     assert server.stats.requests == {("grpc", "traces", "OK"): 1}
@@ -111,7 +111,7 @@ def test_unknown_methods_are_unimplemented(server: Server) -> None:
 
 
 def test_back_pressure_carries_retry_info(server: Server) -> None:
-    """Without RetryInfo a sender would take RESOURCE_EXHAUSTED for permanent."""
+    """Without RetryInfo, a sender takes RESOURCE_EXHAUSTED for permanent."""
     cases = {
         Outcome.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
         Outcome.THROTTLED: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -179,7 +179,7 @@ def test_a_used_port_is_said_so(server: Server) -> None:
 
 
 def test_unix_sockets(kind: Kind, tmp_path: Path) -> None:
-    """Both ends on a Unix socket; a second receiver is refused; the file goes at the end."""
+    """Both ends use a Unix socket. A second receiver is refused. The file is removed at the end."""
     path = tmp_path / "grpc.sock"
     server = Server(kind, f"unix:{path}")
     try:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: turns, upgrades, clients that do not read, and the end of idleness."""
+"""HTTP/1.1 on one connection: turns, upgrades, clients that do not read, and idle timeouts."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
 
 @pytest.mark.plain
 def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time, counted as stalled; an answer to nobody is not made up any further."""
+    """It is closed after the timeout and counted as stalled. Its response is produced no further."""
     monkeypatch.setattr("collector.receive.http.connection.UNREAD_SECONDS_MAX", 0.02)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
     parts, ended = itertools.count(), asyncio.Event()
@@ -325,7 +325,7 @@ def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) 
 def test_an_answer_that_nobody_reads_ends_with_its_connection(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that we have closed is gone after a while, with all that was not read."""
+    """A connection that we closed is gone after a while, with all unread data."""
     monkeypatch.setattr("collector.receive.connections.CLOSING_SECONDS", 0.02)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 

@@ -44,7 +44,7 @@ Status = build(
 
 
 class Server:
-    """A receiver on a loop of its own thread."""
+    """A receiver with an event loop in its own thread."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -267,7 +267,7 @@ def test_bad_data_is_400_with_a_status(
 def test_errors_of_routing_carry_a_status(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """404, 405 with Allow, 415: each with a Status body, on one connection."""
+    """404, 405 with Allow, and 415 each have a Status body, on one connection."""
     reply = post(client, BODY, path="/v1/nothing")
     assert (reply.code, reply.status()[0]) == (404, 5)
     assert reply.headers["content-type"] == PROTO
@@ -389,7 +389,7 @@ def head(length: int, *lines: bytes) -> bytes:
 
 
 def test_expect_100_continue(server: Server) -> None:
-    """The client is told to go on; one that is about to send too much is told not to."""
+    """The client gets 100; one that announces too large a body is refused instead."""
     with talk(server, head(len(BODY), b"Expect: 100-continue")) as connection:
         assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(BODY)
@@ -432,7 +432,7 @@ def test_a_client_that_leaves_in_its_body_is_harmless(
 def test_slow_bodies_do_not_hold_up_others(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """A hundred half requests wait; another client is served meanwhile; then they are."""
+    """While a hundred half-sent requests wait, another client is served; then they are."""
     waiting = [talk(server, head(len(BODY)), BODY[:4]) for _ in range(100)]
     assert post(client, BODY).code == 200
     for connection in waiting:
@@ -457,7 +457,7 @@ def test_slow_bodies_do_not_hold_up_others(
 def test_broken_http_is_400(
     server: Server, raw: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Bad lengths, smuggling, HTTP/2 and TLS by mistake: refused, and the server lives."""
+    """Bad lengths, smuggling, HTTP/2 and TLS by mistake are refused, and the server goes on."""
     caplog.set_level(logging.CRITICAL)
     with talk(server, raw) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
