@@ -60,7 +60,7 @@ def test_a_page_within_a_second(serve: Serve, pages: Pages, specs: Path) -> None
 
 
 def test_a_revised_call_pages_nobody(serve: Serve, pages: Pages, specs: Path) -> None:
-    """What looks wrong because it came first, and is put right at once, is no page."""
+    """A call that looked harmful because it arrived first, and is corrected at once, pages nobody."""
     service = serve(
         "--specs",
         str(specs),
@@ -135,7 +135,7 @@ def test_a_cheap_harm_first_hides_no_critical_one(
 
 
 def test_shadow_specs_are_counted_and_page_nobody(serve: Serve, pages: Pages) -> None:
-    """As shipped every spec is in shadow: the metrics say what would have paged."""
+    """The shipped specs are in shadow mode. The metrics count what would have paged."""
     service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_ALERTS_WEBHOOK_URL=pages.url)
     send(service, Rover("shadow", 5).calls("made_up_tool").spans)
 

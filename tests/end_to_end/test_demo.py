@@ -135,7 +135,7 @@ def test_colours_on_a_terminal() -> None:
 
 
 def test_undefined_scores_are_dashes() -> None:
-    """A session joined in the middle has none."""
+    """A joined session has no scores."""
     found = {
         "session": "s",
         "calls": 1,
@@ -185,7 +185,7 @@ def staying(
 
 @contextlib.contextmanager
 def _heeding_signals() -> Iterator[None]:
-    """Tests that run in the background of a shell ignore these signals, and hand that on."""
+    """Restores signals that a background shell ignores, since child processes inherit that."""
     before = {
         each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
     }

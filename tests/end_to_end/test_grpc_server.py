@@ -74,7 +74,7 @@ def test_an_unknown_server() -> None:
 
 
 def test_an_address_in_use(serve: Serve) -> None:
-    """The same words as the builtin server's."""
+    """The error has the same text as the builtin server's."""
     service = serve()
     place = service.addresses["grpc"]
     for server in IDLE_MB_MAX:

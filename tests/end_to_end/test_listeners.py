@@ -1,4 +1,4 @@
-"""The listeners: addresses, health, the API's paths, counters without readers."""
+"""The listeners: addresses, health, the API's paths, and counters that nobody reads."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_the_list_can_be_narrowed(shared: Service, rover: Rovers) -> None:
 
 
 def test_each_listener_can_be_off(serve: Serve, rover: Rovers) -> None:
-    """`off` opens nothing, and the ready line says so."""
+    """`off` opens no port, and the ready line says so."""
     service = serve("--grpc", "off", "--metrics", "off", OFFRAILS_HISTORY="complete")
     session = rover().calls("unlock_safety")
 
@@ -171,7 +171,7 @@ def test_each_listener_can_be_off(serve: Serve, rover: Rovers) -> None:
 
 
 def test_unix_sockets(serve: Serve, rover: Rovers, tmp_path: Path) -> None:
-    """Every listener takes unix:PATH; the sockets are gone when the service has stopped."""
+    """Every listener takes unix:PATH, and the sockets are removed at the end."""
     paths = {name: tmp_path / name for name in ("grpc", "http", "metrics", "admin")}
     options = [part for name, path in paths.items() for part in (f"--{name}", f"unix:{path}")]
     service = serve("--specs", "dfa_specs", *options, OFFRAILS_HISTORY="complete")
@@ -205,7 +205,7 @@ def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
 
 @pytest.mark.parametrize("listener", ["grpc", "http", "metrics", "admin"])
 def test_a_used_port_is_a_sentence(shared: Service, listener: str) -> None:
-    """Exit 1, one line that names the address, no traceback, nothing on standard output."""
+    """Exit 1 and one line with the address; no traceback, and nothing on standard output."""
     taken = shared.addresses[listener]
     others = {
         f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")

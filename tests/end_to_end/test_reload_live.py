@@ -30,7 +30,7 @@ def versions(service: Service) -> set[str]:
 
 
 def test_specs_are_taken_and_running_sessions_keep_theirs(serve: Serve, tmp_path: Path) -> None:
-    """Request, signal, refusal and file change, on one service with one session all along."""
+    """Reloads by request, signal and file change, and a refusal, during one session of one service."""
     file = tmp_path / "rover.yaml"
     write(file, "1")
     service = serve(

@@ -46,7 +46,7 @@ def test_the_namespace_is_a_label_where_there_is_more_than_one(serve: Serve) -> 
 
 
 def test_a_label_that_was_asked_for_is_there_from_the_start(serve: Serve) -> None:
-    """`always` tells the namespace of the first one, and `never` sums over all."""
+    """`always` has the namespace label from the first one on; `never` sums over all."""
     always = serve(OFFRAILS_METRICS_NAMESPACE_LABEL="always")
     send(always, "quiet", 0, 3)
     assert active(always) == {"quiet": 1.0}

@@ -1,4 +1,4 @@
-"""A conversation that names no session, in two turns, at a service that knows nothing of its history."""
+"""A conversation without a session id, in two turns, at a service that does not know its history."""
 
 from __future__ import annotations
 

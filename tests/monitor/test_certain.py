@@ -1,4 +1,4 @@
-"""What is claimed of sessions of which something is not known: the smallest cases of each kind."""
+"""Claims about sessions with unknown parts: the smallest case of each kind."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_no_symbol_covers_stays_a_reading() -> None:
 
 
 def test_a_symbol_that_never_wins_is_no_reading() -> None:
-    """The one allowed reading would always be another symbol's call."""
+    """The only allowed reading would always match another symbol, so the call is harmful."""
     alphabet = {
         "low": {"tool": "pay", "arguments": {"amount": {"max": 9}}},
         "five": {"tool": "pay", "arguments": {"amount": {"one_of": [5]}}},
@@ -107,7 +107,7 @@ def test_a_symbol_that_never_wins_is_no_reading() -> None:
 
 
 def test_expressions_prove_no_coverage() -> None:
-    """A text may match neither; a symbol without arguments beside them takes all that is left."""
+    """Regular expressions cover no text for certain; a symbol without arguments takes the rest."""
     found = {
         f"r{n}": {"tool": "t", "arguments": {"x": {"regex": e}}} for n, e in enumerate("ab")
     }
@@ -183,7 +183,7 @@ def test_a_joined_task_is_judged_whatever_its_states(states: int) -> None:
 
 
 def test_a_joined_policy_is_judged_whatever_its_constraints() -> None:
-    """What is forbidden is so in all of a million joint states, apart or over the same calls."""
+    """A forbidden call is harmful in each of a million joint states."""
     pairs = [(f"a{n}", f"b{n}") for n in range(20)]
     alphabet = tools("rm", *(name for pair in pairs for name in pair))
     apart: list[Any] = [{"precedence": list(pair)} for pair in pairs]

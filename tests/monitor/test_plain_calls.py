@@ -1,4 +1,4 @@
-"""Plain calls: judged as the same calls in a recording are, and refused where they are none."""
+"""Plain calls are judged like the same calls in a recording, and refused if they are malformed."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ def test_built_calls_go_to_a_monitor() -> None:
 
 
 def test_every_exported_name_can_be_had() -> None:
-    """What `monitor` says that it exports is there."""
+    """Every name in `monitor.__all__` can be imported."""
     assert all(getattr(monitor, name) is not None for name in monitor.__all__)
     assert set(monitor.__all__) == set(monitor._HOME)

@@ -117,7 +117,7 @@ def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
 
 @pytest.mark.parametrize("way", ["amend", "retract"])
 def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
-    """A call that seemed to come before the proof began later, or was none."""
+    """A proof is checked again when the call before it gets a later start or is withdrawn."""
     monitor = young(TASK)
     early, late = made(1, "b"), made(2, "b")
     monitor.observe(early, early.end_ns)
@@ -141,7 +141,7 @@ def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
 
 
 def test_an_earlier_call_withdraws_it() -> None:
-    """What was skipped came, and arrives late."""
+    """The skipped call arrives late and withdraws the possible harm."""
     monitor = young(TASK)
     monitor.observe(call(2, "b"), START + 3 * SECOND, quiet=True)
     verdicts = monitor.observe(call(1, "a"), START + 4 * SECOND, quiet=True)
@@ -187,7 +187,7 @@ def test_a_session_that_goes_on_for_certain_reports_nothing() -> None:
 
 
 def test_a_later_turn_withdraws_it() -> None:
-    """Its model's span arrives after the call; where it is none after all, the call is reported again."""
+    """A model's span of a later turn withdraws the harm. If that span is withdrawn, the harm is reported again."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
     withdrawn = monitor.doubt(before.session, doubted=True)
@@ -249,7 +249,7 @@ def test_what_is_possible_depends_on_no_order_of_arrival(tools: str) -> None:
 
 
 def test_it_is_counted_once_and_in_no_score() -> None:
-    """Its own counter, from zero on; neither calls nor sessions are harmful for it."""
+    """It has its own counter, from zero on. Neither calls nor sessions count as harmful."""
     monitor = young(TASK)
     told(monitor, "b")
     (pair,) = monitor.totals.pairs.values()

@@ -1,4 +1,4 @@
-"""What is read or remembered in brief says the same as what is read in full."""
+"""Shortened readings and caches give the same result as a full reading."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ INPUTS = st.dictionaries(
 
 
 def plain(found: Any) -> Any:
-    """What `callback_form` gives, as values that can be compared."""
+    """The result of `callback_form`, as comparable values."""
     if isinstance(found, Carried):
         return "carried", plain(found.arguments), found.call_id
     return ("bare", found.value) if isinstance(found, Bare) else found
@@ -66,7 +66,7 @@ def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
 @settings(deadline=None)
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
-    """What stops the brief reading, or says nothing to it, is no argument either."""
+    """A text that the short reading cannot handle gives what the full reading gives."""
     assert not isinstance(callback_form(broken), Carried | dict)
 
 

@@ -1,4 +1,4 @@
-"""Overlapping calls: what is searched is what trying every order would give."""
+"""Overlapping calls: the search finds what trying every order finds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LETTERS = "abcdefg"
 
 @st.composite
 def policies(draw: st.DrawFn) -> Stepper:
-    """Up to four constraints over seven symbols, so that some calls know nothing of others."""
+    """Up to four constraints over seven symbols, so that some calls are independent."""
     pair = st.lists(st.sampled_from(LETTERS), min_size=2, max_size=3, unique=True)
     texts = []
     for _ in range(draw(st.integers(1, 4))):
@@ -73,7 +73,7 @@ constraints: [{", ".join(texts)}]
 
 @st.composite
 def groups(draw: st.DrawFn, stepper: Stepper, most: int) -> tuple[Position, Tokens, Times]:
-    """A position, and calls in start order: at once, or spread so that some come before others."""
+    """A position, and calls in start order: all at once, or spread so that some precede others."""
     tokens = st.sampled_from(range(len(stepper.kinds)))
     position = stepper.anywhere() if draw(st.integers(0, 7)) == 0 else stepper.start()
     for token in draw(st.lists(tokens, max_size=4)):

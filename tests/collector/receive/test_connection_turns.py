@@ -130,7 +130,7 @@ def test_a_connection_that_is_gone_has_no_turn(run: Run) -> None:
 
 
 def test_less_is_read_while_many_wait(run: Run) -> None:
-    """Unread requests take memory: 16 connections may hold as much as the inbox, all others less."""
+    """While 16 connections have waiting requests, further ones read 16 KiB at a time, not 256 KiB."""
 
     async def scenario() -> None:
         export = Export(lambda *_: None, Stats(), itertools.count().__next__)

@@ -92,7 +92,7 @@ class Told:
 
     @property
     def rooms(self) -> list[int]:
-        """What is taken of each bound, beside what there is."""
+        """The used part of each quota, beside the number of pages that use it."""
         pager = self.pager
         return [
             pager._firing_quota._taken,

@@ -1,4 +1,4 @@
-"""A reference's picture: everybody has a place, counts and the medoid are there, runs are told."""
+"""A reference's picture fits its page, shows counts and the medoid, and distinguishes the runs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_skipped_calls_are_dotted() -> None:
 
 
 def test_too_many_runs_are_no_picture() -> None:
-    """More runs than there are colours could not be told apart."""
+    """More runs than colours are refused, since they could not be distinguished."""
     found = learnt("a", "a")
     runs = [way(found, "a")] * (RUNS_MAX + 1)
     with pytest.raises(ValueError, match="too many"):
@@ -154,7 +154,7 @@ def test_long_ways_are_cut() -> None:
 
 
 def test_the_picture_of_a_document(tmp_path: Path) -> None:
-    """What is drawn of a learnt reference is drawn of its document, read back."""
+    """A learnt reference and its document, read back, give the same picture."""
     found = learnt("find get refund", "find list")
     file = tmp_path / "r.yaml"
     file.write_text(reference_text(found, "r"), encoding="utf-8")

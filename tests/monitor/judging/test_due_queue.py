@@ -1,4 +1,4 @@
-"""What is due: by time, then by key, each once, in whatever order it was put in."""
+"""The due queue returns each item once, by time, then by key, whatever the order of insertion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_any_time_can_be_put_in() -> None:
 
 
 def test_what_is_taken_is_let_go() -> None:
-    """However many pass through it, it holds no more than twice those that wait."""
+    """However many items pass through it, it holds at most twice those that wait."""
     queue = DueQueue()
     for number in range(1_000):
         queue.put(number, key(number))

@@ -105,7 +105,7 @@ def test_an_error_before_the_held_calls_binds_again(
 
 
 def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the window nobody waits for it: its session is joined under the spec."""
+    """After the window the call is dropped and counted, and its session is joined under the spec."""
     judge = held(BY_AGENT)
     inner = judge._call_judge._judge
 

@@ -30,7 +30,7 @@ def run(id_: str, *names: str, success: bool | None = None, **arguments: Any) ->
 
 
 def read_back(learnt: Learnt) -> Learnt:
-    """The reference as it is read from its document."""
+    """The reference, as read from its document."""
     spec, findings = compile_text(reference_text(learnt, "r"), "r.yaml")
     assert spec is not None, findings
     assert spec.learnt is not None
@@ -146,12 +146,12 @@ def test_size_is_bounded() -> None:
     ],
 )
 def test_writes_by_name(tool: str, writes: bool) -> None:
-    """The first verb that is known tells whether a tool writes; a hand-over never does."""
+    """The first known verb of a name decides whether a tool writes. A hand-off never writes."""
     assert seems_to_write(tool) is writes
 
 
 def test_digest() -> None:
-    """Equal arguments have one digest whatever their order; True is not 1, "1" neither."""
+    """Equal arguments have one digest in any order. True, 1 and "1" differ."""
     assert digest({"a": 1, "b": [2.0]}) == digest({"b": [2], "a": 1.0})
     assert len({digest({"a": value}) for value in (1, True, "1", None, 1.5)}) == 5
 

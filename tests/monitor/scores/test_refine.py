@@ -85,7 +85,7 @@ def test_long_paths_against_the_cubic_program(seed: int) -> None:
 
 
 def rover(reads: bool) -> Automaton:
-    """a, b, c in a row; with reads, b also loops where c is due."""
+    """The sequence a, b, c; with reads, b also loops where c is due."""
     edges = {("q0", "a"): "q1", ("q1", "b"): "q2", ("q2", "c"): "q3"}
     loops = {("q2", "b"): "q2", ("q2", "d"): "q2"} if reads else {}
     return build(["q0", "q1", "q2", "q3"], "abcd", "q0", ["q3"], {**edges, **loops})
@@ -100,7 +100,7 @@ def test_a_read_takes_the_place_of_a_harm() -> None:
 
 
 def test_a_harmless_path_off_the_golden_ones_is_its_own_candidate() -> None:
-    """A repaired path that ends on no golden path stays as it is, so without harm it is perfect."""
+    """A repaired path that ends on no golden path is a candidate itself, so a path without harm scores 1."""
     edges = {("q0", "a"): "q1", ("q0", "b"): "q2"}
     automaton = build(["q0", "q1", "q2"], "ab", "q0", ["q1"], edges)
 

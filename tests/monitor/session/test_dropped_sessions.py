@@ -1,4 +1,4 @@
-"""Sessions that end, are forgotten, and go on: with what is known of them, and never as new ones."""
+"""Ended and forgotten sessions go on with what is known of them, and never as new ones."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(judge: Monitor, tools: str, first: int = 0, at: int | None = None) -> li
 
 @pytest.mark.parametrize("pause", [IDLE + 60 * SECOND, 3 * IDLE, 12 * IDLE, DAY])
 def test_a_conversation_that_is_taken_up_goes_on_where_it_was(pause: int) -> None:
-    """After its end, and long after it is shown no more, a session's position and counts are kept."""
+    """A session's position and counts are kept after its end, and after it is no longer shown."""
     judge, undisturbed = monitor(), monitor()
     run(judge, "abp")
     run(undisturbed, "abp")
@@ -143,7 +143,7 @@ def test_a_session_that_was_evicted_goes_on(others: int) -> None:
 
 
 def test_a_new_session_is_new_beside_forgotten_ones() -> None:
-    """What was never known is judged in full, however many others were forgotten."""
+    """A session never seen before is judged in full, however many others were forgotten."""
     judge = monitor(TASK, sessions_max=1, remember_ns=0)
     for number in range(500):
         at = START + number * SECOND
@@ -196,7 +196,7 @@ def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
 
 
 def test_forgotten_is_bounded_and_says_what_it_lost() -> None:
-    """Twice as many keys as there is room for: the latest are known, the others are counted."""
+    """Of twice as many keys as fit, the latest are known, and the others are counted."""
     memory, most = Forgotten(), ROWS * WAYS
     for number in range(2 * most):
         memory.add(SessionKey("", str(number)))

@@ -67,7 +67,7 @@ def played(
 
 
 def test_an_accepting_state_starts_another_episode() -> None:
-    """What only the initial state allows begins a new pass, without harm."""
+    """A call that only the initial state allows starts a new episode without harm."""
     found = played("pick pay ship pick pay")
 
     assert found["harmful"] == 0
@@ -112,7 +112,7 @@ def test_a_failed_call_starts_no_episode() -> None:
 
 
 def test_a_step_of_another_episode_is_out_of_order() -> None:
-    """In the accepting state a later symbol is harmful, and says what should have come first."""
+    """In the accepting state a later symbol is harmful, and the skipped symbols are named."""
     found = played("pick pay ship ship")
 
     assert found["steps"][-1]["reason"] == "out_of_order"
@@ -120,7 +120,7 @@ def test_a_step_of_another_episode_is_out_of_order() -> None:
 
 
 def test_nothing_is_undone_across_episodes() -> None:
-    """What was done in one pass is not undone by a call of the next."""
+    """A call does not compensate a call of an earlier episode."""
     text = SPEC.replace("undo: {pick: pay}", "undo: {ship: pick}")
 
     assert played("pick pay ship pick pay ship", text)["compensations"] == []

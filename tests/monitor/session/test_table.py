@@ -1,4 +1,4 @@
-"""The table of sessions: who is live, who has ended lately, who is next to go."""
+"""The table of sessions: live ones, recently ended ones, and the next to be evicted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def names(table: Table) -> list[str]:
 
 
 def test_the_least_recently_active_goes_first() -> None:
-    """Beyond the bound the session nobody heard of for longest is in excess; a touch saves it."""
+    """Beyond the bound, the least recently active session is evicted; a new call protects it."""
     table = filled("a", "b", "c", most=2)
     touched = table.touch(SessionKey("", "a"))
     assert touched is table.live(SessionKey("", "a"))
@@ -128,7 +128,7 @@ def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
 
 
 class Tables(RuleBasedStateMachine):
-    """Whatever happens the table holds what a plain list would, and no more than its bounds."""
+    """The table equals a plain list under any operations, and keeps its bounds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def test_a_tenant_over_its_share_makes_room_for_itself() -> None:
 
 
 def test_a_tenant_may_use_what_is_free_until_others_come() -> None:
-    """Who holds most gives way to who holds less than a share, from its oldest on."""
+    """The largest tenant gives way to one below its share, its oldest session first."""
     table = Table(10)
     for number in range(10):
         table.add(session(f"loud{number}", number, "loud"))
@@ -212,7 +212,7 @@ def test_a_tenant_may_use_what_is_free_until_others_come() -> None:
 
 
 def test_ended_sessions_of_one_tenant_do_not_push_out_anothers() -> None:
-    """What has ended is remembered by shares, too."""
+    """Ended sessions are kept by tenants' shares, too."""
     table = Table(10)
     mine = session("mine", 0, "quiet")
     table.add(mine)

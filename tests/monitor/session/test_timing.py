@@ -58,7 +58,7 @@ class Run:
         self.monitor = Monitor([spec], Limits(history_complete=True, **limits))
 
     def take(self, *calls: ToolCall, at: float | None = None) -> list[tuple[Any, ...]]:
-        """Receives calls, each when it has ended or all at once; what is told of the session."""
+        """Receives calls, each at its end or all at once, and returns the session's verdicts."""
         told = []
         for each in calls:
             now = each.end_ns if at is None else START + round(at * SECOND)
@@ -79,7 +79,7 @@ class Run:
 
 
 def news(verdicts: list[Verdict]) -> list[tuple[Any, ...]]:
-    """(kind, reason, step), or what was taken back."""
+    """The kind, reason and step of each new verdict, and each withdrawn one."""
     return [
         (each.kind.value, each.reason.value if each.reason else None, each.step)
         if each.kind in (Kind.CANNOT_FINISH, Kind.STALLED)
@@ -183,7 +183,7 @@ def test_old_spans_are_given_time_to_arrive() -> None:
     ],
 )
 def test_only_what_took_effect_counts(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """A failed or harmful first call starts no clock; a harmful answer stops none."""
+    """A failed or harmful call neither starts a deadline nor meets one."""
     run = Run()
     run.take(call("order", 0, 1)._replace(**first))
     if second:
@@ -205,7 +205,7 @@ def test_a_session_that_stands_still_is_told() -> None:
 
 
 def test_a_late_span_fills_the_silence() -> None:
-    """A call that was made in time and told of later takes the standstill back."""
+    """A call made in time and received late withdraws the standstill."""
     run = Run()
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(61) == [("stalled", "idle", 2)]
@@ -307,7 +307,7 @@ def test_where_calls_may_be_missing_nothing_is_claimed() -> None:
 
 
 def test_limits_live_through_folding() -> None:
-    """A clock that started two hundred calls ago still runs, and what was told stays told."""
+    """A deadline that started 200 calls ago still runs, and its verdict stays."""
     run = Run(SHOP.replace("within: 20s", "within: 5m").replace("idle: 1m\n", ""))
     run.take(call("order", 0))
     for second in range(1, 201):
@@ -326,7 +326,7 @@ def test_limits_live_through_folding() -> None:
 
 
 def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
-    """Calls filed under a trace move to their session, and what was told is taken along."""
+    """Calls and verdicts of a trace move to the session with its deadlines."""
     run = Run()
     run.take(call("order", 0, session=SessionKey("", "trace")))
     run.tick(20)
@@ -339,7 +339,7 @@ def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
 
 
 def test_a_reference_has_no_limits() -> None:
-    """What judges nothing says nothing of a session either."""
+    """A reference gives no verdicts on sessions."""
     text = SHOP.replace("id: shop", "id: shop\nkind: reference")
     run = Run(text)
     run.take(call("order", 0))
@@ -348,7 +348,7 @@ def test_a_reference_has_no_limits() -> None:
 
 
 def test_without_limits_nobody_is_looked_at() -> None:
-    """A spec that has none costs nothing: its sessions have no session_verdicts and no timer."""
+    """A spec without limits costs nothing: its sessions have no session_verdicts and no timer."""
     run = Run(SHOP[: SHOP.index("deadlines")])
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(10_000) == []
@@ -386,7 +386,7 @@ def test_times_are_written_as_people_say_them() -> None:
 
 
 def test_verdicts_on_sessions_are_worded_like_others() -> None:
-    """They name the rule, the call they hang on, what is allowed now, and their severity."""
+    """They name the rule, the call, the allowed calls and the severity."""
     run = Run()
     run.take(call("order", 0))
     run.monitor.tick(START + 20 * SECOND)
@@ -446,7 +446,7 @@ def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
 
 @pytest.mark.parametrize("by", [3600, -3600])
 def test_an_answer_after_a_jump_keeps_a_deadline(by: int) -> None:
-    """The agent's own clock was not set: its call is in time, and nothing is told."""
+    """If only our clock jumps, a call in time by the agent's clock meets the deadline."""
     run = Run(SHOP.replace("idle: 1m\n", ""))
     run.take(call("order", 0, 1))
     run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)

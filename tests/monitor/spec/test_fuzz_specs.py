@@ -132,7 +132,7 @@ HUGE = "9" * 400
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_numbers_beyond_a_float(pattern: str) -> None:
-    """Beside other patterns of the tool, so that they are compared."""
+    """Numbers beyond a float are compared with other patterns of the tool without an error."""
     others = ("{max: 3.5}", "{type: integer}", "{not_in: [1]}", "{one_of: [1, 2]}")
     listed = ", ".join(
         f"t{n}: {{tool: a, arguments: {{n: {each}}}}}"

@@ -130,7 +130,7 @@ def test_malformed(server: Server, raw: bytes) -> None:
 
 @pytest.mark.parametrize("compression", list(grpc.Compression))
 def test_too_large(server: Server, compression: grpc.Compression) -> None:
-    """Too large a message, before or after inflation, gets RESOURCE_EXHAUSTED without details: it is not retryable."""
+    """A message over the bound, before or after inflation, gets RESOURCE_EXHAUSTED and no RetryInfo."""
     error = server.refused(bytes(LIMIT + 1), compression=compression)
     assert error.code() is Code.RESOURCE_EXHAUSTED
     assert rpc_status.from_call(error) is None

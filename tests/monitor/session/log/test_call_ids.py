@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_not_packed(span: bytes, text: str, fits: bool) -> 
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @given(st.binary(max_size=99), st.sampled_from([*SPANS, b"short"]), TEXTS)
 def test_in_c_they_are_packed_alike(ids: bytes, span: bytes, text: str) -> None:
-    """Plain ids that fit are put behind others; all else is left to the packing that there is."""
+    """The C packer appends plain ids that fit as the Python packer does, and leaves others to it."""
     packed = call_ids.packed(span, text)
     expected = ids + packed if packed and text.isascii() else None
     assert native_rows().add_id(ids, span, text) == expected

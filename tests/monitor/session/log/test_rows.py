@@ -89,6 +89,6 @@ def test_a_parent_is_found_where_it_stands(
     "given", [(), (b"", b"x" * 7), (bytearray(), b"x" * 8), (b"", "x" * 8), (b"", b"x" * 9)]
 )
 def test_what_is_no_span_id_is_refused(given: tuple[Any, ...]) -> None:
-    """Such ids are left to Python by who asks."""
+    """The C reader refuses such ids, and the caller falls back to Python."""
     with pytest.raises(TypeError):
         native_rows().names(*given)

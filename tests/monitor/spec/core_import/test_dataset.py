@@ -98,7 +98,7 @@ def test_one_automaton_in_many_forms(form: str) -> None:
 
 
 def test_the_ids_of_records() -> None:
-    """The prompt's id in a data set, the file's name for an automaton of its own."""
+    """The id is the prompt's in a data set, and the file's name for a single automaton."""
     record = {"prompt_id": "p_1", "nodes": NODES, "alphabet": ALPHABET}
 
     assert [id_ for id_, _ in records([record, {"nodes": []}], "file")] == ["p_1", "file[1]"]
@@ -199,7 +199,7 @@ def test_a_wrong_source_and_a_copy() -> None:
 
 
 def test_what_would_need_a_guess_is_not_repaired() -> None:
-    """Two different states of one name, a state nobody lists, no way to the end."""
+    """Two states of one name, an unlisted state and an unreachable end are errors."""
     twice = [*NODES, {"name": "G1", "transitions": []}]
     nowhere = [{"name": "G0", "transitions": [edge(["A"], "G0", "G9")]}, *NODES[1:]]
     endless = [{**node, "is_final": False} for node in NODES]

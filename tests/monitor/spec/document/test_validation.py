@@ -115,7 +115,7 @@ def test_what_msgspec_takes_is_taken(data: dict[str, Any]) -> None:
 
 @given(st.dictionaries(st.sampled_from(["name", "many", "flag", "several", "day"]), DATA))
 def test_every_fault_is_told(data: dict[str, Any]) -> None:
-    """The keys with faults are those that are faulty alone: none hides another."""
+    """A document with several faults reports each key that is faulty alone."""
     alone = {
         key for key in data if validated(OuterModel, {"name": "x", key: data[key]})[0] is None
     } | ({"name"} - data.keys())
@@ -168,7 +168,7 @@ def test_the_fault_says_what_was_expected(
 
 
 def test_keys_that_are_missing_or_unknown() -> None:
-    """They are told apart from wrong values, in the order of the fields, then of the document."""
+    """They are reported apart from wrong values, first in the fields' order, then in the document's."""
     _, faults = validated(OuterModel, {"z": 1, "inner": {"a": 1}, "b": 1})
 
     assert [(fault.path, fault.kind) for fault in faults] == [
