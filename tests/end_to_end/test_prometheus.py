@@ -134,7 +134,7 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440}
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
-    """`for` is shorter than the range, or a single event would be missed; a missed scrape resolves nothing."""
+    """`for` is at most the range, so a single event still fires; a missed scrape resolves nothing."""
     windows = [
         int(number) * _MINUTES[unit]
         for number, unit in (

@@ -557,7 +557,7 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
 
 @pytest.mark.parametrize("listener", ["metrics", "admin", "http"])
 def test_the_port_that_is_spoken_to_is_named(serve: Serve, listener: str) -> None:
-    """HTTP for another purpose gets an error that names the OTLP receiver."""
+    """TLS on a port without TLS gets 400, and the log names the port."""
     service = serve()
     wrong = target_of(service, http=service.addresses[listener])
     with wrong.open(wrong.http) as connection:
@@ -602,7 +602,7 @@ def test_connections_grow_old(serve: Serve) -> None:
 
 
 def test_health_is_watched(serve: Serve) -> None:
-    """A watcher gets the health at once, and its end; for an unknown service, SERVICE_UNKNOWN."""
+    """A watcher gets SERVING at once and NOT_SERVING at the end; for an unknown service, SERVICE_UNKNOWN."""
     service = serve()
     with target_of(service).channel() as channel:
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")

@@ -253,7 +253,7 @@ def _run(spec: Spec, costs: Costs, call: tuple[_Call, int]) -> tuple[int, Costs]
 
 
 def _step(spec: Spec, costs: Costs, token: int) -> Costs:
-    """Follows every reading: an allowed one moves, an undefined one stays, a harmful one costs one more."""
+    """Takes a call in every state by every reading: allowed ones move, refused ones stay at one harm more."""
     meaning, after = spec.alphabet.tokens[token], dict[int, int]()
     none = not meaning.symbols or not meaning.sure
     for state, cost in costs.items():
