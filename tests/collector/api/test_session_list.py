@@ -101,7 +101,7 @@ def test_worst_come_first(monitor: Monitor) -> None:
 
 
 def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
-    """The limit holds, and what matches beyond it is counted."""
+    """The limit holds, and matches beyond it are counted."""
     assert names(monitor, only="harmful") == ["two", "one"]
     assert names(monitor, q="GOO") == ["good"]
     assert names(monitor, agent="nobody") == []
@@ -174,7 +174,7 @@ def test_lists_are_cut_and_counted_by_sessions() -> None:
 
 
 def test_hidden_names_are_not_found_by_what_they_hide(monitor: Monitor) -> None:
-    """A tool's name that is redacted matches by what is shown of it alone."""
+    """A redacted tool name is found by its shown form only."""
 
     async def found(**query: str) -> int:
         hidden: dict[str, Any] = await ranked(
@@ -205,7 +205,7 @@ def test_hidden_names_are_not_found_by_what_they_hide(monitor: Monitor) -> None:
     ],
 )
 def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
-    """400, with what was expected."""
+    """A bad query gets 400 and the expected form."""
     status, found = ask(monitor, "/api/v1/sessions", f"steps=0&{query}")
     assert status == 400
     assert "must be" in found["error"]
@@ -253,7 +253,7 @@ def test_specs_are_told_as_they_are_drawn(monitor: Monitor) -> None:
 
 
 def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
-    """Other paths go on; the page's own take GET alone."""
+    """Other paths reach the API; the page's own paths take GET only."""
     assert ask(monitor, "/api/v1/sessions")[0] == 0
     assert ask(monitor, "/-/reload", method="POST")[0] == 0
     assert ask(monitor, "/page/other.js")[0] == 0

@@ -87,7 +87,7 @@ def test_a_quiet_service_is_ready(health: Health) -> None:
 
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_failing_sink_counts_by_choice(health: Health, counts: bool) -> None:
-    """From a failed delivery until one arrives, if that is set."""
+    """If the setting is on, a failed delivery makes the service unready until one succeeds."""
 
     class Sink:
         name = "webhook"

@@ -207,7 +207,7 @@ def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.plain
 def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted, and the next tick comes."""
+    """An error of one tick is counted, and the next tick runs."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
 
     async def use(app: App, _: Clock) -> str:
@@ -228,7 +228,7 @@ def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_listeners_that_are_off() -> None:
-    """They have no address and open nothing."""
+    """Listeners that are off have no address and open no port."""
 
     async def use(app: App, _: Clock) -> dict[str, str]:
         return app.addresses

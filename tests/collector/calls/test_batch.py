@@ -74,7 +74,7 @@ def steps(told: Told) -> list[Any]:
 @pytest.mark.plain
 @pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
 def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All others of its request are judged, and what comes later as if that had not come."""
+    """The other calls of the request are judged, and later requests as if it had not come."""
     spans, behind = spans_of(4, 0.0), place + 2
     others = [*spans[:place], *spans[place + 1 : behind]]
     told, wanted = Told(), Told().send(others, 1)

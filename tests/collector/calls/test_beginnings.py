@@ -95,7 +95,7 @@ def _root(wire: Wire, start: float = 0, **more: Any) -> Span:
 
 
 def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire) -> None:
-    """The first request of the model holds no earlier turn: nothing came before `move`."""
+    """The model's first request holds no earlier turn, so nothing came before `move`."""
     spans = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "move", 2, attributes=SESSION),
@@ -108,7 +108,7 @@ def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire
 
 
 def test_without_a_proof_a_session_has_the_benefit_of_the_doubt(wire: Wire) -> None:
-    """It may have begun before the process."""
+    """Without a proof, the session may have begun before the process started."""
     service = Service().send(_call(wire, "move", 2, attributes=SESSION))
 
     assert (service.paged, service.one()["joined"]) == ([], True)
@@ -149,7 +149,7 @@ REFUTED = {
 def test_earlier_turns_take_every_proof_away(
     wire: Wire, messages: tuple[Any, ...], attributes: dict[str, Any]
 ) -> None:
-    """A guard is asked first, about what a person wrote alone: it proves nothing for the agent behind it."""
+    """A guard model sees only the user's text, which proves nothing about the agent's own history."""
     spans = [
         _model(wire, 1, USER, attributes=attributes),
         _model(wire, 2, *messages, attributes=attributes),
@@ -178,7 +178,7 @@ def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
 
 
 def test_a_second_turn_belongs_to_what_its_first_turn_proves(wire: Wire) -> None:
-    """Its own requests hold the first turn, and take nothing back."""
+    """The second turn's requests hold the first turn, and withdraw no proof."""
     first = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "unlock_safety", 2, attributes=SESSION),

@@ -155,7 +155,7 @@ def test_a_connected_component_is_one_call(wire: Any, bench: Any) -> None:
 
 
 def test_repeats_and_retries_stay(wire: Any, bench: Any) -> None:
-    """Siblings with the same tool and arguments are calls of their own; so are retries in turn."""
+    """Siblings with the same tool and arguments are separate calls, and so are retries."""
     siblings = [wire.tool("move", arguments=MOVE, parent="agent", start=n) for n in (1, 2)]
     overlapping = [
         wire.tool("move", arguments=MOVE, id=f"o{n}", parent="agent", start=5, end=6)
@@ -304,7 +304,7 @@ def _dialogue(wire: Any) -> list[Any]:
 
 
 def test_requests_are_judged_where_tools_are_silent(wire: Any, bench: Any) -> None:
-    """Once an answer comes back without any tool span, what the model asks for is what happens."""
+    """If an answer arrives without a tool span, the model's requests are judged as calls."""
     found = bench().send(*_dialogue(wire))
     steps = found.steps()
 
@@ -437,7 +437,7 @@ def test_a_turn_of_a_bare_model_is_not_paged_for_what_other_traces_hold(
 def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
     wire: Any, told: tuple[str, Any]
 ) -> None:
-    """It was given no answer, so no call was made before."""
+    """The model was given no tool results, so no call was made before."""
     assert _turn(wire, *told) == 1
 
 
@@ -451,7 +451,7 @@ def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
 def test_a_turn_in_a_session_that_may_hold_all_is_judged_from_the_beginning(
     wire: Any, more: dict[str, Any]
 ) -> None:
-    """Its other turns have its session's id."""
+    """The other turns share its session id, so none is missing."""
     assert _turn(wire, *_GIVEN["conventions"], **more) == 1
 
 
@@ -552,7 +552,7 @@ def test_what_googles_client_has_executed_itself_is_judged_at_once(
 def test_what_googles_client_has_executed_while_it_streamed_is_judged_at_once(
     wire: Any, bench: Any, told: dict[str, Any], scope: str, judged: bool
 ) -> None:
-    """Its requests begin as any; that they were answered is in what the client gives back, and there alone."""
+    """Only the client's output shows that the requests were executed."""
     key = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
     streamed = {
         "openinference.span.kind": "LLM",
@@ -668,7 +668,7 @@ def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
 
 
 def test_half_a_surrogate_pair_is_read_like_any_text(wire: Any, bench: Any) -> None:
-    """In names and ids of requests, and in arguments within arguments."""
+    """It may be in names and ids of requests, and in nested arguments."""
     part = {"type": "tool_call", "id": "c\ud800", "name": "move\ud800", "arguments": "\ud800"}
     asked = {
         "gen_ai.operation.name": "chat",
@@ -764,7 +764,7 @@ def test_requests_of_a_trace_wait_each_for_its_tool(wire: Any, bench: Any) -> No
 def test_requests_of_tools_with_too_long_names_are_counted(
     wire: Any, bench: Any, tool_first: bool
 ) -> None:
-    """They are not awaited, and those beside them are as ever."""
+    """They are counted and not awaited; the requests beside them are read."""
     tool = wire.tool("move", trace="t1", start=1.5)
     asked = _llm(wire, 1, [("c1", "m" * 1_025), ("c2", "move"), ("c3", "w" * 1_024)], [])
     found = bench().send(tool, asked) if tool_first else bench().send(asked, tool)
@@ -878,7 +878,7 @@ def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
 
 
 def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
-    """Asked again it gives what it gave; whatever is new is in the next one."""
+    """Without news the same object is returned; news gives a new one."""
     key, attributes = SessionKey("", "s"), {"service.name": "svc"}
     call = Call(_piece(evidence=Evidence.PENDING))
 
@@ -961,7 +961,7 @@ def test_what_stands_for_no_id_is_none(wire: Any, bench: Any) -> None:
 def test_an_attempt_that_was_made_anew_does_not_tell_how_it_went(
     wire: Any, bench: Any, last: str
 ) -> None:
-    """The last one of a call's attempts does, and what is below it."""
+    """The result is that of the last attempt and the spans below it."""
     mcp = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "pay"}
 
     def attempt(name: str, start: float, status: int, parent: str = "call") -> Any:

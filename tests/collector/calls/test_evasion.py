@@ -338,7 +338,7 @@ def test_a_name_that_is_no_text_falls_back_on_the_spans_name(
 
 @pytest.mark.parametrize("value", [["delete"], b"delete", ["read", "delete"]])
 def test_a_name_that_is_no_text_is_read(wire: Any, bench: Any, value: Any) -> None:
-    """Where nothing else names the tool, what is in it does; of several each is judged."""
+    """If no other attribute names the tool, the names inside the value are read, and each is judged."""
     call = wire.span("span", [TOOL, (NAME, value)], resource=ROVER)
     made = bench([spec(POLICY)]).send(call, call)
     assert harms(made) == 1
@@ -394,7 +394,7 @@ def test_of_several_arguments_each_are_judged(wire: Any, bench: Any, given: Any)
 def test_of_several_operations_the_calls_is_judged(
     wire: Any, bench: Any, operations: Any
 ) -> None:
-    """Whichever is last."""
+    """Of several operation names, that of a tool call counts, at any place."""
     told = [("gen_ai.operation.name", each) for each in operations]
     call = wire.span("span", [*told, (NAME, "delete")], resource=ROVER)
     made = bench([spec(POLICY)]).send(call)
@@ -499,7 +499,7 @@ def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> N
 def test_what_is_known_to_be_no_call_is_counted(
     wire: Any, bench: Any, scope: str, told: dict[str, Any]
 ) -> None:
-    """Some frameworks write spans that look like calls: others of theirs are."""
+    """Some spans of a framework look like calls and are none. They are counted."""
     call = wire.span("execute_tool X", told, scope=scope, start=1)
     made = bench().send(call, wire.tool("read", start=2))
     assert made.tools() == ["read"]
@@ -546,7 +546,7 @@ def test_a_number_sent_as_text_is_a_number_under_a_limit(
 
 @pytest.mark.parametrize("amount", UNDER)
 def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -> None:
-    """It is judged as the number that it is, and for certain."""
+    """A number as text is judged, with certainty, as that number."""
     call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
     made = bench([spec(LIMITS)]).send(call)
     assert (harms(made), made.covered("odd_number")) == (0, 0)
@@ -587,7 +587,7 @@ constraints: [{absence: pay}]
     "amount", [True, [1000], {"value": 1000}, "a thousand", "1k", "nan", ""]
 )
 def test_what_is_no_number_under_a_limit_is_counted(wire: Any, bench: Any, amount: Any) -> None:
-    """It is judged as what matches it, and the session shows that a limit was asked in vain."""
+    """It is judged by the patterns it matches, and the session counts the comparison that failed."""
     call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
     made = bench([spec(LIMITS)]).send(call)
     assert made.covered("odd_number") == 1 == missed(made)["odd_number"]
@@ -647,5 +647,5 @@ def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
 
 @pytest.mark.parametrize("name", [" ", "\n\t"])
 def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
-    """It is judged as the tool that it names, and counted."""
+    """The call is judged under the tool that is named elsewhere, and counted."""
     assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1

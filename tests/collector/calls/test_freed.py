@@ -70,7 +70,7 @@ def test_values_without_names_are_told_from_freed_ones(source: str) -> None:
 
 
 def test_what_is_kept_is_small() -> None:
-    """However many arguments there were."""
+    """The digests stay small for any number of arguments."""
     one = piece({str(number): "x" * 1_000 for number in range(10_000)})
     one.give_up()
     two = piece({str(number): number for number in range(10_000)})

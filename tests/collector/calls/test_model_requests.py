@@ -88,7 +88,7 @@ def test_a_deep_argument_hides_no_other_request(
 
 
 def test_spans_that_name_a_class_leave_the_requests_to_be_judged(wire: Any, bench: Any) -> None:
-    """Which tool it was, only the model's spans tell."""
+    """Only the model's spans name the tool."""
     named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "DynamicTool"}
     scope = "@openlit/instrumentation-langchain"
     found = bench().send(
@@ -197,7 +197,7 @@ def test_requests_that_are_held_are_lost_to_none_in_silence(
 
 
 def test_requests_beyond_the_bound_of_a_span_are_counted(wire: Any, bench: Any) -> None:
-    """However many a model asks for at once."""
+    """Requests of one span beyond the bound are counted."""
     asked = [(f"{i}", "pay", {"amount": i}) for i in range(ASKED_MAX + 44)]
     found = bench().send(model(wire, asked, start=1, end=2), model(wire, [], ("0",), start=3))
 
@@ -253,7 +253,7 @@ def test_a_request_that_two_spans_tell_is_one(wire: Any, bench: Any) -> None:
 
 
 def test_a_models_span_that_lost_attributes_is_counted(wire: Any, bench: Any) -> None:
-    """Some of what it asked for may be gone."""
+    """Dropped attributes may have held requests."""
     found = bench().send(model(wire, [("1", "pay", {"amount": 1})], dropped=9))
     assert found.covered("truncated_attributes") == 1
 
@@ -301,7 +301,7 @@ FORMS = {
 def test_requests_are_read_as_a_client_writes_them(
     wire: Any, bench: Any, asked: dict[str, Any], answered: dict[str, Any]
 ) -> None:
-    """Where no tool has spans, what its model asked for is judged once it was answered."""
+    """Without tool spans, a request is judged once its answer arrives."""
     found = bench().send(
         wire.span("model", asked, start=1, end=2), wire.span("model", answered, start=3, end=4)
     )
@@ -311,7 +311,7 @@ def test_requests_are_read_as_a_client_writes_them(
 def test_what_was_judged_as_requested_is_not_counted_as_never_executed(
     wire: Any, bench: Any
 ) -> None:
-    """Unless it is taken back, because the agent's tools have spans after all."""
+    """It is counted only if it is withdrawn, because the agent's tools have spans."""
     spans = [
         model(wire, [("1", "pay", {"amount": 1}), ("2", "look", {})], start=1, end=2),
         model(wire, [], ("1", "2"), start=3, end=4),

@@ -146,7 +146,7 @@ def test_what_is_sent_again_ends_as_if_nothing_had_failed(
 
 
 def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
-    """One call of three cannot be judged: the others are, at once, and it is when it comes again."""
+    """If one of three calls raises, the others are judged at once, and it is judged on a retry."""
     wire = Wire()
     rover = {"service.name": "farm-rover"}
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
@@ -167,7 +167,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
 
 
 def test_a_span_that_always_fails_stops_no_other() -> None:
-    """However often its request is sent: each time it is counted, and the others are duplicates."""
+    """Each retry counts its error, and the other spans are duplicates."""
     wire = Wire()
     spans = [wire.tool("water", start=at, end=at + 1) for at in (0, 2)]
     service, take = Service(), Pipeline._take

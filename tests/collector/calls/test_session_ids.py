@@ -55,7 +55,7 @@ def test_every_rung_of_the_ladder_names_a_session(wire: Any, bench: Any, key: st
 
 
 def test_the_best_rung_wins(wire: Any, bench: Any) -> None:
-    """Of several ids on one span, the conversation's comes first."""
+    """Of several ids on one span, the conversation's takes precedence."""
     both = {"session.id": "two", CONVERSATION: "one"}
     assert list(bench().send(wire.tool("move", attributes=both)).sessions()) == ["one"]
 
@@ -537,7 +537,7 @@ def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str)
 def test_a_span_around_the_agent_may_name_its_session_plainly(
     wire: Any, bench: Any, key: str, kind: int
 ) -> None:
-    """An application's own span: a root, or below what it was asked for from outside."""
+    """Such a span is the root, or the server span of an application's request."""
     spans = [
         wire.span(
             "POST /chat", {}, id="server", parent="far" if kind > 1 else "", kind=kind, end=9
@@ -554,7 +554,7 @@ def test_a_span_around_the_agent_may_name_its_session_plainly(
 
 
 def test_a_plain_name_that_is_nobodys_waits(wire: Any, bench: Any) -> None:
-    """While it is not known what is above it."""
+    """An id under a plain name waits until the spans above it are known."""
     spans = [
         wire.span("chat", {"thread_id": "s1"}, id="chat", parent="far", end=8),
         wire.tool("move", parent="chat", start=1, end=2),
@@ -565,7 +565,7 @@ def test_a_plain_name_that_is_nobodys_waits(wire: Any, bench: Any) -> None:
 
 
 def test_a_sub_agent_below_a_call_is_part_of_its_conversation(wire: Any, bench: Any) -> None:
-    """Also where the function that runs it writes its arguments."""
+    """This holds even if the function that runs the sub-agent writes its arguments."""
     spans = [
         wire.tool("ask", id="call", parent="agent", start=1, end=8),
         wire.span("ask", {"thread_id": "other"}, id="body", parent="call", start=2, end=7),

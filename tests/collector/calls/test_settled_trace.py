@@ -64,7 +64,7 @@ def _told(trace: Trace) -> list[Any]:
 
 
 def test_a_settled_trace_comes_back_as_it_was() -> None:
-    """Its session, the claim that won, its times and what is true of it."""
+    """Packing keeps the session, the claim that won, the times and the flags."""
     trace = _claimed()
     packed = settled(trace)
 
@@ -164,7 +164,7 @@ def test_a_call_that_follows_its_trace_late_joins_the_session_told_before(
 
 
 def test_memory_is_told_by_what_holds_it(wire: Any, bench: Any) -> None:
-    """Trees and arguments are there while spans may follow, and are gone when they were freed."""
+    """Trees and arguments are counted while spans may follow, and no longer once they are freed."""
     made = bench().send(wire.tool("move", start=1, arguments={"x": "y" * 500}), now=10)
     held = made.pipeline.memory()
     assert held["arguments"] > 500

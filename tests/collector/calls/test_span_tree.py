@@ -28,7 +28,7 @@ def _above(tree: Tree, span_id: bytes) -> list[bytes]:
 
 
 def test_a_parent_that_comes_late_takes_its_place() -> None:
-    """Until then it is known as one that has not come."""
+    """Until the parent arrives, a placeholder stands for it."""
     tree = Tree()
     below = tree.put(b"c", b"b")
     assert _above(tree, b"c") == [b"b"]
@@ -54,7 +54,7 @@ def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
 
 
 def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
-    """Its parent is the one it named last."""
+    """A repeated span keeps the last parent that it named, so no cycle remains."""
     tree = Tree()
     tree.put(b"a", b"b")
     tree.put(b"b", b"a")
@@ -162,7 +162,7 @@ def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
 
 
 def test_traces_that_share_a_place_are_told_apart() -> None:
-    """By their ids and by their tenants, whichever was asked for last."""
+    """Traces in one cache place are distinguished by id and tenant."""
     traces = Traces()
     ids = [b"first--\0\0------x", b"second-\0\0------x"]
     made = {(name, each): traces.of(name, each) for name in ("", "tenant") for each in ids}
@@ -225,7 +225,7 @@ def test_old_trees_go_where_no_new_ones_come(step_ns: int) -> None:
 
 
 def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
-    """However few spans come in a period."""
+    """All due traces are freed by the next period, even if few spans arrive."""
     traces = Traces(period_ns=100)
     old = [_grown(traces, name, 1_000) for name in range(50)]
     for number in range(4):
@@ -283,7 +283,7 @@ gc.collect()
 
 
 def test_what_is_deep_below_other_things_goes_whole() -> None:
-    """As deep as a tree may be, and many sessions: nothing is written beside what is freed."""
+    """A deep tree and many sessions are freed as a whole, without writes to freed memory."""
     environment = {**os.environ, "PYTHONMALLOC": "debug"}
     command = [sys.executable, "-P", "-c", _DEEP]
 
@@ -309,7 +309,7 @@ def test_trees_are_bounded_in_bytes() -> None:
 
 
 def test_traces_of_one_tenant_do_not_push_out_anothers() -> None:
-    """However many traces one tenant has, another's are found with what was known of them."""
+    """One tenant's traces, however many, evict none of another's."""
     traces = Traces(traces_max=100)
     mine = [traces.of("quiet", number.to_bytes(16, "big")) for number in range(10)]
     for number in range(5_000):
@@ -350,7 +350,7 @@ def _called(traces: Traces, namespace: str, number: int, text: str) -> Call:
 
 
 def test_the_largest_arguments_are_given_up_first() -> None:
-    """Beyond the bound what is largest goes, down to three quarters; calls stay as they were judged."""
+    """Beyond the bound, the largest arguments are freed, down to three quarters. Verdicts stay."""
     traces = Traces(bytes_max=100_000)
     small = [_called(traces, "", number, "x" * 1_000) for number in range(1, 40)]
     large = [_called(traces, "", number, "x" * 30_000) for number in range(40, 42)]
@@ -365,7 +365,7 @@ def test_the_largest_arguments_are_given_up_first() -> None:
 
 
 def test_the_arguments_of_a_tenant_that_holds_little_stay() -> None:
-    """Who holds most gives up its own, however small they are."""
+    """The tenant that holds most frees its own arguments, even if they are small."""
     traces = Traces(bytes_max=100_000)
     mine = _called(traces, "quiet", 1, "x" * 20_000)
     for number in range(2, 500):

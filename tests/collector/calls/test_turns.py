@@ -72,7 +72,7 @@ def _turn(wire: Any, tools: list[str], given: dict[str, Any], **more: Any) -> li
 
 
 def test_a_later_turn_is_not_paged_for_what_other_traces_hold(wire: Any) -> None:
-    """Its first model was given answers of tools: it goes on where another trace has ended."""
+    """Its first model was given tool results, so it continues a session of other traces."""
     service = Service().send(*_turn(wire, ["move", "scan"], GIVEN))
     found = service.one()
 
@@ -81,7 +81,7 @@ def test_a_later_turn_is_not_paged_for_what_other_traces_hold(wire: Any) -> None
 
 
 def test_what_no_beginning_allows_is_harm_in_a_later_turn_too(wire: Any) -> None:
-    """Wherever it goes on, water does not flow right after a move."""
+    """From no state is water allowed right after a move."""
     service = Service().send(*_turn(wire, ["move", "water"], GIVEN))
 
     assert [each.tool for each in service.paged] == ["water"]
@@ -113,7 +113,7 @@ def test_calls_before_the_first_model_are_those_it_was_answered(wire: Any) -> No
 
 
 def test_a_model_that_is_asked_before_and_given_less_changes_nothing(wire: Any) -> None:
-    """A guard is asked about what a person wrote alone: the turn is a later one all the same."""
+    """A guard model sees only the user's text. The turn is a later one all the same."""
     guard = {"openinference.span.kind": "LLM", "input.value": "is this harmless?"}
     first = wire.span("guard", guard, start=0.5, parent="agent", resource=ROVER)
     service = Service().send(first, *_turn(wire, ["move", "scan"], GIVEN))
@@ -122,7 +122,7 @@ def test_a_model_that_is_asked_before_and_given_less_changes_nothing(wire: Any) 
 
 
 def test_a_model_that_tells_no_request_is_heard(wire: Any) -> None:
-    """Some instrumentations leave out what a model wrote when it only asked for calls."""
+    """Some instrumentations leave out a model's message if it only requested calls."""
     given = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": '[{"role": "tool", "parts": [{"type": "tool_call_response"}]}]',
@@ -158,7 +158,7 @@ def test_a_session_that_is_told_has_all_its_turns(wire: Any) -> None:
 
 
 def test_a_history_that_is_said_to_be_complete_is_believed(wire: Any) -> None:
-    """Then no call is missing, whatever models were given."""
+    """With `history: complete`, no call is missing, whatever models were given."""
     service = Service(history_complete=True).send(*_turn(wire, ["move"], GIVEN))
 
     assert [each.tool for each in service.paged] == ["move"]
@@ -223,7 +223,7 @@ ANSWERS = {
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("asked", ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_is_known_in_all_forms(wire: Any, asked: dict[str, Any], cut: bool) -> None:
-    """Also where the end of the text is cut off."""
+    """A tool's result is recognised in all forms, even if the text is cut."""
     text = json.dumps(asked)
     given = {"input.value": text[:-1] if cut else text}
     service = Service().send(*_turn(wire, ["move", "scan"], given))

@@ -62,7 +62,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage_is_2(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the usage goes to standard error."""
+    """Wrong usage gives exit code 2, with the usage on standard error."""
     assert quits(*arguments) == 2
     captured = capsys.readouterr()
     assert "usage: offrails" in captured.err

@@ -146,7 +146,7 @@ def test_who_hangs_up_may_speak_tls() -> None:
 
 
 def test_empty_lines_keep_alive() -> None:
-    """They are no verdicts."""
+    """Empty lines keep the connection alive and are no verdicts."""
     assert list(lines([b"\n", b"{}\n", b"[]\n"])) == [{}]
 
 

@@ -87,7 +87,7 @@ def test_a_text_may_stand_for_a_number(key: str, text: Any, value: Any) -> None:
     ],
 )
 def test_texts_that_are_no_numbers(key: str, value: Any, said: str) -> None:
-    """And numbers that no setting can mean."""
+    """Texts that are no numbers are refused, and so are numbers out of range."""
     assert validated(Setting, {key: value}) == (None, [Fault((key,), "value", said)])
 
 

@@ -25,7 +25,7 @@ def test_it_says_until_when_and_what_turns_it_off() -> None:
 def test_init_says_it_beside_the_spec(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On stderr: the spec is all that is on stdout."""
+    """The message goes to standard error; standard output has only the spec."""
     runs = tmp_path / "good.jsonl"
     runs.write_text(json.dumps({"run": "r", "calls": [{"name": "login"}]}) + "\n")
     code = main(["init", "--from", str(runs)])

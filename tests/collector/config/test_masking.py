@@ -77,7 +77,7 @@ def test_refused_settings_keep_their_secrets() -> None:
     st.booleans(),
 )  # fmt: skip
 def test_no_url_keeps_a_secret(url: str, query: list[str], path: bool) -> None:
-    """Whatever the URL: password and values of the query are gone, host and names of keys are not."""
+    """In any URL, password and query values are masked; the host and the names of keys are not."""
     shown = masked_url("?".join(filter(None, (url, "&".join(query)))), path=path)
     assert "SECRET" not in shown
     assert "h.example" in shown

@@ -97,5 +97,5 @@ def test_no_limit(tmp_path: Path, groups: Path, text: str) -> None:
 
 
 def test_no_cgroups(tmp_path: Path, groups: Path) -> None:
-    """Another system, or one without the files."""
+    """Without cgroup files there is no limit."""
     assert cgroup_limit(tmp_path, groups) == 0

@@ -116,7 +116,7 @@ def test_a_running_session_keeps_its_version(shop: Shop) -> None:
 
 
 def test_attributes_learnt_late_choose_among_the_specs_of_the_beginning(shop: Shop) -> None:
-    """Another resource of the same session, after a reload, brings no second judgement."""
+    """A second resource of the session, after a reload, adds no second judgement."""
     shop.kinds("s", "a")
     shop.file.write_text(text(EVIL, "2"))
     shop.file.with_name("more.yaml").write_text(text(EVIL, "1", "more"))
@@ -193,7 +193,7 @@ def test_a_changed_file_is_read(shop: Shop) -> None:
 
 
 def test_a_file_that_is_being_written_is_left_alone(shop: Shop) -> None:
-    """A file that looks different at each look is not read until it rests."""
+    """A file is read only after two checks find it unchanged."""
 
     async def play() -> int:
         shop.reloader._poll_seconds = 0.02
@@ -226,7 +226,7 @@ def test_the_look_sees_a_replaced_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_keeps_the_specs_in_use(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not empty: what is in use stays, the log says why, and when it can be read again it is."""
+    """An unreadable folder is logged and keeps the specs; once it is readable, it is read."""
     list_folder, refused = os.scandir, [True]
 
     def scandir(path: Any) -> Any:
@@ -285,7 +285,7 @@ def ask(shop: Shop, method: str, path: str, **headers: str) -> tuple[int, Any]:
 
 
 def test_post_reloads_and_says_what_was_found(shop: Shop) -> None:
-    """200 and what is in use now; 422 and the findings where the old specs stay."""
+    """The response is 200 with the specs in use, or 422 with the findings if the old specs stay."""
     shop.file.write_text(text(GOOD, "2"))
     expected = {"success": True, "changed": True, "specs": 1, "findings": []}
     assert ask(shop, "POST", "/-/reload") == (200, expected)
@@ -356,7 +356,7 @@ def test_reloads_during_calls_lose_nothing_and_change_nothing(shop: Shop) -> Non
 
 @pytest.mark.long
 def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
-    """200 reloads during 20,000 calls: old versions go when their last session is forgotten."""
+    """Over 200 reloads and 20,000 calls, old versions are freed with their last session."""
     (tmp_path / "shop.yaml").write_text(text(GOOD, "1"))
     shop = Shop(tmp_path)
     shop.monitor.limits = Limits(

@@ -102,12 +102,12 @@ def test_usual_forms_mean_what_the_runtime_says(span: bytes) -> None:
     ],
 )
 def test_all_else_is_left_to_the_runtime(fault: str, span: bytes) -> None:
-    """Nothing is guessed, and nothing raised."""
+    """For other bodies the scan returns nothing and raises nothing."""
     assert read(body(span)) is None, fault
 
 
 def test_attributes_are_counted_before_their_keys_are_read() -> None:
-    """As many as a span may have are read; of more not one key is looked at."""
+    """If a span has too many attributes, none of its keys is read."""
     asked = list[bytes]()
 
     def shape(raw: bytes) -> None:
@@ -144,7 +144,7 @@ def test_a_message_cut_off_anywhere_is_left_to_the_runtime() -> None:
 def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
     order: str, is_read: bool
 ) -> None:
-    """A resource and a scope stand before what they describe, once; the runtime reads all ways alike."""
+    """The scan reads a resource and a scope only once and before their spans. The runtime reads any order."""
     described = Resource(
         attributes=[KeyValue(key="service.name", value=AnyValue(string_value="s"))]
     )
@@ -169,7 +169,7 @@ def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
 
 
 def test_values_are_a_sequence_of_what_was_sent() -> None:
-    """By place, by length, and never beyond their end."""
+    """Values have places and a length, and no access goes beyond the end."""
     span = read(body(IDS + field(9, PAIR) * 3))
     assert span is not None
     (values,) = (each.values for each in span.spans)
@@ -180,7 +180,7 @@ def test_values_are_a_sequence_of_what_was_sent() -> None:
 
 
 def test_values_outlive_their_request() -> None:
-    """They hold what they are parts of."""
+    """Values keep their request's bytes alive."""
     batch = read(bytes(bytearray(body(IDS + field(9, PAIR)))))
     assert batch is not None
     (span,) = batch.spans
@@ -216,7 +216,7 @@ ODD = [field(1, b"k") + field(2, field(5, b"")), field(1, b"k") + field(2, field
 
 @given(st.lists(st.sampled_from([*USUAL, *ODD]) | st.binary(max_size=40), max_size=8))
 def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
-    """Text, recurring text and comparison say of each place what they say of its bytes."""
+    """Text, recurring text and comparison give the same by place and by bytes."""
     batch = read(body(IDS + b"".join(field(9, pair) for pair in pairs)))
     if batch is None:
         return
@@ -248,7 +248,7 @@ def test_keys_that_differ_in_any_byte_are_told_apart(size: int) -> None:
 
 
 def test_recurring_texts_are_one_object() -> None:
-    """Whichever request they come in."""
+    """Equal texts of two requests are one object."""
     first, second = (read(body(IDS + field(9, PAIR))) for _ in range(2))
     assert first is not None
     assert second is not None
@@ -320,7 +320,7 @@ def test_equal_keys_are_one_object_in_all_shapes() -> None:
 
 @pytest.mark.parametrize("key", [b"\xff", b"k\xc3", b"\0", b"", "ä".encode() * 64, b"k" * 129])
 def test_odd_keys_are_what_the_runtime_says(key: bytes) -> None:
-    """Not UTF-8, empty, or longer than is remembered: once and again."""
+    """Keys that are empty, long or not UTF-8 are read as the runtime reads them, each time."""
     raw = body(IDS + field(9, field(1, key) + field(2, b"")))
     reader = native_reader()
     (expected,) = otlp_proto.decode_any(raw, CODEC).spans

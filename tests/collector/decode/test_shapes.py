@@ -33,7 +33,7 @@ def test_more_than_is_remembered_is_forgotten_at_once() -> None:
 
 
 def test_a_large_list_is_not_held() -> None:
-    """It pushes out nothing, either."""
+    """A large list of keys is not cached and evicts nothing."""
     shapes = Shapes()
     small = shapes.of(("a",))
     large = tuple(f"{number}".ljust(KEY_MAX) for number in range(KEY_BYTES_MAX // KEY_MAX + 1))

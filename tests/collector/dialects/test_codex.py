@@ -80,7 +80,7 @@ def test_a_tool_below_another_is_a_call_of_its_own(wire: Any, bench: Any) -> Non
 
 
 def test_an_id_that_comes_again_hides_no_call(wire: Any, bench: Any) -> None:
-    """Models write ids, and a part of the agent may have one that writes the same: what hands to it is no server's."""
+    """Models write call ids, and a sub-agent's may repeat one: a hand-off to it is no server's call."""
     server = {"mcp.method.name": "tools/call", "gen_ai.tool.call.id": "call_1"}
     spans = [
         wire.tool("delegate", call_id="call_1", id="outer", start=1, end=9),

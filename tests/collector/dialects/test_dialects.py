@@ -47,7 +47,7 @@ ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
 
 
 def test_a_prompt_of_semantic_kernel_for_java_is_a_control_call(wire: Any, bench: Any) -> None:
-    """It is of no plugin, so it was the program that called it."""
+    """A prompt belongs to no plugin, so the program called it and not the model."""
     key = {"semantic_kernel.function.invocation.name": "ask"}
     found = bench().send(wire.span("function_invocation null-ask", key, scope="SemanticKernel"))
 
@@ -270,7 +270,7 @@ _SAYS = _message("human", content=json.dumps({"tool_calls": [_SCAN]}))
 def test_a_node_in_python_is_given_the_state(
     wire: Any, bench: Any, messages: Any, value: str, told: bool
 ) -> None:
-    """Its last message may ask for the call; what it asked is the call's only if it is given that."""
+    """The last message may request the call. Its arguments count only if the node was given them."""
     tool = {**OI_TOOL, "tool.name": "scan", "input.value": value}
     state = {
         "openinference.span.kind": "CHAIN",
@@ -320,7 +320,7 @@ def test_an_agent_in_javascript_is_named_by_its_node(
 def test_a_span_of_adk_that_has_a_name_alone_failed_but_in_python(
     wire: Any, bench: Any, language: Any, error: bool
 ) -> None:
-    """There it is also what is left of a long running tool that has not answered yet."""
+    """In Python it may also be a long-running tool without a result yet."""
     resource = {"service.name": "svc", "telemetry.sdk.language": language}
     span = wire.span("execute_tool move", scope="gcp.vertex.agent", resource=resource)
 
@@ -412,7 +412,7 @@ def test_two_instrumentations_of_langchain_are_one_call(wire: Any, bench: Any) -
 def test_a_bare_argument_below_another_instrumentation_has_its_name(
     wire: Any, bench: Any
 ) -> None:
-    """The node is around the inner span alone: what it lists is of the whole call."""
+    """The argument's name is taken from the node's span around the inner one."""
     listed = [
         {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "tool_call"}
     ]
@@ -524,7 +524,7 @@ OF_MODELS = {
 def test_a_model_cannot_wrap_its_arguments_as_a_framework_does(
     wire: Any, bench: Any, scope: str, key: str, forged: dict[str, Any]
 ) -> None:
-    """Members that look like a framework's own are arguments like the others."""
+    """Members that look like a framework's wrapper are plain arguments."""
     attributes = {
         "gen_ai.tool.call.arguments": {**GEN},
         "traceloop.entity.input": {

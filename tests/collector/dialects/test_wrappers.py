@@ -60,7 +60,7 @@ WAYS: dict[str, tuple[Listed, str, tuple[str, str]]] = {
 def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
     way: str, calls: list[Any], others: list[Any], more: Any
 ) -> None:
-    """Whatever other messages hold, and what the graph keeps beside them."""
+    """Other messages, and other members of the graph's state, are ignored."""
     listed, within, separators = WAYS[way]
     text = json.dumps(_state(within, calls, others, more), separators=separators)
     asked = tuple(Wrapped(call["name"], call["args"], call["id"]) for call in calls)
@@ -95,7 +95,7 @@ def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
 def test_a_node_whose_last_message_asks_for_nothing_tells_nothing(
     way: str, calls: list[Any], last: Any
 ) -> None:
-    """A tool's answer is the tool's: what it holds asks for nothing."""
+    """A tool's result may hold text that looks like a request. It is ignored."""
     listed, within, separators = WAYS[way]
     state = _state(within, calls, [last], None)
     state["messages"].reverse()
@@ -130,7 +130,7 @@ def test_a_call_that_is_sent_alone_is_told_however_long_the_state_is(length: int
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
-    """A model may give a call what a message of a tool has."""
+    """A model may write arguments that look like a tool's message."""
     listed, within, separators = WAYS[way]
     given = {"type": "tool", "id": ["ToolMessage"], "role": "tool"}
     call = {"name": "scan", "args": given, "id": "a", "type": "tool_call"}

@@ -191,7 +191,7 @@ def test_hidden_names_stay_hidden() -> None:
 
 
 def test_a_receiver_that_is_away_costs_its_pushes() -> None:
-    """Failures are counted, the first is logged; when it is back the values arrive, and the loop goes on."""
+    """Failed pushes are counted and the first is logged. Values arrive once the receiver is back."""
 
     async def main() -> None:
         with captured() as told:

@@ -299,13 +299,13 @@ def test_a_receiver_that_hangs_ends_nothing() -> None:
 
 
 def test_without_an_endpoint_traces_are_refused() -> None:
-    """There is nowhere to send them: a mistake that is said at the start."""
+    """Traces without an endpoint are an error at the start."""
     with pytest.raises(ValidationError, match="traces needs otlp_endpoint"):
         Telemetry(traces=True)
 
 
 def test_off_there_is_no_tracer() -> None:
-    """With metrics alone nothing makes a span."""
+    """If only metrics are on, no spans are made."""
     app = App(settings(Telemetry(otlp_endpoint="http://127.0.0.1:1")), [])
     assert app._traces is None
     assert app._tracer is None

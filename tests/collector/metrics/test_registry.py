@@ -150,7 +150,7 @@ PROMETHEUS_3 = (
     ],
 )
 def test_the_format_is_what_the_scraper_takes(accept: str, wanted: bool) -> None:
-    """OpenMetrics where it is accepted in our version, else the text format; as client libraries do."""
+    """OpenMetrics is sent if our version is accepted, else the text format."""
     assert is_open_metrics(accept) is wanted
     theirs = choose_encoder(accept)[1]
     assert (

@@ -91,7 +91,7 @@ def test_every_family_of_the_table_is_exposed() -> None:
 
 
 def test_both_formats_parse() -> None:
-    """The text format, and OpenMetrics where it is accepted."""
+    """The text format and OpenMetrics are both valid."""
     stats = Stats()
     stats.request("grpc", "traces", "OK")
     stats.drop("duplicate", 3)
@@ -196,7 +196,7 @@ def test_bounds_of_buckets_are_written_as_prometheus_does() -> None:
 
 
 def test_hostile_labels_are_escaped() -> None:
-    """A label is what a sender says; the text stays one line a sample."""
+    """Labels hold senders' text. Each sample stays on one line."""
     stats = Stats()
     stats.count("arguments_unreadable", 'x"} 1\nevil{a="')
 
@@ -207,7 +207,7 @@ def test_hostile_labels_are_escaped() -> None:
 
 
 def test_other_paths_and_methods() -> None:
-    """404 says where to look, 405 what to use."""
+    """404 names the right path, 405 the right method."""
     assert scrape(path="/")[0] == 404
     status, headers, _ = scrape(method="POST")
     assert (status, headers[b"allow"]) == (405, b"GET, HEAD")
@@ -312,7 +312,7 @@ class _Scraper:
 
 
 def test_a_scrape_that_is_under_way_is_not_the_next_one() -> None:
-    """It was rendered before: what was counted since is in the scrape that begins after it."""
+    """A scrape that begins later is rendered anew, with the later counts."""
 
     async def use() -> None:
         app = MetricsApp(Families(Monitor(), Stats()), Health())

@@ -309,7 +309,7 @@ def test_a_first_post_does_not_stall_the_event_loop(keys: Keys) -> None:
 
 
 def test_a_renewed_certificate_is_used(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read again when they change; what cannot be used changes nothing."""
+    """Changed files are read again; unusable ones change nothing."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     ca = keys.folder / "rotated.pem"
     ca.write_bytes(keys.other.cert.read_bytes())
@@ -380,7 +380,7 @@ def test_users_tokens_and_headers_of_the_settings_are_sent(tmp_path: Path) -> No
 
 
 def test_a_renewed_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file is read again when it has changed."""
+    """A token file is read again when it changes."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     token = tmp_path / "token"
     token.write_text("first")
@@ -401,7 +401,7 @@ def test_a_renewed_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_redirect_is_not_followed_and_no_cookie_is_kept() -> None:
-    """Credentials go where they were meant for, and nowhere else."""
+    """Credentials go only to the configured address."""
     answer = (
         b"HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\nset-cookie: a=b\r\n"
         b"content-length: 0\r\n\r\n"
@@ -498,7 +498,7 @@ def test_a_proxy_that_refuses_is_named(keys: Keys) -> None:
 def test_log_events_have_credentials_and_a_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exporter is given what the other sinks have, and takes the same way."""
+    """The exporter gets the credentials and the proxy of the other sinks."""
     token = tmp_path / "token"
     token.write_text("t0ken")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -544,7 +544,7 @@ def test_log_events_have_credentials_and_a_proxy(
 def test_the_environments_proxy(
     url: str, environ: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By scheme, but for NO_PROXY and this machine; what is set comes first."""
+    """The proxy is chosen by scheme, except for NO_PROXY and the loopback; the setting takes precedence."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
 
@@ -557,7 +557,7 @@ def test_the_environments_proxy(
 def test_an_environments_proxy_that_cannot_be_used(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stops no start, and is the reason of each failure."""
+    """The service starts, and each failed delivery gives the reason."""
     monkeypatch.setenv("all_proxy", wrong)
 
     async def main() -> None:
@@ -592,7 +592,7 @@ def service() -> Iterator[Loopback]:
 def test_verbs_reach_this_machine_without_a_proxy(
     service: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the environment says: `init`, `accept`, `tail` and `doctor` go the same way."""
+    """`init`, `accept`, `tail` and `doctor` reach the loopback directly, whatever the environment says."""
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert ask(service.url, "/api/v1/seen") == {}

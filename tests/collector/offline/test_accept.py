@@ -166,7 +166,7 @@ def test_what_cannot_be_accepted_is_said(
     more: tuple[str, ...],
     said: str,
 ) -> None:
-    """Each refusal says why, and no file is touched."""
+    """Each refusal gives its reason and changes no file."""
     assert accept(folder, verdict, "--runs", str(folder / "runs.jsonl"), *more) == 1
     assert said in capsys.readouterr().err
     assert (folder / "shop.yaml").read_text() == SHOP

@@ -52,7 +52,7 @@ def test_good_runs_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_tool_that_no_run_calls_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A policy of names that do not exist guards nothing: the runs show what tools are called."""
+    """A policy on a tool that no run calls is reported: the name may be wrong."""
     code, out = check(tmp_path, capsys, golden="[login, pay], [login, refund]")
     assert code == 1  # the symbol is not declared
     spec = tmp_path / "shop.yaml"

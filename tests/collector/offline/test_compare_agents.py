@@ -35,7 +35,7 @@ def test_means_leave_out_what_is_undefined() -> None:
 
 
 def test_what_has_no_scores_does_not_count() -> None:
-    """Policies, sessions no spec matched, and what is not exact."""
+    """Policies, unmatched sessions and inexact ones do not count."""
     others = [
         judgement() | {"spec_kind": "policy"},
         judgement() | {"spec_kind": None, "spec": None},

@@ -104,7 +104,7 @@ def test_pruning_leaves_what_is_frequent(words: list[tuple[str, ...]], least: in
 
 
 def test_failed_runs_teach_nothing_but_try_it() -> None:
-    """With outcomes it is made of the successes; how many failures it accepts too is said."""
+    """The draft is made of successful runs; the number of failed runs it accepts is reported."""
     told = runs(("get pay", True), ("get pay", True), ("get", False), ("get pay", False))
     found = draft(told, "t", {"gen_ai.agent.name": "bot"}, fake_alergia)
     spec, findings = compile_text(found.text, "t.yaml")
@@ -126,7 +126,7 @@ def test_nothing_usual_is_said() -> None:
 
 
 def test_the_order_of_runs_makes_no_difference() -> None:
-    """The same runs in any order are the same document."""
+    """The same runs in any order give the same document."""
     told = runs(*[("get pay", None), ("get get pay", None), ("pay", None)] * 4)
 
     assert draft(told, "t", {}, fake_alergia) == draft(told[::-1], "t", {}, fake_alergia)
@@ -135,7 +135,7 @@ def test_the_order_of_runs_makes_no_difference() -> None:
 def test_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the library: exit code 2, how it comes, and nothing is written."""
+    """Without the library: exit code 2, how to install it, and no file."""
     for module in ("aalpy", "aalpy.learning_algs"):
         monkeypatch.setitem(sys.modules, module, None)
     file, out, spec = (tmp_path / name for name in ("runs.json", "r.yaml", "t.yaml"))

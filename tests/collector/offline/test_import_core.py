@@ -119,7 +119,7 @@ def test_the_written_document(tmp_path: Path) -> None:
 def test_several_automata_and_one_without_an_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The one that cannot be finished is refused by name and reason, the others are written."""
+    """An automaton without a reachable end is refused by name and reason; the others are written."""
     files = write(tmp_path, one=automaton(GOOD), two=automaton(ENDLESS), three=automaton(GOOD))
     out = tmp_path / "out"
     code = main(["import", "core", *map(str, files), "--out", str(out)])

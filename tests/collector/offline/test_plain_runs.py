@@ -153,7 +153,7 @@ def test_arguments_that_are_not_told_are_unknown() -> None:
     ],
 )
 def test_names_of_runs(record: dict[str, Any], session: str, agent: str) -> None:
-    """Whatever an evaluation calls them; the file's name where it does not."""
+    """The run's name is any of the usual keys, or else the file's name."""
     [run] = read(record | {"calls": []})
 
     assert (run.session, run.agent) == (session, agent)
@@ -188,7 +188,7 @@ def test_runs_of_one_id_stay_apart(tmp_path: Path) -> None:
 def test_a_spec_that_is_not_loaded_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Once a file, and the run is shown without a spec."""
+    """It is reported once a file, and the run is shown without a spec."""
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join([json.dumps(RIGHT | {"spec": "gate"})] * 2), encoding="utf-8")
     found = replayed(file)

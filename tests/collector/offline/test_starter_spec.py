@@ -41,7 +41,7 @@ def test_the_starter_compiles_and_is_a_shadow() -> None:
 
 
 def test_the_starter_says_how_to_see_arguments() -> None:
-    """Where no arguments are on the wire it names the framework's switch."""
+    """If no arguments are on the wire, it names the framework's switch for them."""
     text = starter(agent(arguments=False, switches=["SHOW_ALL=true"]))
 
     assert "SHOW_ALL=true" in text
@@ -58,7 +58,7 @@ def test_hostile_names_stay_data() -> None:
 
 
 def test_several_agents_must_be_chosen_from() -> None:
-    """It never guesses whose spec is wanted."""
+    """With several agents and no choice, the verb refuses to guess."""
     with pytest.raises(NothingSeen, match="--service"):
         choose([agent(), agent(service="other")], None)
     with pytest.raises(NothingSeen, match="no tool call"):
@@ -153,7 +153,7 @@ def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_recorded_run_is_accepted_by_its_starter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """init from a capture, then replay of it: no harm, and the path is golden."""
+    """A replay of the capture under its own starter spec has no harm and a golden path."""
     run = str(CAPTURES / "pydantic-ai" / "golden.otlp.jsonl")
     out = tmp_path / "start.yaml"
 

@@ -180,7 +180,7 @@ def test_wrong_fields_refuse_the_body_and_name_the_place(
 
 @pytest.mark.parametrize("fields", [{"traceId": ""}, {"spanId": None}, {"traceId": "0" * 32}])
 def test_missing_and_zero_ids_reject_the_span_alone(fields: dict[str, Any]) -> None:
-    """As in protobuf: that span is counted and left out, with its place."""
+    """As in protobuf, the span is rejected and counted with its position."""
     batch = otlp_json.decode(body({}, fields, {}))
     assert (len(batch.spans), batch.rejected) == (2, 1)
     assert batch.message.startswith("resourceSpans[0].scopeSpans[0].spans[1]: ")

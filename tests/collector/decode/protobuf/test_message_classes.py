@@ -42,7 +42,7 @@ KINDS = st.sampled_from(
     )
 )
 def test_the_descriptor_is_as_the_runtime_writes_it(messages: dict[str, list[Field]]) -> None:
-    """Byte for byte what descriptor.proto's own classes serialise."""
+    """The bytes equal those that descriptor.proto's own classes serialise."""
     file = descriptor_pb2.FileDescriptorProto(name="p.proto", package="p", syntax="proto3")
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
@@ -58,7 +58,7 @@ def test_the_descriptor_is_as_the_runtime_writes_it(messages: dict[str, list[Fie
 
 
 def test_types_have_their_official_numbers() -> None:
-    """As descriptor.proto names them."""
+    """The numbers are those of descriptor.proto."""
     for name in (
         "BOOL",
         "BYTES",
@@ -74,7 +74,7 @@ def test_types_have_their_official_numbers() -> None:
 
 
 def test_built_classes_read_what_they_write() -> None:
-    """Also of messages in messages, repeated."""
+    """Round trips keep nested and repeated messages."""
     built = build(
         "test.slim", {"A": [("b", 1, "B", True)], "B": [("n", 2, message_classes.INT64, False)]}
     )
@@ -132,7 +132,7 @@ def test_either_runtime_reads_the_same(monkeypatch: pytest.MonkeyPatch, public: 
 
 
 def test_a_choice_keeps_the_last_that_was_set() -> None:
-    """Of the fields of an AnyValue one is set at most."""
+    """At most one field of an AnyValue is set: the last."""
     value = messages.AnyValue(int_value=1)
     value.string_value = "a"
     assert value.WhichOneof("value") == "string_value"

@@ -97,7 +97,7 @@ def test_every_field_arrives() -> None:
 
 
 def test_empty_bodies_hold_no_spans() -> None:
-    """No bytes at all is a valid protobuf message, and so are empty envelopes."""
+    """An empty body is a valid protobuf message, and so are empty envelopes."""
     for message in (
         ExportTraceServiceRequest(),
         ExportTraceServiceRequest(resource_spans=[ResourceSpans()]),
@@ -184,13 +184,13 @@ def test_malformed_bodies_are_refused(body: bytes) -> None:
 
 
 def test_a_malformed_resource_refuses_the_body() -> None:
-    """Who sent it cannot be read: nothing of it is taken."""
+    """If the resource is malformed, the sender is unknown, so the body is refused."""
     with pytest.raises(Malformed, match="resource"):
         otlp_proto.decode(b"\x0a\x04\x0a\x02\x0a\xff")
 
 
 def test_duplicate_keys_last_wins() -> None:
-    """As in every map that a protobuf attribute list is turned into."""
+    """The last value of a repeated key counts, as in a map."""
     message, span = request()
     span.attributes.add(key="a").value.string_value = "first"
     span.attributes.add(key="a").value.int_value = 2

@@ -111,7 +111,7 @@ def test_members_of_wanted_objects_are_told_in_order(
 
 
 def test_only_texts_are_read() -> None:
-    """Anything else is a fault of the caller's, and so are too many names."""
+    """Other values, and too many names, raise an error."""
     members, listed = native_json().members, native_json().listed
     for call, given_ in (
         (members, ()),
@@ -144,7 +144,7 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(given_=st.dictionaries(st.sampled_from(NAMES), VALUES), ascii_=st.booleans())
 def test_members_are_what_they_are_in_full(given_: dict[str, Any], ascii_: bool) -> None:
-    """Of any object, whatever is in it and around its members."""
+    """The members found equal those of a full reading, for any object."""
     told = native_json().members(json.dumps(given_, ensure_ascii=ascii_), *NAMES)
 
     assert [json.loads(each) if type(each) is bytes else each for each in told] == [
@@ -261,7 +261,7 @@ def test_a_text_ends_where_its_value_does(text: str, behind: str) -> None:
 
 
 def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
-    """All others, and other values, are left to their codec."""
+    """Other texts and values are left to their codec."""
     c = native_json()
     good, long_ = '{"a": "x"}', '{"a": "%s"}' % ("x" * native().TEXT_BYTES_MAX)
     odd = [
@@ -321,7 +321,7 @@ FAILED = {"type": "tool", "data": {"tool_call_id": "c", "status": "error"}}
 @pytest.mark.plain
 @pytest.mark.parametrize("result", [json.dumps(FAILED), '"error"', "all is well", "{}"])
 def test_a_result_is_told_with_its_sign_as_without(result: str) -> None:
-    """By whether the text is looked at where it lies, or read: the call failed, or did not."""
+    """The short scan and the full reading agree on whether the call failed."""
     spans = spans_with(result)
     dialect = next(each for each in DIALECTS if each.says_failed is of_langchain)
     fields = Fields(dialect, None, 0, (), None, None, (), (0,), (), (), undone=False)

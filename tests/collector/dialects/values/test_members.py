@@ -64,7 +64,7 @@ constraints:
     "form", ['{"x": @, "a": 1}', ' {"a" : 1 ,"x":@ } ', '{"x":1,"a":1,"x":@}']
 )
 def test_what_is_nested_too_deeply_is_unknown_alone(form: str, deep: str) -> None:
-    """Its name is known, and so are the other members; the last of a name counts."""
+    """Its name and the other members are known. The last of equal names counts."""
     for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
         found = mapping(text)
 
@@ -96,7 +96,7 @@ def _levels(value: Any) -> int:
 
 
 def test_the_last_member_of_a_name_counts() -> None:
-    """Also where an earlier one cannot be read."""
+    """The last member counts, even if an earlier one is unreadable."""
     found = mapping(f'{{"x": {DEEP}, "x": 2}}')
     assert type(found) is dict
     assert found == {"x": 2}
@@ -155,7 +155,7 @@ def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
 def test_members_around_a_deep_one_are_what_they_are(
     before: dict[str, Any], inside: Any, after: Any
 ) -> None:
-    """Whatever is in it, and behind it."""
+    """Members before and after the deep one are read."""
     deep = "[" * 3_000 + json.dumps(inside) + "]" * 3_000
     text = json.dumps(before)[:-1] + ", " * bool(before)
     found = partly(f'{text}"deep": {deep}, "after": {json.dumps(after)}}}')
@@ -241,7 +241,7 @@ def test_what_a_framework_adds_hides_nothing() -> None:
 
 
 def test_an_action_beside_a_deep_argument_is_read() -> None:
-    """Without what says which it is."""
+    """The argument is unknown, and the action beside it is read."""
     found = action(f'{{"action": {{"kind": "PayAction", "a": 1, "x": {DEEP}}}}}')
 
     assert isinstance(found, Partial)
@@ -286,7 +286,7 @@ def test_a_literal_of_python_is_read_as_json_would_be(
 
 @given(value=JSON, levels=st.integers(0, 2 * NESTED_MAX))
 def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -> None:
-    """And what is behind it stays."""
+    """A value that is cut for its depth is unknown; the members after it are read."""
     text = f'{{"x": {"[" * levels + json.dumps(value) + "]" * levels}, "after": {json.dumps(value)}}}'
     found = json.loads(cut(text) or "")
 
@@ -338,7 +338,7 @@ def test_harm_is_seen_beside_what_cannot_be_read(
 def test_another_span_of_the_call_has_what_could_not_be_read(
     wire: Any, bench: Any, tmp_path: Path, order: tuple[int, int]
 ) -> None:
-    """In either order of arrival, and what was counted is taken back."""
+    """In either order the other span's arguments are used, and the count of unreadable ones is corrected."""
     policy = tmp_path / "pol.yaml"
     policy.write_text(POLICY)
     spans = [
@@ -362,7 +362,7 @@ def test_another_span_of_the_call_has_what_could_not_be_read(
 def test_what_a_model_asks_for_is_known_but_for_what_cannot_be_read(
     wire: Any, bench: Any, tmp_path: Path
 ) -> None:
-    """Its requests stand for the calls of tools that have no spans."""
+    """A model's request stands for the call if its tool has no spans. Unreadable members are unknown."""
     policy = tmp_path / "pol.yaml"
     policy.write_text(POLICY)
     part = {

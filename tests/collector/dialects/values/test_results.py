@@ -111,7 +111,7 @@ def test_a_result_says_whether_its_call_failed(says: Says, result: Any, failed: 
 
 @pytest.mark.parametrize(("says", "result"), [row[:2] for row in ROWS if row[2]])
 def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any) -> None:
-    """So a long text without it need not be read."""
+    """Every failed result contains the marker, so a long text without it need not be read."""
     assert sign_of(says) in json.dumps(result)
     assert sign_of(None) == ""
 
