@@ -139,7 +139,7 @@ def test_a_symbol_that_the_known_part_rules_out_is_no_reading(
 
 
 def test_a_failed_call_is_harmful_where_a_policy_says_so() -> None:
-    """Each of its symbols' calls; what it does not name is not judged, and `forbidden` is first."""
+    """This holds for the policy's symbols only; other calls are not judged, and `forbidden` takes precedence."""
     spec = compiled(
         alphabet={**PAY, "rm": {"tool": "rm"}},
         constraints=[{"precedence": ["ok", "pay"]}, {"forbid": "rm"}],
@@ -250,7 +250,7 @@ def test_a_trap_of_a_group_that_is_too_large_is_found_by_its_neighbours() -> Non
 
 
 def test_a_policy_nobody_can_keep_is_refused_whatever_stands_beside_it() -> None:
-    """However many constraints there are, two that contradict each other are named."""
+    """Two contradicting constraints are named among any number of others."""
     names = [f"x{number}" for number in range(40)]
     text = json.dumps({
         "id": "s", "kind": "policy", "alphabet": tools("a", *names),
@@ -266,7 +266,7 @@ def test_a_policy_nobody_can_keep_is_refused_whatever_stands_beside_it() -> None
 
 
 def test_a_trap_that_only_an_accepted_call_leads_into_is_told() -> None:
-    """After the accepted call another one is owed that is forbidden."""
+    """After the accepted call, a forbidden call is required."""
     spec = compiled(
         alphabet=tools("a", "b"),
         constraints=[{"forbid": ["a", "b"]}, {"response": ["a", "b"]}],
@@ -305,7 +305,7 @@ def test_a_young_session_is_not_said_to_be_trapped_or_idle() -> None:
 
 
 def test_a_young_session_is_said_to_be_trapped_where_it_is_so_anyhow() -> None:
-    """Whatever came before the start, after this call nothing can finish."""
+    """Whatever came before the start, the session cannot finish after this call."""
     spec = compiled(
         kind="task", alphabet=tools("go", "fall"), initial="a", accepting=["b"],
         states=["a", "b", "pit"],
@@ -322,7 +322,7 @@ def test_a_young_session_is_said_to_be_trapped_where_it_is_so_anyhow() -> None:
 
 
 def test_one_harm_is_certain_and_which_call_it_is_is_not() -> None:
-    """A payment of unknown amount is a harm itself, or what comes after it is one: not both."""
+    """Either the payment of unknown amount or the call after it is harmful, not both."""
     spec = compiled(
         kind="task",
         alphabet={"little": PAY["little"], **tools("look")},

@@ -95,7 +95,7 @@ def water(number: int, liters: int | None = 5, **changes: Any) -> ToolCall:
 
 
 def test_a_harmful_call_says_why_and_moves_nothing() -> None:
-    """Reason, shortest legal way, what was allowed; and a later valid call still progresses."""
+    """It has reason, shortest path and allowed calls, and a later allowed call still progresses."""
     judge = monitor(ROVER)
     judge.observe(call(1, "unlock"), NOW)
     verdict = only(judge.observe(water(2), NOW))
@@ -270,7 +270,7 @@ def test_unknown_arguments_are_never_guessed() -> None:
 
 
 def test_unknown_arguments_do_not_hide_a_certain_harm() -> None:
-    """Where no reading is allowed, the call is harmful whatever its arguments were."""
+    """If no reading is allowed, the call is harmful for any arguments."""
     judge = monitor(ROVER)
 
     assert only(judge.observe(water(1, None), NOW)).kind is Kind.HARMFUL
@@ -547,7 +547,7 @@ def test_a_spec_bound_after_the_window_has_missed_calls() -> None:
 
 
 def test_calls_missed_between_seen_ones_are_no_harm() -> None:
-    """Before the start any call may have been received by the process that is gone."""
+    """Before the start, any call may have been received by an earlier process."""
     judge = Monitor(specs(ROVER), Limits(), started_ns=START + 10 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.observe(water(9), NOW)
@@ -625,7 +625,7 @@ constraints: [{precedence: [approve, pay]}]
 
 
 def test_calls_that_touch_are_a_sequence() -> None:
-    """A call that starts when another ends came after it."""
+    """A call that starts when another ends follows it."""
     judge = monitor(ROVER)
     judge.observe(call(1, "open", end_ns=START + 2 * SECOND), NOW)
     judge.observe(call(2, "unlock"), NOW)
@@ -634,7 +634,7 @@ def test_calls_that_touch_are_a_sequence() -> None:
 
 
 def test_calls_of_different_parents_are_not_siblings() -> None:
-    """Only calls of one parent were issued together."""
+    """Only calls of one parent are issued together."""
     judge = monitor(ROVER)
     judge.observe(overlapping(1, "open", parent_span_id=b"p" * 8), NOW)
     judge.observe(overlapping(2, "unlock", parent_span_id=b"q" * 8), NOW)
@@ -655,7 +655,7 @@ def test_many_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
 @pytest.mark.parametrize("made", [["approve"] * 6, ["approve", *["look"] * 80]])
 @pytest.mark.parametrize("seen", ["", ", {at_most: [look, 1000]}", ", {init: approve}"])
 def test_a_strict_policy_is_not_switched_off_by_many_calls(seen: str, made: list[str]) -> None:
-    """Nobody waited for the approval, whatever else was issued together with it."""
+    """Pay issued together with its approval is harmful, among any number of other calls."""
     text = f"""
 id: approval
 kind: policy
@@ -670,7 +670,7 @@ constraints: [{{precedence: [approve, pay]}}{seen}]
 
 
 def test_orders_that_are_left_out_are_counted() -> None:
-    """Twenty calls that all differ have more orders than are tried; the counter never goes back."""
+    """Twenty different calls have more orders than are tried. The counter never decreases."""
     tools = [f"t{number}" for number in range(20)]
     text = f"""
 id: twenty
@@ -742,7 +742,7 @@ def test_sessions_without_calls_are_counted() -> None:
 
 
 def test_skewed_calls_are_counted_across_a_reload() -> None:
-    """The counter never goes back, whatever specs are in use."""
+    """The counter never decreases, whichever specs are in use."""
     judge = monitor(ROVER)
     parent = call(5, "unlock", end_ns=START + 9 * SECOND)
     judge.observe(parent, NOW)

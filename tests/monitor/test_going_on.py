@@ -35,7 +35,7 @@ def unbound(number: int, tenant: str, id_: str = "s") -> ToolCall:
 
 
 def test_a_session_whose_only_call_was_none_is_condensed() -> None:
-    """A session without a step in its log can be remembered, and time goes on."""
+    """A session without a step in its log can be stored and restored."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.tick(NOW + 11 * SECOND)
@@ -47,7 +47,7 @@ def test_a_session_whose_only_call_was_none_is_condensed() -> None:
 
 
 def test_a_session_that_rested_is_condensed_twice() -> None:
-    """A session that wakes without a new call, its steps let go, can be remembered again."""
+    """A session that is restored without a new call can be stored again."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.tick(NOW + 11 * SECOND)
@@ -91,7 +91,7 @@ def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:
 
 
 def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
-    """A session that was let go is read as joined, and counted, also where its id comes behind its call."""
+    """A forgotten session is joined and counted, even if its id arrives after its call."""
     limits = {"idle_ns": 10 * SECOND, "remember_ns": 20 * SECOND}
     judge = monitor(ROVER, **limits)
     judge.observe(of(1, "s", "unlock"), NOW)

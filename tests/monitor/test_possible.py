@@ -49,7 +49,7 @@ def made(number: int, tool: str) -> ToolCall:
 
 
 def test_a_skipped_step_is_possible_harm() -> None:
-    """It says why, unless when, and it counts as what it is in a session that goes on."""
+    """It has the reason and the time of the doubt, and counts as what it would be in an older session."""
     monitor = young(TASK)
     (verdict,) = told(monitor, "b")
 
@@ -106,7 +106,7 @@ def test_a_proof_makes_it_certain() -> None:
 
 
 def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
-    """And what was certain is revised."""
+    """The certain verdict is revised."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
     monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
@@ -155,7 +155,7 @@ def test_an_earlier_call_withdraws_it() -> None:
 
 
 def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
-    """A span of it started before the monitor: nothing is possible any more."""
+    """A span of the session that started before the monitor withdraws the possible harm."""
     monitor = young(TASK)
     told(monitor, "b")
     verdicts = monitor.learn(
@@ -169,7 +169,7 @@ def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
 
 
 def test_a_call_that_was_none_is_withdrawn() -> None:
-    """Its step goes, and so does what was reported of it."""
+    """Its step is removed, and its possible harm is withdrawn."""
     monitor = young(TASK)
     told(monitor, "b")
 
@@ -200,7 +200,7 @@ def test_a_later_turn_withdraws_it() -> None:
 
 
 def test_no_doubt_is_left_of_a_complete_history() -> None:
-    """Then it is harmful."""
+    """With a complete history, the skipped step is harmful."""
     monitor = young(TASK, history_complete=True)
 
     assert [(each.kind, each.possible) for each in told(monitor, "b")] == [

@@ -208,7 +208,7 @@ def _sums_are_walked(monitor: Monitor) -> None:
 def test_an_amended_call_is_as_if_it_had_come_so(
     arrived: list[ToolCall], data: st.DataObject
 ) -> None:
-    """A call that came without its arguments, and is amended, ends as if it had come whole."""
+    """A call whose arguments arrive later ends like one that arrived complete."""
     if not arrived:
         return
     place = data.draw(st.integers(0, len(arrived) - 1))

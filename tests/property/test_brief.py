@@ -73,7 +73,7 @@ def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
 @settings(deadline=None)
 @given(pattern=st.sampled_from(PATTERNS), names=st.lists(NAMES, max_size=8))
 def test_a_remembered_name_is_the_one_that_was_found(pattern: str, names: list[str]) -> None:
-    """However often a name comes, it names what the pattern's group holds."""
+    """A cached name gives what the pattern's group gives."""
     known = SpanName(pattern)
     for name in [*names, *names]:
         match = re.fullmatch(pattern, name, re.DOTALL)
@@ -94,7 +94,7 @@ def test_names_beyond_the_bound_are_found_all_the_same() -> None:
 
 
 def test_a_pattern_has_at_most_one_group_in_a_match() -> None:
-    """So that what a name names is what its last group holds."""
+    """A match has at most one group, so its last group is the name."""
     named: list[Dialect] = [each for each in DIALECTS if each.span_name]
     assert named
     for dialect in named:
@@ -118,7 +118,7 @@ TOLD = st.builds(
 @settings(deadline=None)
 @given(one=TOLD, other=TOLD)
 def test_the_best_rung_of_the_earliest_span_counts(one: SpanClaim, other: SpanClaim) -> None:
-    """By rung, then by start, then by what keeps the order of arrival from deciding."""
+    """The id is chosen by rung, then by start, then by a tie-break that ignores arrival."""
     order = [
         (each.claim.rung, each.start_ns, each.span_id, *each.whose) for each in (one, other)
     ]

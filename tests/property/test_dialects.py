@@ -314,7 +314,7 @@ def test_arrival_order_is_nothing(spans: list[Span], data: st.DataObject) -> Non
 @given(forests(), st.data())
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_what_comes_together_is_nothing(spans: list[Span], data: st.DataObject) -> None:
-    """Whatever shares a request ends in the same calls, of the same sessions."""
+    """The grouping of spans into requests changes neither calls nor sessions."""
     order = data.draw(st.permutations(spans))
     size = data.draw(st.integers(2, 9))
 

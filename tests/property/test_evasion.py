@@ -99,7 +99,7 @@ def _calls(bench: Bench) -> int:
 @settings(max_examples=400)
 @given(spans())
 def test_an_odd_span_is_judged_or_counted(made: dict[str, Any]) -> None:
-    """Whatever else it has: silence is what must not be, and the session shows it."""
+    """A span with any attributes is judged, or the session counts it."""
     wire, bench = Wire(), _bench()
     bench.send(wire.tool("read", id="first", start=0, end=9, attributes={"session.id": "a"}))
     before = _calls(bench)

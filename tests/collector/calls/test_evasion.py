@@ -647,5 +647,5 @@ def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
 
 @pytest.mark.parametrize("name", [" ", "\n\t"])
 def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
-    """The call is judged under the tool that is named elsewhere, and counted."""
+    """A blank name is no tool name, so the call is counted as unnamed."""
     assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1

@@ -537,7 +537,7 @@ def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str)
 def test_a_span_around_the_agent_may_name_its_session_plainly(
     wire: Any, bench: Any, key: str, kind: int
 ) -> None:
-    """Such a span is the root, or the server span of an application's request."""
+    """Such a span is the application's own: a root, or below its server span."""
     spans = [
         wire.span(
             "POST /chat", {}, id="server", parent="far" if kind > 1 else "", kind=kind, end=9

@@ -270,7 +270,7 @@ _SAYS = _message("human", content=json.dumps({"tool_calls": [_SCAN]}))
 def test_a_node_in_python_is_given_the_state(
     wire: Any, bench: Any, messages: Any, value: str, told: bool
 ) -> None:
-    """The last message may request the call. Its arguments count only if the node was given them."""
+    """The last message may request the call. Its arguments count only if they equal the tool's input."""
     tool = {**OI_TOOL, "tool.name": "scan", "input.value": value}
     state = {
         "openinference.span.kind": "CHAIN",

@@ -48,7 +48,7 @@ GOOD, BAD = b"\1" * 16, b"\1"
 
 
 def test_spans_are_handed_on_with_the_time_and_transport() -> None:
-    """The pipeline sees the spans, the clock's time and where they came from."""
+    """The pipeline gets the spans, the time and the transport."""
     pipeline, stats = Pipeline(), Stats()
     answer = Export(pipeline, stats, lambda: 42).traces(body(GOOD, GOOD), "proto", "grpc")
     assert answer == Answer()
@@ -71,7 +71,7 @@ def test_partial_success_counts_exactly() -> None:
 
 @pytest.mark.parametrize("raw", [b"", body(), body(BAD)])
 def test_without_spans_the_pipeline_is_not_called(raw: bytes) -> None:
-    """Nothing to judge, nothing to do."""
+    """A request without spans does not call the pipeline."""
     pipeline = Pipeline()
     Export(pipeline, Stats(), lambda: 0).traces(raw, "proto", "grpc")
     assert pipeline.calls == []
@@ -94,7 +94,7 @@ def test_full_success_leaves_partial_success_unset() -> None:
     ],
 )
 def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) -> None:
-    """Of every signal and encoding, and not worth a retry."""
+    """Malformed bodies of any signal and encoding are refused as not retryable."""
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
         asyncio.run(Export(pipeline, Stats(), lambda: 0).ingest(signal, raw, encoding, "grpc"))
@@ -167,7 +167,7 @@ def test_histogram_bounds_are_inclusive() -> None:
 
 
 def test_a_histogram_follows_observations_from_bucket_to_bucket() -> None:
-    """Each goes into its own, whatever the one before it was."""
+    """Each observation is counted in its own bucket, whatever came before."""
     histogram = Histogram((0.1, 1.0))
     for seconds in (0.0, 5.0, 6.0, 0.05, 0.1, 0.5, 1.0, 0.0, -1.0):
         histogram.observe(seconds)

@@ -259,7 +259,7 @@ async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.plain
 def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not hold its connection by sending."""
+    """Sending on does not keep its connection open."""
     monkeypatch.setattr("collector.receive.http.connection.LINGER_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 

@@ -131,7 +131,7 @@ def _inflated(body: bytes, coding: str, admission: Admission, most: int = 64 << 
 @pytest.mark.parametrize("size", [0, 1, LUMP_BYTES - 1, LUMP_BYTES, LUMP_BYTES + 1, 5_000_000])
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
-    """A lump at a time, the whole is what one call makes, and its bytes are held to the end."""
+    """Inflated bytes are reserved chunk by chunk and held to the end; the result equals one inflation."""
     whole = bytes(number * number % 251 for number in range(1_000)) * (size // 1_000 + 1)
     whole = whole[:size]
     packed = PACK[coding](whole)

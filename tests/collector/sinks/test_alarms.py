@@ -72,7 +72,7 @@ def over(ended: str = "idle") -> SessionFinished:
 
 
 def test_an_unexpected_write_pages_at_once() -> None:
-    """No call that arrives later changes what a write was; its session is one page."""
+    """It pages without settling, since no later call changes it. A session has one page."""
     told = Told()
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised(number=2), 1)

@@ -224,7 +224,7 @@ def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
 
 
 def test_a_hanging_receiver_starves_no_other() -> None:
-    """Each sink has its queue: what one does not take, the others have long since had."""
+    """Each sink has its own queue, so the other sinks deliver without delay."""
 
     async def main() -> None:
         async with Receiver(None) as hanging, Receiver() as good:
@@ -375,7 +375,7 @@ def alert_of(number: int) -> dict[str, Any]:
 def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where it works now and then."""
+    """It is logged once a minute, even if some deliveries succeed."""
 
     class Moody:
         name = "moody"
@@ -408,7 +408,7 @@ def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
 
 
 def test_stopping_sends_what_waits_or_counts_it() -> None:
-    """Within the grace what can be sent is; the rest is dropped, and not in silence."""
+    """Within the grace period messages are sent; the rest is dropped, counted and logged."""
 
     async def main() -> None:
         async with Receiver(None) as hook:
@@ -553,7 +553,7 @@ def test_a_slow_reader_of_the_feed_loses_the_oldest() -> None:
 
 
 def test_common_labels_are_those_all_share() -> None:
-    """As in Alertmanager's own payload."""
+    """Common labels are those of Alertmanager's own payload."""
     alerts = [
         {"status": "resolved", "labels": {"a": "1", "b": x}, "annotations": {}} for x in "12"
     ]

@@ -44,7 +44,7 @@ def harmful(agent: str = "a", namespace: str = "n", spec: str = "s") -> Verdict:
 
 
 def test_a_flood_of_harmful_calls_is_a_few_lines() -> None:
-    """Ten at once, then one a second; the others are counted in a line when there is room again."""
+    """Ten lines at once, then one a second. The omitted ones are summarised later in one line."""
     written = Written()
     for _ in range(1_320):
         written.sink.deliver([harmful()] * 50)

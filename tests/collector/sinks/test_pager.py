@@ -147,7 +147,7 @@ def test_shadow_specs_page_nobody() -> None:
 
 
 def test_the_end_of_the_session_resolves() -> None:
-    """Nobody need look at a session that is over."""
+    """A page is resolved when its session ends."""
     told = Told()
     told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
@@ -192,7 +192,7 @@ def test_the_rate_is_limited() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However many calls wait or fire, the bounds hold."""
+    """The bounds hold for any number of waiting and firing pages."""
     told = Told(Rules(per_minute=10**9))
     told.pager.consider((verdict(n, session=f"s{n}") for n in range(FIRING_MAX + 10)), 0)
     told.pager.tick(SECOND)
@@ -202,7 +202,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_hostile_text_stays_on_its_line() -> None:
-    """Line ends and escape sequences of an agent's names arrive as what they are."""
+    """Line ends and escape sequences in an agent's names are sent escaped."""
     page = PageAlert(
         key=_key(),
         verdict=verdict(tool="wa\x1b[31mter\nSTATUS: fine" + "x" * 999, session="s\r\n\u202e"),

@@ -80,7 +80,7 @@ def test_the_log_withdraws_it() -> None:
 
 
 def test_a_page_is_a_warning_in_the_log() -> None:
-    """As each other line on a page."""
+    """A page is logged as a warning, like any page."""
     (line,) = _lines("page", POSSIBLE)
 
     assert line["level"] == logging.getLevelName(logging.WARNING).lower()
@@ -114,7 +114,7 @@ class Pages:
 
 
 def test_a_hint_pages_nobody() -> None:
-    """Not until it is certain."""
+    """Possible harm pages only when it becomes certain."""
     pages = Pages(possible=False)
     pages.consider(POSSIBLE)
     assert pages.alerts == []
@@ -124,7 +124,7 @@ def test_a_hint_pages_nobody() -> None:
 
 
 def test_a_page_says_unless_when() -> None:
-    """And it is resolved when the harm is not possible any more."""
+    """The page names the time of the doubt, and is resolved when the harm is no longer possible."""
     pages = Pages(possible=True)
     pages.consider(POSSIBLE)
     (alert,) = pages.alerts

@@ -26,7 +26,7 @@ def test_a_quarter_is_for_critical_harm(most: int, lesser: int) -> None:
 
 
 def test_a_namespace_leaves_a_quarter_to_others() -> None:
-    """While it is the only one it may have all; what has left makes room again."""
+    """A single namespace may use all; with another one waiting, a quarter is left to it."""
     quota = Quota(60)
     assert _fill(quota, "critical", "a") == 60
     assert not quota.has("critical", "b")

@@ -173,7 +173,7 @@ def test_redacted_json_stays_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [100, 700, 5_000])
 def test_a_text_that_nests_deeply_is_recorded_and_redacted(tmp_path: Path, levels: int) -> None:
-    """Also where it nests too deeply to be looked at as JSON."""
+    """Text that nests too deeply for a JSON parser is redacted as text."""
     said = request('{"a":' * levels + '"mia@x.org"' + "}" * levels)
     redacted(said, r"[\w.]+@[\w.]+", folder=tmp_path)
 
@@ -202,7 +202,7 @@ def test_hiding_comes_before_form(tmp_path: Path) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
-    """Whatever the text, plain or JSON: the expression finds nothing in what is recorded."""
+    """In any text, plain or JSON, the expression finds no match after redaction."""
     body = {
         "resourceSpans": [{"a": {"stringValue": json.dumps(value)}, "b": {"intValue": "77"}}]
     }
@@ -215,7 +215,7 @@ def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
 
 
 def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
-    """A file that was never closed goes like any other when there are too many bytes."""
+    """A file that was never closed is deleted like any other beyond the total."""
     left = tmp_path / "offrails-00000000000000000001.jsonl.gz.open"
     left.write_bytes(b"x" * 1_000)
     recorder = Recorder(tmp_path, lambda: 5, limits=RecordLimits(file_bytes=1, total_bytes=900))
@@ -348,7 +348,7 @@ def test_a_killed_recording_is_read_up_to_its_end(
 
 
 def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> None:
-    """The file that is being written holds what it was given, but for the last second."""
+    """The open file holds all requests except those of the last second."""
     recorder, seconds = Recorder(tmp_path, lambda: seconds[0] * 10**9), [1]
     recorder.start()
     for seconds[0] in (2, 4):

@@ -253,7 +253,7 @@ def test_what_does_not_hold_any_more_is_not_told() -> None:
 
 
 def test_lesser_pages_do_not_use_up_the_minute() -> None:
-    """Other sessions' warnings leave room for what is critical, and for what became so."""
+    """Warnings of other sessions leave room for critical pages and for pages that become critical."""
     told = Told(Rules(per_minute=8))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in range(100)], 0)
     assert told.severities == ["warning"] * 6

@@ -90,7 +90,7 @@ def test_rolling_is_batch(runs: list[list[Made]]) -> None:
 
 
 def test_a_sample_is_bounded() -> None:
-    """No more than so many live sessions of a pair keep anything, and it goes with their end."""
+    """Only a fixed number of live sessions per pair keeps hashes, until they end."""
     monitor = Monitor([task()], LIMITS)
     for session in range(LIVE_MAX + 5):
         play(monitor, session, [("a", {"x": 1})], end=False)
@@ -168,7 +168,7 @@ def test_policies_repeat_nothing() -> None:
 
 
 def test_call_ids_outlive_the_sample() -> None:
-    """Letting go of hashes keeps what else is known of a call."""
+    """When hashes are freed, the other facts of a call stay."""
     monitor = Monitor([task()], LIMITS)
     monitor.observe(call(0, 0, ("a", {"x": 1}), "id-1"), SECOND)
     monitor.end(SessionKey("", "s0"), SECOND)
@@ -216,7 +216,7 @@ def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> Non
 
 
 def test_the_last_answer_of_a_session_counts() -> None:
-    """Whatever order answers come in, and only of sessions that are compared."""
+    """In any order of arrival the last answer counts, for compared sessions only."""
     monitor = Monitor([task()], LIMITS)
     for session, answers in enumerate([[(1, 7), (2, 8)], [(2, 8), (1, 9)], [(5, 7)]]):
         play(monitor, session, [("a", {})], end=False)

@@ -43,7 +43,7 @@ def _totals() -> Totals:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=120))
 def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
-    """After any changes up and down, `top` is what sorting all live ones gives."""
+    """After any changes, `top` equals the result of sorting all live sessions."""
     totals = _totals()
     pairs = [totals.pair(f"a{n}", "s", 0.5, ()) for n in range(3)]
     holders = [Holder() for _ in range(10)]
@@ -110,7 +110,7 @@ def test_too_many_agents_fold_visibly() -> None:
 
 
 def test_one_tenants_agents_do_not_fold_anothers() -> None:
-    """Whatever agents and specs one tenant invents, another's have sums of their own."""
+    """One tenant's agents and specs, however many, leave another's sums unfolded."""
     totals = _totals()
     for number in range(PAIRS_MAX + 5):
         totals.pair(f"agent{number % 200}", f"spec{number}", 0.5, (), namespace="loud/x")
@@ -147,7 +147,7 @@ def test_the_label_may_be_chosen(label: NamespaceLabel, count: int) -> None:
 
 
 def test_an_idle_pair_makes_room() -> None:
-    """At the bound a pair without sessions for an hour goes, rather than that a new one is folded."""
+    """At the bound, a pair without sessions for an hour is dropped before a new one is folded."""
     totals = Totals(10 * SECOND, 2)
     totals.pair("old", "s", 0.5, ())
     totals.pair("live", "s", 0.5, ()).active = 1

@@ -148,7 +148,7 @@ def test_failed_calls_without_effect() -> None:
 
 
 def test_failed_calls_harmful() -> None:
-    """core: a failed call is harmful whatever it is, and still shows what it matched."""
+    """core: any failed call is harmful, and still shows its symbol."""
     made = alphabet("harmful", a=("t", {"x": 1}), b=("u", None))
     assert token(made, "u", failed=True) == Token(
         (), reason=Reason.FAILED_CALL, symbol=1, named=True
@@ -159,7 +159,7 @@ def test_failed_calls_harmful() -> None:
 
 
 def test_failed_calls_ordinary() -> None:
-    """ordinary: the status is not looked at."""
+    """ordinary: the status does not matter."""
     made = alphabet("ordinary", a=("t", {"x": 1}), b=("u", None))
     calls: list[tuple[str, Any]] = [("u", {}), ("t", {"x": 1}), ("t", None), ("zzz", {})]
     for tool, arguments in calls:
@@ -211,7 +211,7 @@ def test_match_is_the_documented_rule(raw: list[Any], arguments: dict[str, Any])
 def test_readings_without_arguments_cover_every_call(
     raw: list[Any], arguments: dict[str, Any], failed_calls: FailedCalls
 ) -> None:
-    """Whatever the arguments were, their symbol is among the readings; tokens stay bounded."""
+    """The readings include the symbol for any arguments, and the number of tokens is bounded."""
     made = alphabet(
         failed_calls, **{f"s{index}": ("t", each) for index, each in enumerate(raw)}
     )

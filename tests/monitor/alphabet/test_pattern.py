@@ -170,7 +170,7 @@ def test_ranks_are_the_documented_order() -> None:
 
 @pytest.mark.parametrize("one", PATTERNS, ids=str)
 def test_overlap_and_cover_are_never_wrong(one: Any) -> None:
-    """Where sample values decide it, the static answers agree; overlap is symmetric."""
+    """The static results agree with sample values, and overlap is symmetric."""
     left = parse(one)
     for other in PATTERNS:
         right = parse(other)
@@ -206,7 +206,7 @@ def test_overlap_and_cover_are_never_wrong(one: Any) -> None:
     ],
 )
 def test_overlap_is_decided(one: Any, other: Any, answer: bool | None) -> None:
-    """Overlap is found where it is decidable, and left open where it is not."""
+    """Overlap is decided if that is possible, and else stays unknown."""
     assert overlaps(parse(one), parse(other)) is answer
 
 

@@ -58,12 +58,12 @@ def test_a_failed_call_without_effect_loops_only_where_it_is_defined() -> None:
 
 
 def test_an_uncertain_call_widens_the_position() -> None:
-    """Where two readings are defined, both targets are possible, at no cost."""
+    """If two readings are defined, both targets are possible, at no cost."""
     assert stepper().step(1, AB) == (at({1: 0, 2: 0}), Outcome.PROGRESS)
 
 
 def test_an_uncertain_call_is_harmful_only_where_no_reading_is_defined() -> None:
-    """One defined reading is enough to claim no harm; the others stay behind, a harm further."""
+    """With one defined reading no harm is claimed; the other readings cost one harm."""
     assert stepper().step(0, AB) == (at({1: 0, 0: 1}), Outcome.PROGRESS)
     assert stepper().step(2, AB) == (2, Outcome.HARMFUL)
 
@@ -126,7 +126,7 @@ def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
 
 
 def test_a_union_keeps_what_each_position_costs() -> None:
-    """A state that is possible at two costs has the lesser one; what is behind stays behind."""
+    """A state with two costs has the lesser one, and other costs stay."""
     assert stepper().union([1, 2]) == at({1: 0, 2: 0})
     assert stepper().union([1, 2, at({0: 0, 1: 1})], [0, 3, 1]) == at({1: 0, 0: 1, 2: 3})
     assert stepper().union([1, 1], [0, 2]) == 1

@@ -125,7 +125,7 @@ def test_two_monitors_do_not_share_a_registry() -> None:
 
 
 def test_the_lock_is_held_while_sums_are_read() -> None:
-    """Another thread may scrape: nothing is read once the lock is let go."""
+    """A scrape in another thread reads nothing after the lock is released."""
     held: list[str] = []
 
     @contextmanager

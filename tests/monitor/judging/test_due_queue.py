@@ -36,7 +36,7 @@ def test_what_is_not_due_waits() -> None:
     )
 )
 def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
-    """Puts and takes at any times give what a heap of (time, key) gives."""
+    """Puts and takes at any times give the order of a heap of (time, key)."""
     queue = DueQueue()
     heap: list[tuple[int, SessionKey]] = []
     for time, *number in done:

@@ -172,7 +172,7 @@ def test_a_fuller_span_wakes_an_ended_session() -> None:
 
 @pytest.mark.parametrize("outer_first", [True, False])
 def test_who_read_a_call_does_not_depend_on_the_order(outer_first: bool) -> None:
-    """Two spans of one call, read by two dialects: the outermost is named, whichever came first."""
+    """If two dialects read two spans of a call, the outermost span's dialect is named, in any order."""
     judge = monitor(TASK)
     inner = call(1, "pick")
     outer = inner._replace(source="outer", start_ns=inner.start_ns - 1, span_id=b"outer123")
@@ -269,7 +269,7 @@ def test_a_spec_bound_for_a_passing_name_is_let_go(name: str) -> None:
 
 
 def test_a_final_verdict_keeps_its_spec() -> None:
-    """A better name that comes after the window changes what is judged from then on alone."""
+    """A better name after the window affects only later verdicts."""
     judge = monitor(CLERKS)
     judge.observe(call(1, "dance"), NOW)
     heard(judge, "clerk", START + SECOND)

@@ -196,7 +196,7 @@ def test_a_write_may_have_been_made_before_our_time() -> None:
 
 
 def test_evicted_sessions_miss_nothing() -> None:
-    """Whether a forgotten session goes on is not known, so nothing is missing from it."""
+    """An evicted session may go on, so no call of it counts as missing."""
     told = Told(limits=replace(LIMITS, sessions_max=1)).take([A])
     told.monitor.observe(call(50, A, SessionKey("", "other")), 2 * SECOND)
 
@@ -319,7 +319,7 @@ def test_every_way_is_exported_from_zero_on() -> None:
 
 
 def test_the_riskiest_live_session() -> None:
-    """The gauge is of live sessions alone, and is gone with them."""
+    """The gauge covers live sessions only."""
     told = Told().take([NEW])
     (judged,) = told.monitor.find("s")
     top = told.drift.riskiest.first()
@@ -333,7 +333,7 @@ def test_the_riskiest_live_session() -> None:
 
 @pytest.mark.parametrize("sessions", [1, WINDOW, WINDOW + 30])
 def test_drift_is_of_the_last_sessions(sessions: int) -> None:
-    """Sums of the window are the sums of what is in it, exactly."""
+    """The window's sums are exactly those of its sessions."""
     drift = Drift()
     seen = [
         Seen(

@@ -332,7 +332,7 @@ def test_the_risk_is_the_documented_one() -> None:
 
 
 def test_unknown_tools_are_bounded() -> None:
-    """However many names an agent makes up: the comparison remembers some, and the risk goes on."""
+    """Of an agent's invented names only a fixed number is kept, and the risk still works."""
     spec = learnt_from([[A, C]] * 3, [[A, D]])
     assert spec.learnt is not None
     comparison = Comparison(spec.learnt)

@@ -95,7 +95,7 @@ def test_alarms_are_judged_by_the_other_runs() -> None:
 
 
 def test_only_successes_are_seen() -> None:
-    """With outcomes the tree holds successes alone; failures count for the risk."""
+    """With outcomes the tree holds only successes; failures count for the risk."""
     learnt = learn([run("1", "get_a", success=True), run("2", "find_b", success=False)])
 
     assert learnt.runs == 1
@@ -114,7 +114,7 @@ def test_only_failures() -> None:
 
 
 def test_no_runs() -> None:
-    """Nothing can be learnt from nothing, and that is said."""
+    """Learning from no runs is an error with a message."""
     with pytest.raises(ValueError, match="no runs"):
         learn([])
 

@@ -40,7 +40,7 @@ def fed(beta: float, harm: list[bool]) -> HarmTally:
 
 class TestEmpty:
     def test_empty_path(self) -> None:
-        """Before the first call nothing is lost, nothing is reached, efficiency is undefined."""
+        """Before the first call there is no harm and no progress, and efficiency is undefined."""
         automaton = task({("q0", "a"): "q1"}, ["q1"])
         scores = whole_path.evaluate(automaton, [])
 
@@ -80,7 +80,7 @@ class TestAcceptingInitialState:
     automaton = task({("q0", "r"): "q0", ("q0", "a"): "q1"}, ["q0"])
 
     def test_empty_path_is_golden(self) -> None:
-        """Where the initial state accepts, doing nothing is golden: PC 1, efficiency null."""
+        """If the initial state accepts, an empty path has PC 1 and efficiency null."""
         scores = whole_path.evaluate(self.automaton, [])
 
         assert whole_path.golden_paths(self.automaton) == ((),)
@@ -240,7 +240,7 @@ class TestEfficiency:
         assert efficiency(n, (3, 5), None) == expected
 
     def test_lengths_are_distinct_and_sorted(self) -> None:
-        """The shared lengths are what the function wants."""
+        """The shared lengths are distinct and sorted, as the function requires."""
         assert Goldens([(1, 2, 3), (1,), (), (2, 1, 3)]).lengths == (1, 3)
 
 

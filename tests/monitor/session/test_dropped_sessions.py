@@ -105,7 +105,7 @@ def test_a_conversation_that_is_taken_up_goes_on_where_it_was(pause: int) -> Non
 
 
 def test_a_session_whose_state_is_gone_is_joined() -> None:
-    """Beyond the time that states are kept, what goes on is no new session: nothing is claimed."""
+    """After its state is dropped, a session that goes on is joined: no harm is claimed of its past."""
     judge = monitor(TASK, remember_ns=DAY)
     run(judge, "ab")
     for hour in range(30):
@@ -129,7 +129,7 @@ def test_what_no_state_allows_is_claimed_of_a_session_whose_state_is_gone() -> N
 
 @pytest.mark.parametrize("others", [150, 400])
 def test_a_session_that_was_evicted_goes_on(others: int) -> None:
-    """Evicted for others it is woken with its state, or where that is gone too, as joined."""
+    """An evicted session is restored with its state, or as joined if the state is dropped."""
     judge = monitor(TASK, sessions_max=1)
     run(judge, "ab")
     for number in range(others):
@@ -153,7 +153,7 @@ def test_a_new_session_is_new_beside_forgotten_ones() -> None:
 
 @pytest.mark.parametrize("by", [DAY, -DAY, 3 * IDLE, -3 * IDLE])
 def test_a_clock_that_is_set_ends_no_session(by: int) -> None:
-    """Sessions live on as long as without the jump, and what was received becomes final."""
+    """Sessions live as long as without the jump, and verdicts become final."""
     judge = monitor(TASK)
     run(judge, "ab")
     final: list[Verdict] = []
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_makes_no_session_joined() -> None:
 
 @given(st.lists(st.text(max_size=4), max_size=200), st.text(max_size=4))
 def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
-    """Below its bound the memory says yes to exactly what was forgotten."""
+    """Below its bound the memory contains exactly the forgotten keys."""
     memory = Forgotten()
     for name in names:
         memory.add(SessionKey("", name))

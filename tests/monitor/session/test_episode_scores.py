@@ -51,7 +51,7 @@ def _score(
 
 @given(PATHS)
 def test_what_is_remembered_is_what_is_worked_out(paths: list[list[int]]) -> None:
-    """A path that another session has gone scores as it did the first time, without being compared."""
+    """A cached path has the scores that it was computed with."""
     judge, asked = _judge(), list[list[int]]()
     for path in paths:
         assert _score(judge, path, asked) == _score(_judge(), path)

@@ -391,7 +391,7 @@ def test_a_doubt_that_comes_or_goes_leaves_what_it_would_have_been(
 
 
 def test_a_doubt_changes_nothing_of_what_was_joined_for_certain() -> None:
-    """That its first calls are missing is known then, and stays so."""
+    """A session whose first calls are certainly missing stays joined."""
     found = played("bc")
     found.join(0)
 

@@ -97,7 +97,7 @@ def test_each_episode_is_scored_on_its_own() -> None:
 
 
 def test_a_read_starts_an_episode_and_stays_one() -> None:
-    """The initial state's own loop is no progress, also where it comes first."""
+    """A self-loop of the initial state is no progress, even as the first call of an episode."""
     found = played("pick pay ship look")
 
     assert found["steps"][-1]["kind"] == "self_loop"
@@ -105,7 +105,7 @@ def test_a_read_starts_an_episode_and_stays_one() -> None:
 
 
 def test_a_failed_call_starts_no_episode() -> None:
-    """It changes nothing, so the finished pass stays the current one."""
+    """A failed call changes nothing, so the finished episode stays the current one."""
     found = played("pick pay ship pick!")
 
     assert (found["state"], found["harmful"], found["episodes"]) == ("done", 0, [])
@@ -127,7 +127,7 @@ def test_nothing_is_undone_across_episodes() -> None:
 
 
 def test_finished_episodes_are_bounded() -> None:
-    """Of many episodes the latest are listed, and all calls are counted."""
+    """The latest episodes are listed, and the calls of all are counted."""
     count = EPISODES_MAX + 30
     found = played("pick pay ship " * count, apart=1, fold=True)
 

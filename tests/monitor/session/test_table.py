@@ -90,7 +90,7 @@ def test_an_ended_session_wakes_with_what_it_knew() -> None:
 
 
 def test_one_id_in_two_namespaces_is_two_sessions() -> None:
-    """Names are looked up over all tenants, live and ended."""
+    """A lookup by id covers all tenants, live and ended."""
     table = filled("a")
     other = session("a")
     other.key = SessionKey("tenant", "a")
@@ -112,7 +112,7 @@ def test_a_renamed_session_is_found_under_its_new_id_alone() -> None:
 
 
 def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
-    """One key object gives what is filed under it, whatever happened since it was asked for."""
+    """A cached lookup by key object always gives the present session."""
     table, key = Table(10), SessionKey("", "a")
     assert table.live(key) is None
     table.add(session("a"))
@@ -168,7 +168,7 @@ TestTables.settings = settings(max_examples=30, stateful_step_count=30, deadline
 
 
 def test_tombstones_are_bounded() -> None:
-    """As many ended sessions are remembered as the bound says, the latest."""
+    """The latest ended sessions are kept, up to the bound."""
     table = Table(10)
     for number in range(table.tombstones_max + 5):
         table.bury(session(str(number)))
@@ -239,7 +239,7 @@ def test_long_ids_are_bounded_by_their_bytes() -> None:
 
 
 def test_what_is_shared_by_session_goes_by_tenant() -> None:
-    """At the bound the first of the tenant that has most goes; what is put again is the latest."""
+    """At the bound, the oldest of the largest tenant is dropped; a repeated put makes it the latest."""
     shared: Shared[int] = Shared(4)
     mine = SessionKey("quiet", "s")
     assert not shared.put(mine, 1)

@@ -94,7 +94,7 @@ MISSED = ("cannot_finish", "deadline", 1)
 
 
 def test_a_deadline_fires_when_its_time_is_over() -> None:
-    """Not before, and once; after the window it is final and counted."""
+    """It fires once, not before its time, and is final and counted after the window."""
     run = Run()
     assert run.take(call("order", 0)) == []
     assert run.tick(19.9) == []
@@ -140,7 +140,7 @@ def test_a_late_span_that_was_early_enough_takes_it_back() -> None:
 
 
 def test_a_late_span_that_was_too_late_confirms_it() -> None:
-    """Its own time is what counts, not its arrival."""
+    """The call's own time counts, not its arrival."""
     run = Run()
     run.take(call("order", 0))
     assert run.tick(20) == [MISSED]
@@ -150,7 +150,7 @@ def test_a_late_span_that_was_too_late_confirms_it() -> None:
 
 
 def test_after_the_window_only_the_object_is_corrected() -> None:
-    """As with calls: a final counter never changes."""
+    """As with calls, a final counter never changes."""
     run = Run()
     run.take(call("order", 0))
     run.tick(20)
@@ -215,7 +215,7 @@ def test_a_late_span_fills_the_silence() -> None:
 
 
 def test_idle_limits_by_state() -> None:
-    """Only the states that are named are limited, each by its own time."""
+    """Only named states are limited, each by its own time."""
     run = Run(
         SHOP.replace("idle: 1m", "idle: {G1: 3s, G3: 5s}").replace("within: 20s", "within: 1h")
     )
@@ -229,7 +229,7 @@ def test_idle_limits_by_state() -> None:
 
 
 def test_a_trap_is_told_by_the_call_that_leads_into_it() -> None:
-    """No call of it is harmful, and the session can no longer finish: that is said at once."""
+    """No call is harmful, but the session can no longer finish. That is reported at this call."""
     run = Run(TRAP)
     assert run.take(call("in", 0)) == []
     assert run.take(call("fall", 1)) == [("cannot_finish", "trap", 2)]
@@ -286,7 +286,7 @@ def test_an_open_constraint_is_told_at_the_end() -> None:
 
 
 def test_uncertain_calls_start_no_clock_and_may_stop_one() -> None:
-    """No false page: what may have been the answer counts as one."""
+    """A call that may have been the expected one meets the deadline, so no false page fires."""
     text = SHOP.replace("{tool: confirm}", "{tool: confirm, arguments: {n: 1}}")
     run = Run(text)
     run.take(call("order", 0), call("confirm", 5, arguments=None))
@@ -370,7 +370,7 @@ def test_without_limits_nobody_is_looked_at() -> None:
     ],
 )
 def test_faults_of_times_are_found(keys: str, code: str) -> None:
-    """Each with its code, at its place."""
+    """Each fault has its code and its position."""
     spec, found = compile_text(SHOP[: SHOP.index("deadlines")] + keys, "s.yaml")
     assert spec is None
     assert [each.code for each in found] == [code]
@@ -420,7 +420,7 @@ def test_a_clock_that_is_set_moves_no_limit(by: int) -> None:
 
 @pytest.mark.parametrize("by", [[3600, -3600], [-30, -30], [40, 7, -100]])
 def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> None:
-    """Each jump counts for the limits that run then."""
+    """Each jump of the clock shifts the limits that run at that time."""
     run, still = Run(), Run()
     for each in (run, still):
         each.take(call("order", 0, 1))
@@ -434,7 +434,7 @@ def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> No
 
 @pytest.mark.parametrize("by", [3600, -3600])
 def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
-    """Its call has the time of the clock as that is set now."""
+    """A limit that starts after the jump uses the clock as it is now."""
     run = Run()
     run.take(call("look", 0, 1))
     run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)

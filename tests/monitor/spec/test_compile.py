@@ -103,7 +103,7 @@ def test_golden_shares_prefixes_and_suffixes() -> None:
 
 
 def test_reads_as_a_list_loop_wherever_there_is_no_edge() -> None:
-    """A symbol both golden and listed progresses where it must and is free elsewhere."""
+    """A symbol that is golden and a read progresses where it has an edge, and loops elsewhere."""
     machine = task(compiled(golden=[["a", "b"]], reads=["c", "a"]))
     assert [machine.step(state, 2) for state in range(3)] == [0, 1, 2]
     assert [machine.step(state, 0) for state in range(3)] == [1, 1, 2]
@@ -186,7 +186,7 @@ def test_version_is_as_written() -> None:
     ],
 )
 def test_faults_have_their_codes(keys: dict[str, Any], code: str) -> None:
-    """Each fault of meaning or shape is refused by its code."""
+    """Each fault of meaning or form is refused with its code."""
     assert code in [each.code for each in refused(**keys)]
 
 
@@ -199,7 +199,7 @@ def test_transitions_need_their_ends() -> None:
 
 
 def test_all_faults_are_told_at_once() -> None:
-    """Who corrects a spec sees every fault in one go, in the order of the lines."""
+    """Every fault of a spec is reported at once, in the order of the lines."""
     text = (
         "id: s\n"
         "match: {x: {regex: '('}}\n"
@@ -434,7 +434,7 @@ def test_rover_accepts_its_golden_path() -> None:
 
 
 def test_rover_flags_early_water() -> None:
-    """Water before the valve is harmful with the true shortest way, and the rover can go on."""
+    """Water before the valve is harmful, with the shortest skipped path, and the rover can go on."""
     rover = bundled("farm_rover")
     calls = plain("unlock_safety", "move", "water", "scan", "open_valve", "water", "log")
     found, state = harms(rover, calls)
@@ -445,7 +445,7 @@ def test_rover_flags_early_water() -> None:
 
 @pytest.mark.parametrize("late", ["move", "water", "unlock_safety", "open_valve"])
 def test_rover_flags_what_cannot_be_taken_back(late: str) -> None:
-    """After watering nothing but looking and writing down is right (papers/000 section 3)."""
+    """After watering only reads and notes are allowed (papers/000 section 3)."""
     rover = bundled("farm_rover")
     found, _ = harms(rover, plain(*GOLDEN[:5], late, "scan", "log", "log"))
     assert [each[:2] for each in found] == [(5, late)]
@@ -484,7 +484,7 @@ def test_rover_policy_is_a_shadow() -> None:
 
 
 def test_schema_file_is_fresh() -> None:
-    """dfa_specs/spec.schema.json is what `python -m monitor.spec.document.schema` prints."""
+    """dfa_specs/spec.schema.json equals the output of `python -m monitor.spec.document.schema`."""
     kept = (ROOT / "dfa_specs" / "spec.schema.json").read_text()
     assert json.loads(kept) == json_schema()
     assert kept == json.dumps(json_schema(), indent=2) + "\n"

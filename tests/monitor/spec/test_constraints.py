@@ -153,7 +153,7 @@ def test_every_template_is_covered_here() -> None:
 
 @pytest.mark.parametrize("second", ["response", "chain_precedence", "not_succession"])
 def test_side_by_side_is_each_by_itself(second: str) -> None:
-    """The joint machine allows what each constraint allows, and accepts where each accepts."""
+    """The joint machine allows and accepts exactly what all its constraints allow and accept."""
     raw: list[Any] = [{"precedence": ["a", "b"]}, {second: ["b", "c"]}, {"at_most": ["c", 1]}]
     joint, alone = machine_of(*raw), [machine_of(each) for each in raw]
     todo = [(joint.initial, tuple(each.initial for each in alone), 0)]

@@ -50,7 +50,7 @@ def fault(path: Path) -> str:
 
 @pytest.mark.parametrize("path", stems("good"), ids=lambda path: path.stem)
 def test_good_file_loads_without_findings(path: Path) -> None:
-    """Each small good spec is compiled, and nothing is said of it."""
+    """Each small good spec compiles without a finding."""
     loaded = load_specs([path], DAY)
     assert loaded.findings == ()
     assert [spec.id for spec in loaded.specs] == [path.stem]
@@ -74,7 +74,7 @@ def test_refused_file_has_the_fault_it_is_named_by(path: Path) -> None:
 
 @pytest.mark.parametrize("path", stems("warned"), ids=lambda path: path.stem)
 def test_warned_file_has_the_fault_it_is_named_by(path: Path) -> None:
-    """Each small doubtful spec loads, and carries the one warning in its name."""
+    """Each small doubtful spec loads with the one warning of its name."""
     loaded = load_specs([path], DAY)
     assert not loaded.refused
     assert [each.code for each in loaded.findings] == [fault(path)]
@@ -163,7 +163,7 @@ def test_missing_path_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_unreadable_file_is_a_finding(tmp_path: Path) -> None:
-    """A file without permission is said to be so."""
+    """A file without read permission is a finding."""
     path = tmp_path / "secret.yaml"
     path.write_text(spec_text("secret"))
     path.chmod(0)
@@ -225,7 +225,7 @@ def test_scalars_follow_the_core_schema(written: str, value: Any) -> None:
 
 
 def test_keys_are_texts() -> None:
-    """Keys are names: a number or a word like true is what it looks like."""
+    """Keys are texts, even if they look like numbers or booleans."""
     assert data("1: a\ntrue: b\n1.10: c\n~: d\n") == {
         "1": "a",
         "true": "b",
@@ -288,7 +288,7 @@ def test_bad_yaml_is_a_finding_with_its_line(text: str, code: str, line: int) ->
 
 
 def test_duplicates_do_not_hide_what_follows() -> None:
-    """The first entry is kept, and the rest of the document is still looked at."""
+    """The first entry is kept, and the rest of the document is checked."""
     text = "id: a\nid: b\nalphabet: {a: {tool: a}}\ngolden: [[z]]\ngolden: [[y]]\n"
     spec, found = compile_text(text, "t.yaml")
     assert spec is None
@@ -472,7 +472,7 @@ def test_paths_that_lead_nowhere_are_errors(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error_in_a_folder_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whether it may not be looked at or not be opened."""
+    """It is an error whether `stat` or `open` fails."""
     secret = tmp_path / "secret.yaml"
     if call == "stat":
         secret.symlink_to(tmp_path / "no" / "way")  # as if its target were in a closed folder

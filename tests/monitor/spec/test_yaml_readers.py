@@ -155,7 +155,7 @@ def test_values_are_read_alike(value: Any) -> None:
 @given(ANY | ODD.filter(lambda text: len(text) < 1000))
 @settings(max_examples=150, deadline=None)
 def test_names_are_read_alike(text: str) -> None:
-    """As keys and as values, within brackets and without."""
+    """Both readers read names alike, as keys and values, inside brackets and outside."""
     found = assert_read_back(f"{name(text)}: {{{name(text)}: [{name(text)}]}}\n")
     assert found == {whole(text): {whole(text): [whole(text)]}}
 

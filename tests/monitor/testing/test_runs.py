@@ -167,7 +167,7 @@ def test_arguments_match_their_symbol_and_no_other() -> None:
 
 
 def test_a_shadowed_symbol_is_refused() -> None:
-    """No call can be the second of two equal symbols: that is said, not guessed."""
+    """No call can match the second of two equal symbols, so that raises."""
     text = BOOKING.replace("  note: {tool: note}", "  note: {tool: note}\n  more: {tool: note}")
     alphabet = compiled(text).alphabet
 

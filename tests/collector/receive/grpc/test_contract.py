@@ -139,7 +139,7 @@ def test_too_large(server: Server, compression: grpc.Compression) -> None:
 
 
 def test_streams_with_no_message_or_two(server: Server) -> None:
-    """Export is unary: what is not one message is refused whole."""
+    """Export is unary: none or two messages are refused, and no span is taken."""
     call = server.channel.stream_unary(TRACES)
     for messages in ((), (body(), body())):
         with pytest.raises(grpc.RpcError) as error:
@@ -215,7 +215,7 @@ def test_throttled(start: Started, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.UNAVAILABLE, Outcome.THROTTLED])
 def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
-    """Each carries its RetryInfo."""
+    """Each refusal carries its RetryInfo."""
     server.refusal = Refusal(outcome, "full: wait ☕", 7)
     error = server.refused(body())
     assert (error.code().value[0], error.details()) == (outcome.value.grpc, "full: wait ☕")
@@ -223,7 +223,7 @@ def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
 
 
 def test_unavailable_where_there_is_no_room(start: Started) -> None:
-    """For bytes: nothing is held afterwards."""
+    """Without room for the bytes the call is refused, and nothing stays reserved."""
     admission = Admission(max_inflight_bytes=1_000)
     server = start(admission=admission)
     error = server.refused(body(100))
@@ -269,7 +269,7 @@ def test_an_error_of_ours(server: Server) -> None:
 
 
 def test_cancelled_and_late_calls(start: Started) -> None:
-    """They are counted, hold nothing, and are not logged."""
+    """Cancelled and late calls are counted, hold nothing and are not logged."""
     admission = Admission()
     server = start(admission=admission)
     release = threading.Event()
@@ -437,7 +437,7 @@ def code_of(channel: Any) -> grpc.StatusCode:
 
 
 def test_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
-    """Who does not trust the authority, or speaks plain text, gets nowhere."""
+    """Clients that do not trust the authority, or send plain text, are refused."""
     pair = issue(signer, tmp_path, "server")
     server = start(certificates=Certificates(pair.cert, pair.key))
     assert code_of(secure(server, signer)) is Code.OK
@@ -446,7 +446,7 @@ def test_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
 
 
 def test_mutual_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
-    """Only clients with a certificate of the authority's are let in."""
+    """Only clients with a certificate of the authority are accepted."""
     pair, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
     foreign = issue(authority(tmp_path, "foreign"), tmp_path, "other")
     server = start(certificates=Certificates(pair.cert, pair.key, signer.cert))

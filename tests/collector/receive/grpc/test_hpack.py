@@ -92,7 +92,7 @@ def test_what_is_written_is_read(first: list[Header], second: list[Header]) -> N
 
 
 def test_a_block_means_what_the_table_holds() -> None:
-    """The same bytes are other headers once the table has changed."""
+    """Once the table has changed, the same bytes mean other headers."""
     reader = decoder()
     reader.decode(_kept((b"a", b"1")))
     assert reader.decode(b"\xbe") == [(b"a", b"1")]

@@ -234,7 +234,7 @@ def test_an_answer_waits_for_room(run: Run) -> None:
 
 
 def test_a_body_gets_room_as_it_is_read(run: Run) -> None:
-    """Both windows are opened again before they are used up."""
+    """Both windows are extended before they are used up."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -290,7 +290,7 @@ PROTOCOL, FLOW, SIZE, COMPRESSION, CALM = 1, 3, 6, 9, 11
     ],
 )  # fmt: skip
 def test_faults_close_the_connection(run: Run, sent: bytes, code: int) -> None:
-    """With the code of RFC 9113, and nothing is left behind."""
+    """The connection closes with the code of RFC 9113, and nothing is left."""
 
     async def scenario() -> None:
         admission = Admission()
@@ -416,7 +416,7 @@ def test_calls_that_are_given_up_are_bounded(run: Run) -> None:
 
 
 def test_too_many_calls_at_once_are_refused_one_by_one(run: Run) -> None:
-    """Those beyond the bound may be tried again; the others are answered."""
+    """Calls beyond the bound are refused as retryable; the others are answered."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -511,7 +511,7 @@ def test_a_client_that_gives_its_answer_no_room_is_closed(
 
 
 def test_a_call_that_is_given_up_while_it_is_judged(run: Run) -> None:
-    """Is judged to its end, and not answered; the connection goes on."""
+    """A call that is cancelled while it is judged is judged to its end and not answered."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -583,7 +583,7 @@ def test_connections_end_in_time(
 
 @pytest.mark.plain
 def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However silent it is otherwise."""
+    """A silent client that answers pings keeps its connection."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -639,7 +639,7 @@ def test_the_end_lets_calls_end(run: Run) -> None:
 def test_a_client_that_does_not_say_that_it_knows(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is taken to know after a while: what it begins then is not answered."""
+    """After a while the GOAWAY counts as received: later streams are not answered."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.grpc.lifetime.FAREWELL_SECONDS", 0.05)
 
@@ -660,7 +660,7 @@ def test_a_client_that_does_not_say_that_it_knows(
 
 
 def test_answers_survive_what_is_not_read(run: Run) -> None:
-    """A client that goes on sending after all was said is not reset: it reads its answer to the end."""
+    """A client that sends on after the last response is not reset, and reads that response."""
 
     async def scenario() -> None:
         async with served() as (server, peer):

@@ -244,7 +244,7 @@ def test_a_fault_of_a_stream(run: Run, sent: bytes, code: int) -> None:
     ],
 )  # fmt: skip
 def test_a_fault_of_the_connection(run: Run, sent: bytes, code: int) -> None:
-    """Is named, and counted; what had begun is given up."""
+    """The fault is named and counted, and open calls are dropped."""
 
     async def scenario() -> None:
         admission = Admission()
@@ -355,7 +355,7 @@ def test_what_is_no_grpc_is_told_within_its_window(run: Run) -> None:
 
 
 def test_a_window_may_be_negative(run: Run) -> None:
-    """A smaller window counts for what was sent, too: nothing goes until there is room."""
+    """A smaller window counts for data already sent: nothing is sent until there is room."""
 
     async def scenario() -> None:
         async with served() as (_, peer):

@@ -44,7 +44,7 @@ def test_due_at_is_exact(
     is_unused: bool,
     is_quiet: bool,
 ) -> None:
-    """Nothing is due before `due_at`, something is at it."""
+    """Nothing is due before `due_at`, and something is due at it."""
     life = Lifetime(Keepalive(*limits), 0.0, HEAD_SECONDS)
     life.read_at = life.quiet_since = float(read_at)
     if is_asked:
@@ -80,7 +80,7 @@ def test_a_slow_client_may_ping_for_ever() -> None:
 
 
 def test_a_client_that_does_not_answer_the_farewell_is_taken_to_know() -> None:
-    """One second after GOAWAY; not before it is asked to go."""
+    """The GOAWAY counts as received one second after it was sent."""
     life = Lifetime(Keepalive(), 0.0, HEAD_SECONDS)
     assert not life.knows_to_go(1_000)
     life.leaving_since = 5.0

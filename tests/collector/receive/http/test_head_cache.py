@@ -32,7 +32,7 @@ def _known(head: bytes) -> KnownHead:
 
 @pytest.mark.parametrize("digits", [b"1", b"0042", b"163804", b"0"])
 def test_the_same_head_with_another_length_is_known(digits: bytes) -> None:
-    """Whatever follows it."""
+    """A head is found in the cache whatever its Content-Length and its body."""
     known = _known(HEAD % b"17")
     head = HEAD % digits
     assert known.read(head) == known.read(head + b"POST") == (int(digits), len(head))
@@ -54,7 +54,7 @@ def test_the_same_head_with_another_length_is_known(digits: bytes) -> None:
     ],
 )
 def test_any_other_head_is_not(other: bytes) -> None:
-    """By as little as one byte, or cut off."""
+    """A head that differs by one byte, or is cut, is not found."""
     assert _known(HEAD % b"17").read(other) == (0, 0)
 
 
@@ -69,7 +69,7 @@ def test_any_other_head_is_not(other: bytes) -> None:
     ],
 )
 def test_what_has_no_plain_length_is_not_remembered(head: bytes) -> None:
-    """Nor a head that is not whole, or long."""
+    """Heads without a plain length, incomplete ones and long ones are not cached."""
     assert known_head(head) is None
 
 
@@ -199,7 +199,7 @@ def test_known_heads_change_nothing(
 @pytest.mark.plain
 @pytest.mark.plain
 def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser is asked for the first of several requests, and not for what comes in one read."""
+    """The parser reads only the first of several equal heads."""
     monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 60.0)
 
     async def scenario() -> None:

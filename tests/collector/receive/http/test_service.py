@@ -187,7 +187,7 @@ def test_partial_success(server: Server, client: http.client.HTTPConnection) -> 
 def test_metrics_and_logs_are_accepted(
     server: Server, client: http.client.HTTPConnection, path: str
 ) -> None:
-    """And counted; malformed ones are refused like spans."""
+    """Metrics and logs are accepted and counted; malformed ones are refused like spans."""
     assert post(client, b"", path=path).code == 200
     assert post(client, b"{}", JSON, path=path).body == b"{}"
     assert post(client, b"\xff", path=path).code == 400
@@ -219,7 +219,7 @@ def test_metrics_and_logs_are_accepted(
 def test_content_codings(
     server: Server, client: http.client.HTTPConnection, coding: str, packed: bytes
 ) -> None:
-    """In any letter case; gzip may have several members."""
+    """Codings are read in any letter case, and gzip may have several members."""
     assert post(client, packed, Content_Encoding=coding).code == 200
     assert len(server.spans) == 1
 
@@ -254,7 +254,7 @@ def test_bad_data_is_400_with_a_status(
     content_type: str,
     coding: str,
 ) -> None:
-    """Malformed, cut off or corrupt: the client's fault, said in its own encoding."""
+    """Malformed, cut or corrupt bodies get 400 in their own encoding."""
     reply = post(client, body, content_type, Content_Encoding=coding)
     assert reply.code == 400
     assert reply.headers["content-type"] == content_type
@@ -290,7 +290,7 @@ def test_errors_of_routing_carry_a_status(
 
 
 def test_too_large_is_413(server: Server, client: http.client.HTTPConnection) -> None:
-    """By its length, in chunks, or after decompression."""
+    """Too large a body gets 413: by its length, in chunks, or after decompression."""
     for body in (b"x" * (LIMIT + 1), iter([b"x" * 60_000] * 3)):
         reply = post(client, body)
         assert (reply.code, reply.status()[0]) == (413, 8)
@@ -399,7 +399,7 @@ def test_expect_100_continue(server: Server) -> None:
 
 
 def test_who_sends_far_too_much_reads_why(server: Server) -> None:
-    """The answer comes in the middle of the body; what still comes is read away, and nothing is reset."""
+    """The response comes in the middle of the body. The rest is read and dropped, without a reset."""
     with talk(server, head(8_000_000)) as connection:
         for _ in range(80):
             connection.sendall(bytes(100_000))
@@ -410,7 +410,7 @@ def test_who_sends_far_too_much_reads_why(server: Server) -> None:
 def test_who_sends_a_little_too_much_keeps_its_connection(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """Its body was read to the end, so the next request can follow."""
+    """The body is read to its end, so the next request can follow."""
     for _ in range(3):
         reply = post(client, b"x" * (LIMIT + 1))
         assert (reply.code, reply.headers["connection"]) == (413, None)

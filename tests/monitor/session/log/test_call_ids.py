@@ -24,7 +24,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(SPANS), TEXTS, st.booleans()))
 def test_the_first_id_of_a_span_is_found_until_it_is_taken_out(
     steps: list[tuple[bytes, str, bool]],
 ) -> None:
-    """Packed ids are what a list of pairs is, for any ids and any order of coming and going."""
+    """Packed ids equal a list of pairs, for any ids inserted and removed in any order."""
     ids, known = b"", list[tuple[bytes, str]]()
     for span, text, comes in steps:
         if comes:

@@ -93,7 +93,7 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
 
 
 def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
-    """Receipts count from the first one's, and what does not fit with it is kept aside."""
+    """Receipts count from the first one; those that do not fit are kept aside."""
     log, hour = Log(), 3_600_000 * MILLISECOND
     receipts = [
         9_000 * hour + 5,
@@ -145,7 +145,7 @@ def test_appending_takes_only_what_comes_last() -> None:
 
 
 def test_nothing_is_appended_before_the_last() -> None:
-    """Whatever its clock says of its end, and after a look behind the last step, the last is last."""
+    """A call with an earlier end is inserted, not appended, so the last step is the last."""
     log = Log()
     assert log.append(call(1, 50, 10), 0, 0, 50, 0)
     assert log.groups(1) == []
@@ -164,7 +164,7 @@ def test_nothing_is_appended_before_the_last() -> None:
     st.integers(0, 2**32),
 )
 def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], seed: int) -> None:
-    """Rows, with parts behind their wholes however deep, do not depend on the order they came in."""
+    """Rows do not depend on the order of insertion, and parts at any depth follow their wholes."""
     calls = [
         call(
             number,
@@ -257,7 +257,7 @@ def test_a_chain_of_parts_moves_together() -> None:
 
 
 def test_a_whole_that_is_gone_frees_its_parts() -> None:
-    """When a step is taken out its parts go back to where they started."""
+    """When a whole is removed, its parts return to their own start times."""
     log = Log()
     add(log, call(1, 10))
     add(log, call(2, 5, parent_span_id=span(1)))
@@ -271,7 +271,7 @@ def test_a_whole_that_is_gone_frees_its_parts() -> None:
 
 
 def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
-    """A wrapper that stands where it ended does not push what it wraps behind its end."""
+    """A wrapper placed at its end does not move its parts behind that end."""
     log = Log()
     add(log, call(2, 5, parent_span_id=span(1)))
     add(log, call(1, 1, 20), at=20)
@@ -498,7 +498,7 @@ def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int,
 
 @given(times)
 def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
-    """However many calls of other parents stand between."""
+    """This holds with any number of calls of other parents in between."""
     made = sorted((start, start + length, parent) for start, length, parent in made)
     log = Log()
     for number, (start, end, parent) in enumerate(made, 10):
@@ -537,7 +537,7 @@ def shown_ids(log: Log) -> list[str]:
 
 
 def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
-    """Ids go where their steps go: into the middle, to another log, and out with them."""
+    """Ids move with their steps: to the middle, to another log, and out."""
     log, long = Log(), "x" * 300
     for number, call_id in [(1, "one"), (2, ""), (3, long), (5, "five")]:
         assert log.append(call(number, number, call_id=call_id), 0, 0, number, number)

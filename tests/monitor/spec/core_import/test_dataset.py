@@ -179,7 +179,7 @@ def test_two_targets_keep_the_first() -> None:
 
 
 def test_a_symbol_nobody_declared_is_dropped() -> None:
-    """No call could match it, so nothing changes; an edge without symbols goes with it."""
+    """No call could match it, so it is dropped, and so are edges without other symbols."""
     first = {"name": "G0", "transitions": [
         edge(["A", "Z"], "G0", "G1"), edge(["Y"], "G0", "G2"), edge(["B"], "G0", "G0")
     ]}  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_symbol_nobody_declared_is_dropped() -> None:
 
 
 def test_a_wrong_source_and_a_copy() -> None:
-    """An edge starts where it is listed; a state that is listed twice alike counts once."""
+    """An edge starts at the state that lists it. A state listed twice alike counts once."""
     second = {"name": "G1", "transitions": [edge(["C"], "G0", "G2")]}
     task, done = mended([NODES[0], second, NODES[2], NODES[2]])
 
@@ -238,7 +238,7 @@ def test_a_published_repair_is_for_the_task_as_published_only() -> None:
     )
 )  # fmt: skip
 def test_written_values_read_back(value: Any) -> None:
-    """Whatever JSON can hold comes back through our YAML as it was."""
+    """Any JSON value survives a round trip through our YAML."""
     read, findings = yaml_text.parse(f"key: {flow(value)}\n", "made.yaml")
 
     assert findings == []

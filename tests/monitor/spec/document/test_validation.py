@@ -100,7 +100,7 @@ DOCUMENTS = st.fixed_dictionaries(
 
 @given(DOCUMENTS)
 def test_what_msgspec_takes_is_taken(data: dict[str, Any]) -> None:
-    """The same documents are taken as msgspec takes, with the same values."""
+    """Documents are accepted exactly if msgspec accepts them, with the same values."""
     found, faults = validated(OuterModel, data)
     try:
         expected = msgspec.convert(data, Outer)
@@ -181,7 +181,7 @@ def test_keys_that_are_missing_or_unknown() -> None:
 
 @pytest.mark.parametrize("key", ["", "[key]", "list", LIST, "0"])
 def test_a_path_is_one_of_the_document(key: str) -> None:
-    """Marks and branches in an error's location are no part of it, whatever keys are called."""
+    """The marks and branches of pydantic's locations are removed, whatever the keys are called."""
     data = {"name": "x", "named": {key: [1, "x"]}, "either": ["a", 1], "choice": {key: 1}}
 
     assert [path for path, _, _ in validated(OuterModel, data)[1]] == [
@@ -193,7 +193,7 @@ def test_a_path_is_one_of_the_document(key: str) -> None:
 
 
 def test_the_values_of_a_fault_are_not_repeated() -> None:
-    """They may be secret."""
+    """Messages do not repeat values, which may be secret."""
     with pytest.raises(ValueError, match="Input should be a valid string") as told:
         OuterModel.model_validate({"name": 170_017})
     assert "170017" not in str(told.value)
