@@ -105,9 +105,7 @@ def test_a_page_is_resolved(serve: Serve, pages: Pages, specs: Path) -> None:
 def test_a_cheap_harm_first_hides_no_critical_one(
     serve: Serve, pages: Pages, specs: Path
 ) -> None:
-    """The session's page ends as a warning and fires as critical; nor do others' warnings, which
-    use up what a minute has room for, keep it waiting.
-    """
+    """The page changes from warning to critical, even if other warnings used up the minute's quota."""
     service = serve(
         "--specs",
         str(specs),
@@ -146,7 +144,7 @@ def test_shadow_specs_are_counted_and_page_nobody(serve: Serve, pages: Pages) ->
 
 
 def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
-    """A receiver that hangs costs a bounded queue and a count; calls are judged as ever."""
+    """A receiver that hangs fills a bounded queue and is counted; calls are judged as usual."""
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         port = hanging.getsockname()[1]
         service = serve(

@@ -58,7 +58,7 @@ def test_a_bad_webhook_for_a_minute(bad_minute: BadTime) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_bad_webhook_for_ten_minutes(tmp_path: Path) -> None:
-    """The same for as long as people take to notice."""
+    """The same holds for ten minutes, as long as people may take to notice."""
     bad = BadTime(tmp_path, 600)
     try:
         _check(bad)

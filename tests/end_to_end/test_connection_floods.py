@@ -192,7 +192,7 @@ def test_handshakes_that_never_end(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_idle_connections_end(serve: Serve) -> None:
-    """Who has greeted in HTTP/2 and asks for nothing is asked to go, and closed."""
+    """An HTTP/2 connection without requests gets GOAWAY and is closed."""
     service = serve(OFFRAILS_RECEIVER_HEAD_SECONDS="0.5")
     with connect(service.addresses["grpc"]) as connection:
         connection.sendall(PREFACE + frame(SETTINGS))
@@ -234,7 +234,7 @@ def _sessions(service: Service, count: int) -> None:
     ],
 )
 def test_readers_that_do_not_read(serve: Serve, listener: str, path: bytes) -> None:
-    """Hundreds ask for much and read nothing: senders, health and a scrape of others go on."""
+    """While hundreds of clients do not read their responses, senders, health and a scrape are served."""
     service = serve()
     _sessions(service, 2_000)
     with contextlib.ExitStack() as stack:

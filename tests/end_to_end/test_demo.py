@@ -105,7 +105,7 @@ def step(**changes: Any) -> dict[str, Any]:
 
 
 def test_hostile_text_is_escaped() -> None:
-    """Nothing an agent says reaches the terminal as a command."""
+    """An agent's text never reaches the terminal as a control sequence."""
     evil = f"{ESCAPE}[2J\r\n\u202e"
     found = {
         "session": evil,
@@ -235,7 +235,7 @@ def _gone(pid: int) -> bool:
 def test_a_demo_that_is_ended_leaves_no_service(
     staying: dict[tuple[str, str], subprocess.Popen[str]], how: str, name: str
 ) -> None:
-    """By whatever signal, to itself or to what started it, as make does: the service goes with it."""
+    """The service ends with the demo, whichever signal ends it or its parent, such as make."""
     demo = staying[how, name]
     service = _service_of(demo)
     demo.send_signal(getattr(signal, name))

@@ -36,7 +36,7 @@ def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None
 
 
 def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:
-    """Each transport on its own socket: the other one is named."""
+    """Each transport has its own socket; for the wrong one, the right one is named."""
     service = serve("--grpc", f"unix:{tmp_path}/g", "--http", f"unix:{tmp_path}/h")
 
     ended = run("doctor", service.addresses["grpc"])

@@ -79,7 +79,7 @@ def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_by_default_the_service_ends(tmp_path: Path) -> None:
-    """Where nothing fails open, bad specs end the program as before."""
+    """By default bad specs end the program."""
     (tmp_path / "bad.yaml").write_text("id: [")
     assert run("serve", "--specs", str(tmp_path)).returncode == 2
 

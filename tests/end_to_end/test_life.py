@@ -123,7 +123,7 @@ ON_LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device o
 
 @pytest.mark.parametrize("closed", ["<&- 2>&-", pytest.param("2>/dev/full", marks=ON_LINUX)])
 def test_a_log_that_nobody_takes_costs_no_call(serve: Serve, closed: str) -> None:
-    """Nor a descriptor: without standard streams it serves, and ends, as with them."""
+    """Without standard streams it serves and ends as with them, and leaks no descriptor."""
     program = ("sh", "-c", f'exec "$@" {closed}', "sh", *OFFRAILS)
     service = serve(program=program, OFFRAILS_HISTORY="complete")
 
@@ -350,7 +350,7 @@ GONE = (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteR
 
 
 def test_sigterm_drains_under_load(serve: Serve) -> None:
-    """Exit 0; every request was taken or refused, and what was taken has been judged."""
+    """Exit 0: every request was accepted or refused, and the accepted ones were judged."""
     service = serve(
         "--specs",
         "dfa_specs/farm_rover.yaml",
@@ -399,7 +399,7 @@ def begun() -> Iterator[Begin]:
 
 
 def test_a_request_under_way_is_answered(serve: Serve, begun: Begin) -> None:
-    """SIGTERM in the middle of a body: the rest of it is read, judged and answered."""
+    """After SIGTERM in the middle of a body, the rest is read, judged and answered."""
     service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_HISTORY="complete")
     body = as_json(Rover("slow").calls("fly").spans)
     connection = begun(service, len(body), body[:100])
@@ -473,7 +473,7 @@ def test_replay_gives_what_is_served(serve: Serve, folder: str) -> None:
 def test_a_killed_recording_is_replayed_and_named_at_the_restart(
     serve: Serve, tmp_path: Path
 ) -> None:
-    """SIGKILL in the middle: what was recorded is judged again, and the next start names the file."""
+    """After SIGKILL, a replay judges what was recorded, and the next start logs the file."""
     folder = tmp_path / "spans"
     first = Service(
         ("--specs", "dfa_specs/farm_rover.yaml", "--record", str(folder)),

@@ -98,7 +98,7 @@ def test_metrics_in_both_formats(shared: Service) -> None:
 
 
 def test_health(shared: Service) -> None:
-    """Both health paths answer, on the metrics listener and on the admin one."""
+    """The metrics and the admin listener both answer both health paths."""
     for listener in ("metrics", "admin"):
         assert shared.get("/-/healthy", listener)[::2] == (200, b"healthy\n")
         assert shared.get("/-/ready", listener)[::2] == (200, b"ready\n")
@@ -131,7 +131,7 @@ def test_session_ids_are_percent_encoded(shared: Service, rover: Rovers, session
 
 
 def test_unknown_sessions_and_paths(shared: Service) -> None:
-    """404 with a reason for what is not there, 405 for what only can be read."""
+    """Unknown paths get 404 with a reason, and writes to read-only ones 405."""
     unknown = shared.get(f"/api/v1/sessions/{quote('no/such', safe='')}")
     nowhere = shared.get("/api/v2")
     posted = request(shared.addresses["admin"], "POST", "/api/v1/sessions", b"")
@@ -188,7 +188,7 @@ def test_unix_sockets(serve: Serve, rover: Rovers, tmp_path: Path) -> None:
 
 
 def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
-    """Without that listener the service runs where grpc cannot be imported at all."""
+    """With gRPC off, the service runs even if grpc cannot be imported."""
     program = [
         OFFRAILS[0],
         "-c",
@@ -284,7 +284,7 @@ def test_a_file_that_a_setting_names_is_told_with_its_place(
 
 
 def test_an_option_that_names_a_folder_is_told_by_its_name(tmp_path: Path) -> None:
-    """It is the option that was given, not the setting's key alone."""
+    """The error names the command-line option, not only the setting's key."""
     (tmp_path / "file").touch()
     ended = run("serve", "--record", str(tmp_path / "file" / "in"), OFFRAILS_GRPC="off")
 

@@ -105,7 +105,7 @@ def test_the_fastest_burn_can_fire() -> None:
 
 
 def test_the_resource_is_fresh() -> None:
-    """`prometheusrule.yaml` is what the rule file makes it, and holds the same groups."""
+    """`prometheusrule.yaml` is generated from the rule file and holds the same groups."""
     made = (DEPLOY / "prometheus" / "prometheusrule.yaml").read_text()
 
     assert made == resource(RULES.read_text())
@@ -118,7 +118,7 @@ def test_rules_are_sound() -> None:
 
 
 def test_the_tests_of_losses_are_fresh() -> None:
-    """`loss_test.yml` is what its program makes, and has every rule that counts a loss."""
+    """`loss_test.yml` equals its program's output and covers every rule that counts a loss."""
     assert (DEPLOY / "prometheus" / "loss_test.yml").read_text() == loss_tests.text()
     born = {
         rule["alert"]
@@ -157,9 +157,7 @@ def test_rules_fire_when_they_should(file: str) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
-    """It is seen pending, where it has a `for`, and firing, beside what must not fire; and without
-    any series it is silent, but for the two that say so.
-    """
+    """Each alert is tested as pending (if it has a `for`), firing, not firing, and without series."""
     texts = ((DEPLOY / "prometheus" / file).read_text() for file in RULE_TESTS)
     tests = [test for text in texts for test in yaml.safe_load(text)["tests"]]
     name = rule["alert"]
@@ -216,7 +214,7 @@ def _begins(name: str, known: set[str]) -> bool:
 
 
 def test_the_configurations_are_sound() -> None:
-    """Prometheus' and Alertmanager's own checks; a critical page goes to the pager."""
+    """Prometheus' and Alertmanager's own checks pass, and a critical page goes to the pager."""
     _check(_tool("promtool"), "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
     config = str(DEPLOY / "alertmanager" / "alertmanager.yml")
     amtool = _tool("amtool")

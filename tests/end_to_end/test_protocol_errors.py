@@ -69,7 +69,7 @@ def test_http_says_what_is_wrong(
 def test_http_wrong_method_and_path(
     shared: Service, method: str, path: str, status: int
 ) -> None:
-    """They are refused by name; a browser's visit does no harm."""
+    """Wrong methods and paths are refused by name, and a browser's request does no harm."""
     reply = request(shared.addresses["http"], method, path, b"", {"content-type": JSON})
 
     assert reply.status == status
@@ -91,7 +91,7 @@ def test_grpc_says_what_is_wrong(shared: Service) -> None:
 def test_a_body_over_the_limit(
     serve: Callable[..., Service], rover: Callable[..., Rover]
 ) -> None:
-    """It is refused by both protocols, compressed or not; what fits goes on being taken."""
+    """Both protocols refuse it, compressed or not. Requests within the limit are still accepted."""
     service = serve(OFFRAILS_RECEIVER_MAX_REQUEST_BYTES="20000", OFFRAILS_HISTORY="complete")
     large = as_proto(rover().call("move", {"note": "x" * 30_000}).spans)
     session = rover().calls("water")
@@ -185,7 +185,7 @@ def test_other_signals_are_accepted_and_counted(shared: Service, signal: str) ->
 
 
 def test_hostile_bytes_do_not_stop_it(shared: Service, rover: Callable[..., Rover]) -> None:
-    """After deep nesting, huge numbers and control characters a session is judged as ever."""
+    """After deep nesting, huge numbers and control characters, a session is judged as usual."""
     hostile = [
         b'{"resourceSpans":' + b"[" * 50_000,
         b"[" * 50_000 + b"]" * 50_000,

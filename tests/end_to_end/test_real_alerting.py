@@ -102,10 +102,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
-    """A real exporter's critical call is at the webhook directly and through Alertmanager in less
-    than a second, by scrape and rule once it is final. Whoever was told directly is not told of the rule's alert;
-    each is resolved when it is over.
-    """
+    """A critical call reaches the webhook directly and by Alertmanager within 1 s, and by rule once final; the rule's alert is inhibited, and each is resolved."""
     took: dict[str, list[float]] = {"direct": [], "manager": []}
     for number in range(3):
         session, agent = f"critical-{number}", f"critical-{number}"

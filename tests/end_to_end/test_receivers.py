@@ -134,7 +134,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_two_replicas_page_once_and_one_is_enough(world: World) -> None:
-    """Both deliver the page, and PagerDuty and Opsgenie have one incident; so they do when one replica is gone."""
+    """Both deliver the page, and the vendors have one incident. The same holds with one replica."""
     for session in ("both", "survivor"):
         world.call(session)
         delivered = [each for each in world.replicas if each.process.poll() is None]

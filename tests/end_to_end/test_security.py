@@ -69,7 +69,7 @@ def serial(target: Target) -> str:
 
 
 def test_tls_and_nothing_else(serve: Serve, signer: Pair, tmp_path: Path) -> None:
-    """Both transports speak TLS; plain text is refused and named in the log."""
+    """Both transports use TLS; plain text is refused and logged."""
     server = issue(signer, tmp_path, "server")
     service = serve(**settings(tls_cert=server.cert, tls_key=server.key))
     target = target_of(service, ca=signer.cert)
@@ -217,7 +217,7 @@ def test_the_name_of_the_token_keeps_tenants_apart(
 def test_bad_token_files_end_the_start(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
-    """Exit 2 and one sentence, without what the file holds."""
+    """Exit 2 and one line, which does not show the file's contents."""
     file = tmp_path / "tokens"
     if content is not None:
         file.write_bytes(content)
@@ -337,7 +337,7 @@ def test_metrics_and_admin_have_certificates_of_their_own(
 def test_certificates_of_the_other_listeners_are_reloaded(
     serve: Serve, signer: Pair, tmp_path: Path
 ) -> None:
-    """Without a restart, like those of the receiver."""
+    """They are reloaded without a restart, like the receiver's."""
     server = issue(signer, tmp_path, "server")
     given: dict[str, Any] = {
         "OFFRAILS_METRICS_TLS_CERT": str(server.cert),

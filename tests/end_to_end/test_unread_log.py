@@ -65,7 +65,7 @@ def full_pipe() -> tuple[int, int]:
 
 
 def test_standard_error_that_nobody_reads(start: Start) -> None:
-    """A pipe of 64 KiB is full at once: requests are answered as ever, and SIGTERM ends the service."""
+    """With a full pipe of 64 KiB, requests are answered, and SIGTERM ends the service."""
     reader, end = full_pipe()
     service = start(stderr=end).wait_ready()
     judge_all(service)

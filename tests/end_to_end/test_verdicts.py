@@ -229,7 +229,7 @@ def test_namespaces_keep_sessions_apart(shared: Service, rover: Rovers) -> None:
 
 
 def test_show_arguments_shows_them(shared: Service, rover: Rovers) -> None:
-    """With the setting, the API has what the span had; {} and absent are two things."""
+    """With the setting, the API shows the span's arguments; {} and missing arguments differ."""
     session = rover().call("unlock_safety", {}).call("move", {"x": 3, "y": [1, None]})
     session.call("scan")
 
@@ -240,7 +240,7 @@ def test_show_arguments_shows_them(shared: Service, rover: Rovers) -> None:
 
 
 def test_arguments_appear_nowhere_by_default(serve: Serve, rover: Rovers) -> None:
-    """Without the setting no listener and no log line has them."""
+    """Without the setting, no listener and no log line shows arguments."""
     service = serve(OFFRAILS_HISTORY="complete")
     session = rover().call("water", {"liters": "s3cr3t-value"}).call("s3cr3t", "s3cr3t-value")
 

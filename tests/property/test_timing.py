@@ -180,7 +180,7 @@ def test_final_counters_are_alike_within_the_window(
 def test_what_is_told_and_taken_back_is_what_is_left(
     arrived: list[ToolCall], chance: random.Random
 ) -> None:
-    """Who keeps books of the verdicts as they come ends with what the object shows."""
+    """Verdicts minus withdrawals equal the verdicts that the judgement shows."""
     monitor = Monitor([SPEC], Limits(history_complete=True))
     told: Counter[tuple[str, bytes]] = Counter()
     now = START

@@ -72,7 +72,7 @@ def test_a_seed_gives_one_world() -> None:
 
 
 def test_the_price_is_first_steps_alone() -> None:
-    """After a start, what a monitor that saw everything flags is missed only from the front."""
+    """After a start, only harms at the beginning of a run are missed."""
     prices = {price.fault: price for price in measure(load_spec(SPEC), runs=5)}
 
     assert prices["first 1 left out"].complete == 5
@@ -82,7 +82,7 @@ def test_the_price_is_first_steps_alone() -> None:
 
 
 def test_the_program_says_its_seeds() -> None:
-    """`python -m tests.simulation` plays rounds and names the seeds they came from."""
+    """`python -m tests.simulation` plays rounds and prints their seeds."""
     command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--rounds", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
