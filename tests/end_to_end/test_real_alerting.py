@@ -102,7 +102,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
-    """A critical call reaches the webhook directly and by Alertmanager within 1 s, and by rule once final; the rule's alert is inhibited, and each is resolved."""
+    """A critical call reaches the webhook directly and by Alertmanager in less than 1 s, and by rule once final.
+
+    The alert of the rule is inhibited where the direct one was delivered. Each alert is resolved at its end.
+    """
     took: dict[str, list[float]] = {"direct": [], "manager": []}
     for number in range(3):
         session, agent = f"critical-{number}", f"critical-{number}"
