@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis looks for examples, and which tests share a process."""
+"""Settings of all tests: how hypothesis finds examples, and which tests share a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands and answers that a page shows, and whether an answer is the one that it shows."""
+"""Commands and outputs on a page, and whether a real output matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of all verbs share: how they are parsed, and how their help is shown."""
+"""Parsing and help formatting that all verbs share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Arguments", "add_specs", "add_token_file", "to_path"]
 
 
 class Arguments(argparse.ArgumentParser):
-    """The parser of a verb, or of them all."""
+    """The parser of the program or of one verb."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=_Formatter, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, Any]:
-        """As ever, but what nobody knows is refused by its verb, with the verb's own usage."""
+        """Like argparse, but unknown arguments are refused with the usage of the verb, not of the program."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -27,7 +27,7 @@ class Arguments(argparse.ArgumentParser):
 
 
 class _Formatter(argparse.HelpFormatter):
-    """As wide as the terminal; argparse's own way to find that loads three compressors."""
+    """As wide as the terminal. argparse's own lookup imports `shutil`, which loads three compressors."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
@@ -42,7 +42,12 @@ def _columns() -> int:
 
 
 def to_path(text: str) -> Path:
-    """A path; an empty text, as of a variable that is not set, is not the working directory."""
+    """Converts an argument to a path.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is empty, as of an unset shell variable. `Path("")` would be
+            the working directory.
+    """
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a path, found an empty text")
     return Path(text)
@@ -55,7 +60,7 @@ def add_specs(verb: Any) -> None:
         action="append",
         type=to_path,
         metavar="DIR",
-        help="spec file or folder; repeatable",
+        help="spec file or folder, read recursively; repeatable",
     )
 
 
@@ -65,5 +70,5 @@ def add_token_file(verb: Any) -> None:
         "--token-file",
         type=to_path,
         metavar="FILE",
-        help="file with the token that the service asks for (admin_auth)",
+        help="file with the token that the service requires (admin_auth)",
     )

@@ -1,6 +1,6 @@
-"""All user configuration: a YAML file, `OFFRAILS_*` variables, and options, in rising order.
+"""All user configuration. Options override `OFFRAILS_*` variables, and variables override the YAML file.
 
-Unknown keys are refused, and every problem is told with its file, line and key.
+Unknown keys are refused. Each message names the file, line and key, or the variable or option.
 """
 
 from __future__ import annotations
@@ -71,18 +71,21 @@ class _Section(Model):
 
 
 class Tls(_Section):
-    """Certificates of a listener, in PEM; read again when the files change."""
+    """Certificates of a listener, in PEM. They are reloaded when the files change."""
 
     cert: Annotated[
-        File | None, Field(description="Certificate chain. If set, only TLS is accepted.")
+        File | None,
+        Field(
+            description="PEM file with the certificate chain. If set, the listener accepts TLS only. Needs `key`."
+        ),
     ] = None
-    key: Annotated[File | None, Field(description="The certificate's key, not encrypted.")] = (
-        None
-    )
+    key: Annotated[
+        File | None, Field(description="PEM file with the unencrypted private key of `cert`.")
+    ] = None
     client_ca: Annotated[
         File | None,
         Field(
-            description="Authorities for clients' certificates (mTLS). If set, other clients are refused."
+            description="PEM file with the authorities of clients' certificates (mTLS). If set, a client without a certificate of theirs is refused."
         ),
     ] = None
 
@@ -96,19 +99,25 @@ class Tls(_Section):
 
 
 class TokenLimits(_Section):
-    """What the sender with each token's name may take; empty: as much as there is."""
+    """Limits for the senders of each token name. None: no limit."""
 
     requests_per_second: Annotated[
         Positive | None,
-        Field(description="Of each token's name; beyond it, try again later (429)."),
+        Field(
+            description="Requests per second for each token name. Beyond it, the sender is told to retry later (429, RESOURCE_EXHAUSTED). Two seconds' worth may come at once. Unset: no limit."
+        ),
     ] = None
     bytes_per_second: Annotated[
         Positive | None,
-        Field(description="Of each token's name; beyond it, try again later (429)."),
+        Field(
+            description="Bytes of bodies per second for each token name. Beyond it, as for `requests_per_second`. Unset: no limit."
+        ),
     ] = None
     inflight_bytes: Annotated[
         Annotated[Whole, Field(ge=1024)] | None,
-        Field(description="Bytes of bodies being read or judged, for each token's name."),
+        Field(
+            description="Bytes of bodies that are being read or judged, for each token name. Beyond it, as for `requests_per_second`. Unset: no limit."
+        ),
     ] = None
 
 
@@ -118,7 +127,7 @@ class Bearer(_Section):
     tokens_file: Annotated[
         File | None,
         Field(
-            description="Accepted tokens, one per line: `token` or `name: token`. If set, senders need one."
+            description="File of accepted tokens, one per line: `token` or `name: token`. If set, every sender needs a token, and the name separates tenants."
         ),
     ] = None
     limits: Annotated[TokenLimits, Field(description="Limits of each sender.")] = TokenLimits()
@@ -142,13 +151,13 @@ class AdminBearer(_Section):
     tokens_file: Annotated[
         File | None,
         Field(
-            description="Accepted tokens, one per line: `token` or `name: token`. If set, the API, the session view and reload need one; browsers ask for it as a password."
+            description="File of accepted tokens, one per line: `token` or `name: token`. If set, the API, the session view and reload require a token. Browsers ask for it as a password."
         ),
     ] = None
 
 
 class AdminAuth(_Section):
-    """Who may read sessions, and have the specs read anew."""
+    """Who may read sessions and reload specs."""
 
     bearer: Annotated[AdminBearer, Field(description="Bearer tokens.")] = AdminBearer()
 
@@ -159,39 +168,49 @@ class Cors(_Section):
     origins: Annotated[
         Names,
         Field(
-            description="Origins of web pages that may send, as `https://*.example.com`. If empty, browsers may not send."
+            description="Origins of web pages that may send, such as `https://*.example.com`. If empty, browsers may not send."
         ),
     ] = ()
 
 
 class Keepalive(_Section):
-    """How long connections live; null: without a bound, but for gRPC's usual one on pings."""
+    """How long connections live. Null: no limit, or gRPC's default where a description names one."""
 
     ping_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: interval of pings to a silent client."),
+        Field(
+            description="gRPC: a client that has been silent for this time gets a ping. Unset: no pings."
+        ),
     ] = None
     ping_timeout_seconds: Annotated[
-        Positive | None, Field(description="gRPC: time to answer a ping.")
+        Positive | None,
+        Field(
+            description="gRPC: time to answer a ping. After it, the connection is closed. Unset: 20 s."
+        ),
     ] = None
     ping_min_seconds: Annotated[
         Positive | None,
         Field(
-            description="gRPC: a client that asks us more often is sent away; unset, more often"
-            " than every five minutes, as gRPC's own servers do it."
+            description="gRPC: shortest interval at which a client may ping. A client that pings more often is disconnected. Unset: 300 s, gRPC's default."
         ),
     ] = None
     max_idle_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: closes a connection without calls after it."),
+        Field(
+            description="gRPC: a connection without calls for this time is closed. Null: never."
+        ),
     ] = 300.0
     max_age_seconds: Annotated[
         Positive | None,
-        Field(description="Closes a connection after it, to spread load anew."),
+        Field(
+            description="A connection of this age is closed, so that clients reconnect and load spreads over new replicas. Unset: never."
+        ),
     ] = None
     max_age_grace_seconds: Annotated[
         Positive | None,
-        Field(description="gRPC: time for its open calls to finish."),
+        Field(
+            description="gRPC: time for open calls to finish after `max_age_seconds`. Unset: no limit."
+        ),
     ] = None
 
 
@@ -199,63 +218,78 @@ class Receiver(_Section):
     """The OTLP listeners."""
 
     grpc: Annotated[
-        Address, Field(description="OTLP over gRPC: HOST:PORT, unix:PATH or off.")
+        Address, Field(description="Address for OTLP over gRPC: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4317"
     grpc_server: Annotated[
         Literal["builtin", "grpcio"],
-        Field(description="gRPC server; grpcio needs `offrails[grpcio]`."),
+        Field(
+            description="gRPC server: `builtin`, or `grpcio`, which needs `offrails[grpcio]`."
+        ),
     ] = "builtin"
     http: Annotated[
-        Address, Field(description="OTLP over HTTP: HOST:PORT, unix:PATH or off.")
+        Address, Field(description="Address for OTLP over HTTP: HOST:PORT, unix:PATH or off.")
     ] = "127.0.0.1:4318"
     max_request_bytes: Annotated[
-        Whole, Field(ge=1024, description="Largest request, also after decompression.")
+        Whole,
+        Field(
+            ge=1024,
+            description="Largest request body in bytes, also after decompression. A larger one is refused (413, RESOURCE_EXHAUSTED), and exporters do not retry it.",
+        ),
     ] = 64 * 1024 * 1024
     max_attribute_bytes: Annotated[
         Whole,
         Field(
             ge=VALUE_BYTES_MIN,
-            description="Largest attribute value that is read, in bytes; a larger one counts as unknown.",
+            description="Largest attribute value that is read, in bytes. A larger one counts as unknown.",
         ),
     ] = VALUE_BYTES_MAX
     max_inflight_bytes: Annotated[
         Whole,
-        Field(ge=1024, description="Bytes of bodies being read; beyond it, try again later."),
+        Field(
+            ge=1024,
+            description="Bytes of all bodies that are being read. Beyond it, senders are told to retry later (503, UNAVAILABLE).",
+        ),
     ] = 256 * 1024 * 1024
     max_inflight_requests: Annotated[
-        Whole, Field(ge=1, description="Requests being read; beyond it, try again later.")
+        Whole,
+        Field(
+            ge=1,
+            description="Requests that are being read. Beyond it, senders are told to retry later (503, UNAVAILABLE).",
+        ),
     ] = 16_384
     max_connections: Annotated[
         Whole,
         Field(
             ge=1,
-            description="Per listener; beyond it the slowest client's is closed.",
+            description="Connections per listener. Beyond it, the connection that has kept the listener waiting longest is closed.",
         ),
     ] = 16_384
     head_seconds: Annotated[
         Number,
         Field(
             gt=0,
-            description="Time for the TLS handshake, and for a request's headers.",
+            description="Time for the TLS handshake, and for the headers of a request.",
         ),
     ] = 10.0
-    body_seconds: Annotated[Number, Field(gt=0, description="Time for a request's body.")] = (
-        60.0
-    )
+    body_seconds: Annotated[
+        Number,
+        Field(gt=0, description="Time for the body of a request, from the end of its headers."),
+    ] = 60.0
     tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
     auth: Annotated[Auth, Field(description="Who may send.")] = Auth()
     names: Annotated[
         Names,
         Field(
-            description="Host names that HTTP senders may use, beside loopback's and addresses. If empty: any name, unless the "
-            "listener is on loopback."
+            description="Host names that HTTP senders may use, in addition to IP addresses and loopback names. If empty, a listener that is not on loopback accepts any name."
         ),
     ] = ()
-    cors: Annotated[Cors, Field(description="Which browsers may send.")] = Cors()
+    cors: Annotated[Cors, Field(description="Browsers that may send.")] = Cors()
     keepalive: Annotated[Keepalive, Field(description="How long connections live.")] = (
         Keepalive()
     )
-    reflection: Annotated[Switch, Field(description="Offers gRPC reflection.")] = False
+    reflection: Annotated[
+        Switch, Field(description="Offers gRPC reflection, for tools such as grpcurl.")
+    ] = False
 
 
 class Sessions(_Section):
@@ -265,7 +299,7 @@ class Sessions(_Section):
         Whole,
         Field(
             ge=1,
-            description="Live sessions; beyond it the least recent is evicted.",
+            description="Live sessions. Beyond it, the least recently active one is evicted.",
         ),
     ] = 100_000
     max_bytes: Annotated[
@@ -280,7 +314,7 @@ class Sessions(_Section):
         Whole,
         Field(
             ge=0,
-            description="Of the arguments that are held for further spans of the same calls, about; beyond it the largest and oldest are given up, of the tenant that holds most. What was judged stays.",
+            description="Approximate bytes of arguments held to recognise further spans of the same calls. Beyond it, the tenant that holds most loses its largest and oldest. Verdicts stay.",
         ),
     ] = ARGUMENTS_BYTES_MAX
     max_span_bytes: Annotated[
@@ -291,44 +325,59 @@ class Sessions(_Section):
         ),
     ] = SPANS_BYTES_MAX
     idle_seconds: Annotated[
-        Number, Field(gt=0, description="A session without calls for this time has ended.")
+        Number,
+        Field(
+            gt=0,
+            description="A session without calls for this time has ended. Raise it if agents pause longer within a session.",
+        ),
     ] = 1800.0
     window_seconds: Annotated[
         Number,
-        Field(ge=0, description="A verdict is final this long after its call was received."),
+        Field(
+            ge=0,
+            description="A verdict is final this long after its call was received. Until then, an earlier call that arrives late may change it. Raise it if spans arrive later.",
+        ),
     ] = 10.0
     remember_seconds: Annotated[
         Number,
         Field(
             ge=0,
-            description="The state of an ended session is kept for this time. A session that goes on later is read as joined.",
+            description="The state of an ended session is kept for this time, so that the session may continue. If it continues later, it counts as joined.",
         ),
     ] = 86400.0
     hold_seconds: Annotated[
         Number,
-        Field(ge=0, description="A finished session counts in the gauges for this time."),
+        Field(
+            ge=0,
+            description="A finished session counts in the gauges of scores for this time. Keep it above the scrape interval.",
+        ),
     ] = 300.0
     id_attributes: Annotated[
         Names,
-        Field(description="Attributes with a session's id, best first; else trace id."),
+        Field(
+            description="Attributes that hold a session's id, best first. Without any of them, each trace is a session of its own."
+        ),
     ] = SESSION_KEYS
     agent_attributes: Annotated[
         Names,
-        Field(description="Attributes with an agent's name, best first; else service.name."),
+        Field(
+            description="Attributes that hold an agent's name, best first. Without any of them: `service.name`."
+        ),
     ] = AGENT_KEYS
     requested: Annotated[
         Literal["auto", "always", "never"],
         Field(
-            description="Whether requested calls are judged; auto: if the agent's tools leave no spans."
+            description="Whether requested calls (calls that a model asked for) are judged. auto: only if the agent's tools leave no spans."
         ),
     ] = "auto"
     namespace_attributes: Annotated[
-        Names, Field(description="Resource attributes that keep tenants' sessions apart.")
+        Names,
+        Field(description="Resource attributes whose values keep tenants' sessions apart."),
     ] = NAMESPACE_KEYS
     span_attributes_bind: Annotated[
         Names,
         Field(
-            description="Attributes of which a span's own overrules its resource's, where specs bind on them."
+            description="Attributes that a span may set in place of its resource's, where specs match on them. Needed where one resource stands for several services."
         ),
     ] = ()
 
@@ -336,46 +385,53 @@ class Sessions(_Section):
 class Reload(_Section):
     """Specs that change while the service runs."""
 
-    watch: Annotated[Switch, Field(description="Read specs anew when their files change.")] = (
-        True
-    )
+    watch: Annotated[
+        Switch,
+        Field(
+            description="Reloads specs when their files change. If false, reload with SIGHUP or `POST /-/reload`."
+        ),
+    ] = True
 
 
 class HttpClient(_Section):
-    """How a sink's receiver is reached; files are read again when they change."""
+    """How a sink reaches its receiver. Files are reloaded when they change."""
 
     username: Annotated[
         str,
-        Field(description="Basic authentication; user and password in the URL do the same."),
+        Field(
+            description="User of basic authentication. A user and password in the URL have the same effect."
+        ),
     ] = ""
-    password_file: Annotated[File | None, Field(description="The password of `username`.")] = (
-        None
-    )
+    password_file: Annotated[
+        File | None, Field(description="File with the password of `username`.")
+    ] = None
     bearer_token_file: Annotated[
-        File | None, Field(description="A token, sent as `Authorization: Bearer`.")
+        File | None, Field(description="File with a token, sent as `Authorization: Bearer`.")
     ] = None
     ca_file: Annotated[
         File | None,
         Field(
-            description="Authorities (PEM) of the receiver's certificate; else the system's."
+            description="PEM file with the authorities of the receiver's certificate. Unset: the system's."
         ),
     ] = None
     client_cert_file: Annotated[
-        File | None, Field(description="Client certificate (PEM), for mTLS.")
+        File | None, Field(description="PEM file with the client certificate, for mTLS.")
     ] = None
     client_key_file: Annotated[
         File | None,
-        Field(description="The certificate's key, not encrypted; unset: in its file."),
+        Field(
+            description="PEM file with the unencrypted key of `client_cert_file`. Unset: the key is in that file."
+        ),
     ] = None
     proxy: Annotated[
         Proxy,
         Field(
-            description="http:// or https:// URL of a proxy, or off; unset, as the environment says"
-            " (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY), never for loopback.",
+            description="http:// or https:// URL of a proxy, or off. Unset: as HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say, never for loopback.",
         ),
     ] = ""
     headers: Headers = Field(
-        default_factory=dict, description="More headers: `name=value` in a variable."
+        default_factory=dict,
+        description="Additional request headers. In a variable: `name=value`.",
     )
 
     @model_validator(mode="after")
@@ -399,84 +455,85 @@ class HttpClient(_Section):
 
 
 class Webhook(_Section):
-    """A receiver of pages, in the form of Alertmanager's webhook."""
+    """A receiver of pages of specs in `mode: page`, in the format of Alertmanager's webhook."""
 
-    url: Annotated[
-        Url, Field(description="Where pages of specs in `mode: page` are posted.")
-    ] = ""
+    url: Annotated[Url, Field(description="URL to which pages are posted.")] = ""
     secret: Annotated[
         SecretStr,
-        Field(description="Signs the body: header x-offrails-signature-256, HMAC-SHA256."),
+        Field(
+            description="Key that signs the body (HMAC-SHA256, header x-offrails-signature-256)."
+        ),
     ] = SecretStr("")
 
 
 Joined = Literal["page", "hint", "silent"]
-"""How calls are reported that are harmful unless their session began before the start."""
+"""How possible harm is reported: calls that are harmful unless their session began before the start."""
 
 
 class Alerts(_Section):
-    """What leaves at once when a call is harmful. Only specs in `mode: page` page."""
+    """What is sent at once when a call is harmful. Only specs in `mode: page` page."""
 
     alertmanager: Annotated[
         Urls,
-        Field(description="Base URLs of Alertmanagers; each gets every page."),
+        Field(description="Base URLs of Alertmanagers. Each gets every page."),
     ] = ()
     alertmanager_http: HttpClient = HttpClient()
     webhook: Webhook = Webhook()
     webhook_http: HttpClient = HttpClient()
     jsonl: Annotated[
         File | None,
-        Field(description="File to which harmful verdicts are appended, as JSON lines."),
+        Field(description="File to which harmful verdicts are appended as JSON lines."),
     ] = None
     otlp_endpoint: Annotated[
         Url,
         Field(
-            description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`); needs `offrails[otlp]`."
+            description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`). Needs `offrails[otlp]`."
         ),
     ] = ""
     otlp_http: HttpClient = HttpClient()
     settle_seconds: Annotated[
         Number,
         Field(
-            ge=0, description="Time that a page waits for an earlier call that may revise it."
+            ge=0,
+            description="A page waits for this time, so that an earlier call that arrives late can still withdraw it.",
         ),
     ] = 0.5
     group_by: Annotated[
         Literal["agent", "session"],
         Field(
-            description="What is one alert: `agent`: all that an agent does wrong under a spec, with counts"
-            " and its worst session; `session`: each session and reason."
+            description="What makes one alert. agent: all harm of an agent under a spec, with counts and the worst session. session: each session and reason."
         ),
     ] = "agent"
     labels: Labels = Field(
         default_factory=dict,
-        description="More labels of every direct alert, such as `cluster`, as Prometheus gives them to the"
-        " rules' alerts (its external labels, and those of the scrape): `name=value` in a variable."
-        " `instance` is the host and the port of `metrics` unless it is set here.",
+        description="Additional labels of every direct alert, such as `cluster`. Set here what Prometheus adds to the rules' alerts (external and scrape labels). In a variable: `name=value`. `instance` defaults to host and port of `metrics`.",
     )
     resolve_seconds: Annotated[
         Number,
         Field(
             ge=0,
-            description="An alert of an agent is over when no page of it fires and there was no such harm for so"
-            " long. The default outlasts the rules' windows of 30 minutes: no rule tells what is over again.",
+            description="An agent's alert resolves when none of its pages fires and no such harm has occurred for this time. The default outlasts the rules' windows of 30 minutes.",
         ),
     ] = 2100.0
     repeat_seconds: Annotated[
         Number,
-        Field(gt=0, description="Interval at which a firing page is sent again."),
+        Field(
+            gt=0,
+            description="Interval at which a firing page is sent again.",
+        ),
     ] = 60.0
     pages_per_minute: Annotated[
         Whole,
         Field(
             ge=1,
-            description="New pages in a minute, a quarter of them for critical ones alone; more wait, and are counted.",
+            description="New pages per minute. A quarter of them is reserved for critical ones. Further pages wait, and are counted.",
         ),
     ] = 60
     queue: Annotated[
         Whole,
         Field(
-            ge=1, description="Messages waiting for a sink; beyond it the oldest are dropped."
+            ge=1,
+            description="Messages that wait for one sink. Beyond it, the oldest are dropped and counted.",
         ),
     ] = 1000
     timeout_seconds: Annotated[
@@ -485,18 +542,24 @@ class Alerts(_Section):
     joined: Annotated[
         Joined,
         Field(
-            description="Calls that are harmful unless their session began before the start. page: they page like harmful calls; hint: they are in the log, the JSON lines and the OTLP events; silent: only the API and the metrics have them."
+            description="How possible harm is reported: calls that are harmful unless their session began before the service started. page: as pages, like harmful calls. hint: in the log, the JSON lines and the OTLP events. silent: only in the API and the metrics."
         ),
     ] = "hint"
     session_url: Annotated[
         SessionLink,
-        Field(description="Link to a session, with {session} and {namespace}."),
+        Field(
+            description="Template of a link to a session, with the placeholders {session} and {namespace}."
+        ),
     ] = ""
     runbook_url: Annotated[
-        AlertLink, Field(description="Link to a runbook, with the placeholder {alert}.")
+        AlertLink,
+        Field(description="Template of a link to a runbook, with the placeholder {alert}."),
     ] = ""
     dashboard_url: Annotated[
-        BoardLink, Field(description="Where a board is: a link with {agent} and {spec}.")
+        BoardLink,
+        Field(
+            description="Template of a link to a dashboard, with the placeholders {agent} and {spec}."
+        ),
     ] = ""
 
     @model_validator(mode="after")
@@ -513,83 +576,100 @@ class Alerts(_Section):
 
 
 class Record(_Section):
-    """Accepted trace requests kept as OTLP/JSON lines, for `learn` and `replay`."""
+    """Recordings of accepted trace requests, as OTLP/JSON lines for `learn` and `replay`."""
 
     folder: Annotated[
         File | None,
         Field(description="Folder of the recordings. If empty, nothing is recorded."),
     ] = None
     file_bytes: Annotated[
-        Whole, Field(ge=1, description="A file is closed at this size (bytes, uncompressed).")
+        Whole,
+        Field(
+            ge=1, description="A recording file is closed at this size, in uncompressed bytes."
+        ),
     ] = 64 * 1024 * 1024
-    age_seconds: Annotated[Number, Field(gt=0, description="Also at this age.")] = 3600.0
+    age_seconds: Annotated[
+        Number, Field(gt=0, description="A recording file is closed at this age.")
+    ] = 3600.0
     total_bytes: Annotated[
-        Whole, Field(ge=1, description="Bytes of all files; beyond it the oldest are deleted.")
+        Whole,
+        Field(
+            ge=1,
+            description="Bytes of all recording files. Beyond it, the oldest files are deleted.",
+        ),
     ] = 1024 * 1024 * 1024
     redact: Annotated[
         Expressions,
-        Field(description="RE2 expressions. Their matches in texts and numbers are replaced."),
+        Field(
+            description="RE2 expressions. Their matches in texts and numbers of recordings are replaced."
+        ),
     ] = ()
 
 
 class LogLines(_Section):
-    """How many lines of the log agents may cause; what is left out is counted and told."""
+    """Rate limits of the log lines that agents cause. Suppressed lines are counted, and the count is logged."""
 
     verdict_lines_per_second: Annotated[
         Positive,
         Field(
-            description="Harmful calls of one agent under one spec, and alarms: more are counted in one line."
+            description="Lines per second for the harmful calls, and for the alarms, of one agent under one spec. Further ones are counted in one line."
         ),
     ] = 1.0
     session_lines_per_second: Annotated[
         Positive,
         Field(
-            description="Ends of sessions of one agent under one spec, and new agents of one namespace: likewise."
+            description="Lines per second for the finished sessions of one agent under one spec, and for the new agents of one namespace. Further ones are counted in one line."
         ),
     ] = 10.0
     namespace_lines_per_second: Annotated[
         Positive,
         Field(
-            description="Lines of each of these kinds of one namespace, whatever its agents."
+            description="Lines per second of each of these kinds for one namespace, over all its agents."
         ),
     ] = 50.0
     burst_seconds: Annotated[
         Positive,
-        Field(description="Who was quiet may cause the lines of so many seconds at once."),
+        Field(
+            description="After a quiet time, the lines of this many seconds may be written at once."
+        ),
     ] = 10.0
 
 
 class Redact(_Section):
-    """What is taken out of all that is shown, sent, logged or recorded; RE2 expressions."""
+    """RE2 expressions for what is removed from all that is shown, sent, logged or recorded."""
 
     replace: Annotated[
         Expressions,
-        Field(description="RE2 matches become `[redacted]`; in names, a digest."),
+        Field(
+            description="RE2 expressions. Their matches become `[redacted]`, in names a digest."
+        ),
     ] = ()
     hash: Annotated[
         Expressions,
-        Field(description="RE2 matches become a digest: equal texts stay equal."),
+        Field(
+            description="RE2 expressions. Their matches become a digest, so that equal texts stay equal."
+        ),
     ] = ()
     key_file: Annotated[
         File | None,
         Field(
-            description="Key of the digests, which keeps them equal after a restart. If unset, the key is random."
+            description="File with the key of the digests. Set it to keep digests equal after a restart. Unset: a random key."
         ),
     ] = None
 
 
 class Ready(_Section):
-    """When `/-/ready` says no, beside start and stop."""
+    """When `/-/ready` says no, besides start and stop."""
 
     full_seconds: Annotated[
         Positive | None,
         Field(
-            description="Not ready when senders are refused for lack of room and no span was taken for so long. Null: ready all the same."
+            description="Not ready once senders are refused for lack of room and no span was accepted for this time. Null: stays ready."
         ),
     ] = 10.0
     failing_sinks: Annotated[
         Switch,
-        Field(description="Not ready while a sink of alerts fails: pages would reach nobody."),
+        Field(description="Not ready while a sink of alerts fails. Pages would reach nobody."),
     ] = False
 
 
@@ -599,26 +679,31 @@ class Telemetry(_Section):
     otlp_endpoint: Annotated[
         Url,
         Field(
-            description="OTLP/HTTP receiver of the service's own metrics and traces, such as `http://127.0.0.1:4318`; empty: nothing is pushed. Needs `offrails[otlp]`."
+            description="OTLP/HTTP receiver of the service's own metrics and traces, such as `http://127.0.0.1:4318`. If empty, nothing is pushed. Needs `offrails[otlp]`."
         ),
     ] = ""
-    interval_seconds: Annotated[Positive, Field(description="Time between two pushes.")] = 60.0
+    interval_seconds: Annotated[
+        Positive, Field(description="Time between two pushes of metrics.")
+    ] = 60.0
     pairs: Annotated[
         Switch,
-        Field(description="Push the families by agent and spec, too: up to 150 series a pair."),
+        Field(
+            description="Pushes the families by agent and spec as well: up to 150 series for each pair."
+        ),
     ] = False
     traces: Annotated[
         Switch,
         Field(
-            description="Push spans of the service's own work, too: requests, deliveries to sinks, scrapes, reloads."
+            description="Pushes spans of the service's own work as well: requests, deliveries to sinks, scrapes, reloads."
         ),
     ] = False
     traces_ratio: Annotated[
-        Number, Field(ge=0, le=1, description="Share of trace requests that have a span.")
+        Number,
+        Field(ge=0, le=1, description="Share of trace requests that get a span, from 0 to 1."),
     ] = 0.01
     traces_per_second: Annotated[
         Positive,
-        Field(description="Own spans of each kind in a second, at most; more are counted."),
+        Field(description="Own spans of each kind per second. Further ones are only counted."),
     ] = 10.0
 
     @model_validator(mode="after")
@@ -633,96 +718,109 @@ class Settings(_Section):
 
     specs: Annotated[
         Paths,
-        Field(description="Spec files and folders (read recursively)."),
+        Field(description="Spec files, and folders that are read recursively."),
     ] = ()
     specs_on_error: Annotated[
         Literal["refuse", "start"],
         Field(
-            description="What `serve` does at its start where specs or settings cannot be used. refuse: it ends. start: it fails open: it runs with the specs that are sound, or with none, is not ready, and alerts; where settings are refused, it shows only /metrics and health, and tries again."
+            description="What `serve` does if specs or settings are refused at its start. refuse: it exits. start: it runs with the sound specs, or with none, is not ready, and alerts. If settings are refused, it serves only /metrics and health, and retries."
         ),
     ] = "refuse"
     reload: Reload = Reload()
     receiver: Receiver = Receiver()
-    metrics: Annotated[Address, Field(description="/metrics and health: HOST:PORT or off.")] = (
-        "127.0.0.1:9464"
-    )
+    metrics: Annotated[
+        Address, Field(description="Address of /metrics and health: HOST:PORT or off.")
+    ] = "127.0.0.1:9464"
     metrics_names: Annotated[
         Names,
         Field(
-            description="Host names that /metrics accepts, beside loopback's and addresses. If empty: any name, unless the listener "
-            "is on loopback."
+            description="Host names that /metrics accepts, in addition to IP addresses and loopback names. If empty, a listener that is not on loopback accepts any name."
         ),
     ] = ()
     metrics_pairs_max: Annotated[
         Whole,
         Field(
             ge=1,
-            description="Pairs of agent and spec with series of their own (100 to 150 each); more fold into `__overflow__`. A quarter more is for tenants with few.",
+            description="Pairs of agent and spec with series of their own, 100 to 150 each. Further pairs are summed in `__overflow__`. A quarter more is reserved for tenants with few pairs.",
         ),
     ] = 2_000
     metrics_namespace_label: Annotated[
         Literal["auto", "always", "never"],
         Field(
-            description="The label `namespace` on families by agent and spec. auto: where tokens are asked for, and else from the moment a second namespace is seen; never: the sums of all are one."
+            description="Whether families by agent and spec have the label `namespace`. auto: if tokens are required, else once a second namespace is seen. never: all namespaces are summed."
         ),
     ] = "auto"
     admin: Annotated[
-        Address, Field(description="The API: HOST:PORT or off; keep it on loopback.")
+        Address,
+        Field(
+            description="Address of the API and the session view: HOST:PORT or off. Keep it on loopback, or set `admin_auth`."
+        ),
     ] = "127.0.0.1:4319"
     metrics_tls: Annotated[Tls, Field(description="Certificates of the metrics listener.")] = (
         Tls()
     )
     admin_tls: Annotated[Tls, Field(description="Certificates of the admin listener.")] = Tls()
     admin_auth: Annotated[
-        AdminAuth, Field(description="Who may read sessions, and have the specs read anew.")
+        AdminAuth, Field(description="Who may read sessions and reload specs.")
     ] = AdminAuth()
     sessions: Sessions = Sessions()
     history: Annotated[
         Literal["auto", "complete"],
         Field(
-            description="complete: promises that every session is seen from its first call, whatever its spans' times."
+            description="complete: declares that every session is seen from its first call, whatever the times of its spans. auto: sessions may have begun before the service started."
         ),
     ] = "auto"
     admin_names: Annotated[
         Names,
         Field(
-            description="Host names that the API accepts, beside loopback's. If empty: any name, unless the listener is on loopback."
+            description="Host names that the API accepts, in addition to loopback names. If empty, a listener that is not on loopback accepts any name."
         ),
     ] = ()
     trace_url: Annotated[
         TraceLink,
         Field(
-            description="Link to a trace, with the placeholders {trace_id}, {span_id} and {session}."
+            description="Template of a link to a trace, with the placeholders {trace_id}, {span_id} and {session}."
         ),
     ] = ""
     alerts: Alerts = Alerts()
-    record: Annotated[Record, Field(description="Accepted trace requests, kept.")] = Record()
-    redact: Annotated[Redact, Field(description="What nobody is to see.")] = Redact()
+    record: Annotated[Record, Field(description="Recordings of accepted trace requests.")] = (
+        Record()
+    )
+    redact: Annotated[
+        Redact, Field(description="What is removed before anything leaves the process.")
+    ] = Redact()
     show_arguments: Annotated[
-        Switch, Field(description="Keeps the arguments of calls and shows them in the API.")
+        Switch,
+        Field(
+            description="Keeps the arguments of calls and shows them in the API and the session view. They may hold personal data."
+        ),
     ] = False
     memory_limit: Annotated[
         Annotated[Whole, Field(ge=0)] | None,
         Field(
-            description="Bytes the process may take; unset, the cgroup's limit; 0: none. Bounds in bytes that are not set follow from it (docs/operations.md), and requests are refused before it is reached."
+            description="Bytes that the process may use. Requests are refused before it is reached, and bounds in bytes that are not set follow from it (docs/operations.md). Unset: the cgroup's limit. 0: no limit."
         ),
     ] = None
     ready: Annotated[Ready, Field(description="When `/-/ready` says no.")] = Ready()
     drain_seconds: Annotated[
-        Number, Field(ge=0, description="Time for open requests when stopping.")
+        Number,
+        Field(
+            ge=0,
+            description="When the service stops: time for open requests to finish, and for sinks to deliver.",
+        ),
     ] = 5.0
     last_scrape_seconds: Annotated[
         Number,
         Field(
             ge=0,
-            description="When stopping, once all verdicts are final: so long /metrics waits for one more scrape, if it was ever scraped. Set it above the scrape interval; `/-/ready` says no meanwhile.",
+            description="When the service stops: time for one more scrape of /metrics once all verdicts are final. It applies only if /metrics was ever scraped. Set it above the scrape interval. `/-/ready` says no meanwhile.",
         ),
     ] = 0.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Lowest level that is logged."),
     ] = "info"
-    log: Annotated[LogLines, Field(description="How many lines agents may cause.")] = LogLines()
+    log: Annotated[LogLines, Field(description="Rate limits of log lines.")] = LogLines()
     telemetry: Annotated[
         Telemetry, Field(description="The service's own metrics and traces, pushed over OTLP.")
     ] = Telemetry()
@@ -746,7 +844,7 @@ class Settings(_Section):
 
 
 class Leaf(NamedTuple):
-    """A setting: a field that is no section."""
+    """One setting: a field that is not a section."""
 
     path: tuple[str, ...]
     default: Any
@@ -754,7 +852,7 @@ class Leaf(NamedTuple):
 
 
 def leaves(model: type[Model], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """The settings of a section and of the sections in it, in order."""
+    """The settings of a section and of its subsections, in order."""
     for name, field in model.model_fields.items():
         here = (*path, name)
         kind = field.annotation
@@ -770,27 +868,27 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     f"{PREFIX}GRPC": ("receiver", "grpc"),
     f"{PREFIX}HTTP": ("receiver", "http"),
 }
-"""Variable -> the setting it sets. The two listeners also have the short names of the options."""
+"""Variable -> setting. The two OTLP listeners also have short names, like their options."""
 
 
 _CONFIG = f"{PREFIX}CONFIG"
-"""Names the file itself."""
+"""The variable that names the settings file."""
 
 _SECTIONS = tuple(
     sorted({f"{PREFIX}{path[0]}_".upper() for path in ENVIRONMENT.values() if path[1:]})
 )
-"""How variables of settings begin that are not alone."""
+"""Prefixes of the variables that set a section's fields."""
 
 _SERVICE = re.compile(
     r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$"
 )
-"""How variables end that Kubernetes sets for services, which may be named as we are."""
+"""Suffixes of variables that Kubernetes sets for a service, which may be named `offrails-...`."""
 
 _ALIKE = 0.75
-"""From 0 to 1: how alike a variable must be to one that is meant."""
+"""Least similarity, from 0 to 1, at which an unknown variable counts as a misspelt one."""
 
 _OPTIONS: Mapping[tuple[str, ...], str] = {("record", "folder"): "--record"}
-"""Options that are not named like the last part of what they set."""
+"""Setting -> its option, where the option is not named after the last part of the key."""
 
 
 def load(
@@ -821,19 +919,19 @@ def load(
 
 
 _STANDBY: Final = ("metrics", "metrics_names", "metrics_tls", "log_level")
-"""Settings of a service that shows only that it cannot start."""
+"""Settings used by a service that only reports why it cannot start."""
 
 
 def standby(
     file: Path | None, environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
 ) -> Settings | None:
-    """The settings of a service that says only why it could not start; None if it is to end instead.
+    """The settings of a service that only reports why it could not start; None if it must exit.
 
-    `specs_on_error` decides. Of the other settings, only those of the metrics listener and of the log
-    are used, and of these only those that are sound: nothing is received, so nothing can be disclosed.
+    It exits unless `specs_on_error` is `start`. Of the other settings, only the valid ones of the metrics
+    listener and the log are used. Nothing is received, so nothing can be disclosed.
 
     Args:
-        file: as for `load`, which has refused it.
+        file: as for `load`, which refused it.
         environ: as for `load`.
         options: as for `load`.
     """
@@ -856,7 +954,7 @@ def standby(
 def _override(
     data: dict[str, Any], environ: Mapping[str, str], options: Mapping[tuple[str, ...], Any]
 ) -> tuple[str, ...]:
-    """Puts variables and options over a file's data; returns the first section that is none."""
+    """Writes variables and options over a file's data; returns the first path that is not a section, or ()."""
     given: dict[tuple[str, ...], Any] = {
         path: environ[name] for name, path in ENVIRONMENT.items() if environ.get(name)
     }
@@ -872,7 +970,7 @@ def _override(
 
 
 def unknown(environ: Mapping[str, str]) -> list[str]:
-    """Variables that are named as ours are, and set nothing; not those that Kubernetes sets."""
+    """`OFFRAILS_*` variables that set nothing, without those that Kubernetes sets."""
     return sorted(
         name
         for name, value in environ.items()
@@ -885,7 +983,10 @@ def unknown(environ: Mapping[str, str]) -> list[str]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> list[str]:
-    """What is wrong with variables that are meant for us; others' may begin as ours do, too."""
+    """A message for each unknown variable that resembles a setting or begins like a section.
+
+    Others are accepted: another program's variables may have the same prefix.
+    """
     known = [name.removeprefix(PREFIX) for name in (*ENVIRONMENT, _CONFIG)]
     told = []
     for name in unknown(environ):
@@ -906,8 +1007,8 @@ def place(
     """Where a setting was given: the file with line and column, the variable, or the option.
 
     Args:
-        key: of the setting or its section, with dots.
-        file: as for `load`, which has read it.
+        key: the setting or its section, such as `receiver.tls.cert`.
+        file: as for `load`, which read it.
         environ: as for `load`.
         options: as for `load`.
     """
@@ -933,7 +1034,7 @@ def _read(file: Path) -> Document:
     except UnicodeDecodeError:
         raise SettingsError(f"{file}: expected UTF-8 text") from None
     if all(not line or line[0] == "#" for line in map(str.strip, text.splitlines())):
-        return Document({}, {}, {})  # nothing is set, which is fine
+        return Document({}, {}, {})  # an empty file sets nothing, and is valid
     document, findings = parse(text, str(file))
     if document is None or findings:
         raise SettingsError("\n".join(str(found) for found in findings))
@@ -941,7 +1042,7 @@ def _read(file: Path) -> Document:
 
 
 def _put(data: dict[str, Any], path: tuple[str, ...], value: Any) -> tuple[str, ...]:
-    """Puts a value into its section; returns the section that is none, where it cannot be."""
+    """Puts a value into its section; returns the first path that is not a section, or ()."""
     for count, key in enumerate(path[:-1], 1):
         inner = {} if data.get(key) is None else data[key]
         if not isinstance(inner, dict):
@@ -958,7 +1059,7 @@ def _told(
     file: Path | None,
     origin: Mapping[tuple[str, ...], str],
 ) -> str:
-    """A line for each fault: where, which key, what is wrong."""
+    """One line for each fault: place, key, problem."""
     lines = []
     for fault in faults:
         path = tuple(part for part in fault.path if isinstance(part, str))
@@ -975,12 +1076,12 @@ def _where(
     origin: Mapping[tuple[str, ...], str],
 ) -> str:
     path = tuple(part for part in at if isinstance(part, str))
-    if not path:  # it is about several settings, which may come from several places
+    if not path:  # about several settings, perhaps from several places
         return str(file) if file else "the settings"
     for length in range(len(path), 0, -1):
         if path[:length] in origin:
             return origin[path[:length]]
-    for given, name in origin.items():  # a fault of a section as a whole: who gave a part of it
+    for given, name in origin.items():  # about a section: any of its parts
         if given[: len(path)] == path:
             return name
     line, column = document.place(at)

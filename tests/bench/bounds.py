@@ -18,7 +18,7 @@ class Bound(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """True where the figure is within the bound, as it is shown."""
+        """True if the figure, as it is shown, is within the bound."""
         return self.found <= self.most
 
 

@@ -37,7 +37,7 @@ Way = Callable[[], None]
 
 
 class Row(NamedTuple):
-    """What one way needs for a span."""
+    """The cost of one way per span."""
 
     way: str
     cpu_us: float
@@ -77,7 +77,7 @@ def _decoded(traffic: Traffic, bodies: list[bytes], decode: Decode) -> Way:
 
 
 def _read(traffic: Traffic, bodies: list[bytes], decode: Decode) -> Way:
-    """What a dialect would read of each span, tool calls and others."""
+    """Reads tool calls and other spans as the dialects do."""
     plans = Plans(SESSION_KEYS, SpecBinder([load_spec(ROVER)]).keys())
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""What a span costs whose attributes were never seen together: a conversation told again at full length.
+"""The cost of a span with a new list of keys: a conversation that is written again at full length.
 
     python -m tests.bench.histories
 
@@ -37,7 +37,7 @@ SCOPE = "openinference.instrumentation.langchain"
 
 
 class Row(NamedTuple):
-    """What models' spans of one kind need, with the tools' between them."""
+    """The cost of models' spans of one kind, with the tools' spans between them."""
 
     spans: str
     parse_us: float
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def _model(history: list[int], conversation: str) -> Attributes:
-    """A model's span that tells a history again: of each message, how many tools it asked for."""
+    """A model's span that repeats a history, given as the number of requested tools per message."""
     yield "openinference.span.kind", "LLM"
     yield "session.id", conversation
     for at, tools in enumerate(history):

@@ -107,7 +107,7 @@ def measure() -> list[Row]:
 
 
 def bounds_of(rows: list[Row]) -> list[Bound]:
-    """What has to be kept at the highest rate.
+    """The bounds at the highest rate.
 
     A verdict comes after its request was due and before its answer, so the time of the answer is a
     bound on it as well.

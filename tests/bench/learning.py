@@ -53,7 +53,7 @@ def write_plain(file: Path) -> None:
 
 
 def write_spans(file: Path) -> None:
-    """A request of spans a line, as they would have been recorded."""
+    """Writes one request of spans a line, as a recording has them."""
     with file.open("w") as stream:
         for number, (session, calls) in enumerate(runs()):
             spans = [_span(number, session, n, *call) for n, call in enumerate(calls)]

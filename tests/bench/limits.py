@@ -30,7 +30,7 @@ TRACE, SPAN, SESSION = b"\xaa" * 16, b"\xbb" * 8, b"#" * 16
 
 
 def template() -> bytes:
-    """One span as a request of its own; requests in a row are one request."""
+    """One span as a request of its own; concatenated, such requests are one request."""
     made = ExportTraceServiceRequest()
     group = made.resource_spans.add()
     service = group.resource.attributes.add(key="service.name")
@@ -55,7 +55,7 @@ def template() -> bytes:
 
 
 def bodies(count: Iterator[int], spans: int) -> bytes:
-    """A request of so many spans, each of a session and a trace of its own."""
+    """A request of this many spans, each with its own session and trace."""
     made, parts = template(), []
     for number in itertools.islice(count, spans):
         text = made.replace(TRACE, number.to_bytes(16, "big"))

@@ -1,4 +1,4 @@
-"""What a live session costs the whole service, seen from outside.
+"""The memory that a live session costs the whole service.
 
     python -m tests.bench live_sessions            # 100,000 sessions
     python -m tests.bench.live_sessions 500000     # so many
@@ -181,7 +181,7 @@ def measure_all(counts: Sequence[int] = (SESSIONS,)) -> list[Cost]:
 
 
 def bounds_of(cost: Cost) -> list[Bound]:
-    """What has to be kept."""
+    """The bounds."""
     what = f"a live session of 5 calls, one of {cost.sessions:,}, {cost.server}"
     return [Bound(what, cost.resident, BYTES_MAX, "bytes")]
 

@@ -1,4 +1,4 @@
-"""A load in a process of its own: requests at their scheduled times, whatever the answers do.
+"""A load from its own process: requests are sent at their scheduled times, whatever the responses.
 
     python -m tests.bench.load PORT SPANS_A_SECOND SPANS_A_REQUEST SECONDS SEED
 
@@ -29,7 +29,7 @@ AGO_SECONDS = 3_600
 
 
 class Loaded(NamedTuple):
-    """What was sent, and how it went; milliseconds from when each request was due."""
+    """What was sent, and the latencies in milliseconds from when each request was due."""
 
     calls: int
     harmful: int

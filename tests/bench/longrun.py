@@ -1,4 +1,4 @@
-"""What a span costs in the long run: as sessions begin, others become final and end.
+"""The cost of a span in the long run, while sessions begin, become final and end.
 
     python -m tests.bench.longrun
 

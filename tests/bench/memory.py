@@ -1,4 +1,4 @@
-"""What live sessions cost: bytes each by their length, many at once, and the price of a late call.
+"""The cost of live sessions: bytes by length, many at once, and the time of a late call.
 
     python -m tests.bench.memory
 
@@ -143,7 +143,7 @@ def bytes_a_session(sessions: int, calls: int, *, ids: bool = False) -> float:
 
 
 def resident_a_session(sessions: int = MANY, calls: int = 5) -> float:
-    """The same as the kernel counts it, for very many sessions; best in a process of its own."""
+    """Resident bytes per session, for very many sessions; best in a process of its own."""
     monitor = _begun(sessions)
     gc.collect()
     before = _resident()
@@ -178,7 +178,7 @@ KEPT: list[Export] = []
 
 
 def later_call() -> Cost:
-    """What a call costs around an early one of a session, and around a late one; the least."""
+    """The least time of a call early in a session, and of one late in it."""
     return Cost(*map(min, zip(*(_later_call() for _ in range(ROUNDS)), strict=True)))
 
 
@@ -211,7 +211,7 @@ def measure() -> list[Row]:
 
 
 def _with_traces() -> Row:
-    """What one more session of generated traffic costs, its calls' spans and all around them."""
+    """The bytes of one more session of generated traffic, with its calls' spans and the other spans."""
     some, more = generate(512, 12), generate(512, 40)
     size, few = _allocated(partial(_piped, some))
     larger, many = _allocated(partial(_piped, more))
@@ -223,7 +223,7 @@ def _with_traces() -> Row:
 
 
 def bounds_of(rows: list[Row], cost: Cost) -> list[Bound]:
-    """What has to be kept, for what the monitor keeps of a session."""
+    """The bounds on what the monitor keeps of a session."""
     found = {(row.sessions, row.calls): row.bytes_each for row in rows if row.what != WITH_IDS}
     kept = [
         Bound(

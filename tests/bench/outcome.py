@@ -1,4 +1,4 @@
-"""What came of the traffic, as the monitor's own counters say: the proof of every row."""
+"""The outcome of the traffic, by the monitor's own counters: the proof of every row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     """Harmful verdicts, those that were revised counted as what they became."""
 
     def since(self, before: Outcome) -> Outcome:
-        """What came since then."""
+        """The difference to an earlier outcome."""
         return Outcome(*(now - then for now, then in zip(self, before, strict=True)))
 
 
@@ -34,7 +34,7 @@ NOTHING = Outcome(0, 0)
 
 
 def sent(*all_of: Traffic) -> Outcome:
-    """What must come of traffic."""
+    """The outcome that traffic must have."""
     calls = sum(traffic.calls for traffic in all_of)
     return Outcome(calls, sum(traffic.harmful for traffic in all_of))
 

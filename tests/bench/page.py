@@ -72,7 +72,7 @@ class Paint(NamedTuple):
 
 
 def serve() -> Service:
-    """A service on free ports that takes every session as seen from its first call."""
+    """A service on free ports with `history: complete`."""
     return Service(variables={"OFFRAILS_HISTORY": "complete"}).wait_ready()
 
 

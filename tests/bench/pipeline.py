@@ -1,4 +1,4 @@
-"""Bytes to verdict, against parsing alone: CPU time, the work checked.
+"""The CPU time from bytes to verdict, beside parsing alone, with the work checked.
 
     python -m tests.bench.pipeline
 
@@ -81,7 +81,7 @@ WAYS: dict[str, Callable[[Traffic], Run]] = {
 
 
 class Row(NamedTuple):
-    """What one way needs for a span."""
+    """The cost of one way per span."""
 
     way: str
     spans_a_request: int
@@ -107,7 +107,7 @@ def measure() -> list[Row]:
 
 
 def bounds_of(rows: list[Row]) -> list[Bound]:
-    """What has to be kept."""
+    """The bounds."""
     costs = {(row.way, row.spans_a_request): row.cpu_us for row in rows}
     return [
         Bound(
@@ -138,7 +138,7 @@ def table(rows: list[Row]) -> str:
 
 
 def plain() -> str:
-    """The same table of the source as it is, where the benchmarks run the compiled build."""
+    """The same table for plain Python, if the benchmarks run the compiled build."""
     command = [sys.executable, "-m", "tests.bench.pipeline", "--table"]
     environment = {**os.environ, **PLAIN_PATH}
     return subprocess.run(

@@ -59,7 +59,7 @@ def _legend(names: Sequence[str]) -> Iterator[str]:
 
 
 def _group(title: str, costs: Sequence[float], longest: float, top: int) -> Iterator[str]:
-    """Bars of one way of sending, each group to a scale of its own."""
+    """Bars of one way of sending; each group has its own scale."""
     yield f'<text x="16" y="{top + BAR}" fill="#0f172a">{title}</text>'
     for number, cost in enumerate(costs):
         y = top + number * BAR

@@ -1,4 +1,4 @@
-"""What policies cost a call whose tool they do not name, and limits a call of a spec that has some.
+"""The cost of policies for a call whose tool they do not name, and of limits for a call of a spec that has some.
 
 CPU microseconds a call above the task alone, the least of several rotating rounds, each of which
 proves its calls.

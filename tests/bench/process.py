@@ -1,4 +1,4 @@
-"""What a span costs the whole process, over gRPC and HTTP, beside its peers.
+"""The cost of a span for the whole process, over gRPC and HTTP, beside its peers.
 
     python -m tests.bench.process
 
@@ -44,7 +44,7 @@ FLUSH_SECONDS = 30.0
 
 
 class Row(NamedTuple):
-    """What one server needs for a span."""
+    """The cost of one server per span."""
 
     server: str
     transport: str
@@ -93,7 +93,7 @@ def _outcome(server: Server) -> Outcome:
 
 
 def _counted(server: Server, spans: int) -> None:
-    """Awaits that a Collector has told of exactly so many spans."""
+    """Waits until a Collector has counted exactly this many spans."""
     deadline, found = time.monotonic() + FLUSH_SECONDS, 0
     while found != spans:
         assert time.monotonic() < deadline, f"{server.name} counts {found} of {spans} spans"
@@ -131,7 +131,7 @@ def measure() -> list[Row]:
 
 
 def bounds_of(rows: list[Row]) -> list[Bound]:
-    """What has to be kept, where the Collector is there."""
+    """The bounds, if the Collector is installed."""
     costs = {row[:3]: row.cpu_us for row in rows}
     return [
         Bound(

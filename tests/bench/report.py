@@ -89,7 +89,7 @@ def _beside(table: str, kept: list[Bound]) -> str:
 
 
 def _machine() -> str:
-    """What it was measured on."""
+    """The machine of the measurement."""
     cpu = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     name = cpu[1] if cpu else platform.machine()
     build = "compiled" if COMPILED else "plain Python"

@@ -1,4 +1,4 @@
-"""A scrape of a large monitor over HTTP, and what it costs those whose calls are judged meanwhile.
+"""The time of a scrape of a large monitor over HTTP, and the delay of verdicts meanwhile.
 
     python -m tests.bench.scrape [PAIRS]
 
@@ -115,7 +115,7 @@ class Crowd:
 
 
 class Scraped(NamedTuple):
-    """What scrapes took, the least of several, and what they did to verdicts."""
+    """The least time of several scrapes, and the delay of verdicts meanwhile."""
 
     pairs: int
     series: int
@@ -221,7 +221,7 @@ def measure(pairs: int = Limits().pairs_max) -> Scraped:
 
 
 def bounds_of(found: Scraped) -> list[Bound]:
-    """What has to be kept."""
+    """The bounds."""
     return [
         Bound("a scrape, of CPU time", found.rendered_ms, RENDERED_MS_MAX, "ms"),
         Bound("held by a scrape at a time", found.held_ms, HELD_MS_MAX, "ms"),

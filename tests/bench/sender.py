@@ -33,7 +33,7 @@ class Sender:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def fileno(self) -> int:
-        """For whoever waits until an answer comes."""
+        """For a selector that waits for responses."""
         return self._socket.fileno()
 
     def post(self, request: bytes) -> None:
@@ -46,7 +46,7 @@ class Sender:
         self._socket.sendall(request)
 
     def answer(self) -> None:
-        """Awaits an answer, which must say that all was taken."""
+        """Waits for a response, which must say that all spans were accepted."""
         answer = self._more(b"")
         while (end := answer.find(b"\r\n\r\n")) < 0:
             answer = self._more(answer)

@@ -82,7 +82,7 @@ class Server(NamedTuple):
     """Its metrics count the spans it was sent, with some delay."""
 
     def metrics(self) -> str:
-        """What it tells Prometheus now."""
+        """The present /metrics."""
         url = f"http://127.0.0.1:{self.ports['metrics']}/metrics"
         with urllib.request.urlopen(url) as page:
             text: str = page.read().decode()

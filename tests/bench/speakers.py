@@ -1,4 +1,4 @@
-"""Four instrumentations as they are on the wire: what their tool, model and agent spans carry.
+"""Four instrumentations as they are on the wire: the contents of their tool, model and agent spans.
 
 Scopes, kinds, names and attributes are those that the instrumentations send, and so are the places
 where they tell a session: OpenTelemetry's conventions never on a tool's span, the others on all.
@@ -72,12 +72,12 @@ class Talk:
 
     @property
     def remembered(self) -> list[Call]:
-        """What the model is told again."""
+        """The history that the model is given again."""
         return self.calls[-REMEMBERED:]
 
 
 class Said(NamedTuple):
-    """What an instrumentation makes of an event."""
+    """The span that an instrumentation makes of an event."""
 
     name: str
     kind: Span.SpanKind.ValueType
@@ -201,7 +201,7 @@ class Conventions:
 
 
 def _graph(talk: Talk, node: str, step: int) -> dict[str, object]:
-    """What LangGraph tells of where it stands."""
+    """LangGraph's attributes on its place in the graph."""
     place = f"{node}:{talk.run_id}"
     return {
         "ls_integration": "langchain_create_agent",
@@ -342,7 +342,7 @@ def _flat_call(message: str, call: Call) -> Iterator[tuple[str, Value]]:
 
 
 class Traceloop:
-    """Traceloop's instrumentation of LangChain: arguments in a wrapper, told twice."""
+    """Traceloop's instrumentation of LangChain: arguments in a wrapper, written twice."""
 
     scope, version, tells_on_tools = "opentelemetry.instrumentation.langchain", "0.62.4", True
 

@@ -57,7 +57,7 @@ def start(folder: Path, *arguments: str) -> Start:
 
 
 def import_seconds() -> float:
-    """What `import monitor` takes beyond an interpreter that imports nothing."""
+    """The time of `import monitor`, less that of an interpreter that imports nothing."""
 
     def least(code: str) -> float:
         found = float("inf")
@@ -83,7 +83,7 @@ def measure() -> dict[str, Start]:
 
 
 def bounds_of(found: dict[str, Start], imported: float) -> list[Bound]:
-    """What has to be kept."""
+    """The bounds."""
     return [
         Bound(
             f"ready with {WITH_GRPC}", found[WITH_GRPC].ready_seconds, READY_SECONDS_MAX, "s"

@@ -1,4 +1,4 @@
-"""The picture of the benchmarks: all of it is to be seen."""
+"""The picture of the benchmarks shows all its bars and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traffic that the benchmarks send: whoever measures must know what ought to come of it."""
+"""The benchmarks' traffic has the outcome that its generator states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = {1: 1_000, 50: 20, 512: 2}
 
 
 def judged(traffic: Traffic) -> Monitor:
-    """What a service makes of it."""
+    """The outcome of the traffic in a service."""
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
     export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: NOW)
     for body in traffic.requests:
@@ -90,7 +90,7 @@ def test_the_same_arguments_give_the_same_traffic() -> None:
 
 
 def test_one_span_in_twenty_comes_late_unless_told_otherwise() -> None:
-    """The disorder is there, and it revises verdicts: arrival order would be judged otherwise."""
+    """Late spans exist and revise verdicts: in order of arrival, verdicts would differ."""
     traffic = generate(50, 60)
     ordered = generate(50, 60, late=0.0)
     pairs = judged(traffic).totals.pairs.values()
@@ -101,7 +101,7 @@ def test_one_span_in_twenty_comes_late_unless_told_otherwise() -> None:
 
 
 def test_harms_follow_the_table_of_the_spec() -> None:
-    """A run on the golden path has none, watering early or twice has one each."""
+    """A run on the golden path has no harm; watering early and watering twice have one each."""
     assert harms(["unlock_safety", "move", "scan", "open_valve", "water", "log"]) == 0
     assert harms(["unlock_safety", "move", "water", "scan", "open_valve", "water"]) == 1
     assert harms(["unlock_safety", "move", "scan", "open_valve", "water", "water"]) == 1
@@ -131,7 +131,7 @@ def test_whether_a_bound_is_kept_is_said_beside_the_figure() -> None:
 
 
 def test_the_outcome_of_traffic_is_taken_net_of_revisions() -> None:
-    """What was sent adds up, and what came before is not counted again."""
+    """The outcomes add up, and earlier traffic is not counted again."""
     first, second = Traffic([], 5, 3, 1, 0), Traffic([], 5, 2, 1, 0)
 
     assert sent(first, second) == Outcome(5, 2)

@@ -63,7 +63,7 @@ class Traffic(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A span, and what is to be known of it."""
+    """A span, and the known facts about it."""
 
     session: int
     trace: bytes
@@ -118,7 +118,7 @@ def harms(tools: Iterable[str]) -> int:
 
 
 def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent]:
-    """Spans as they come, without end, of sessions that begin as others end.
+    """An endless series of spans, of sessions that begin as others end.
 
     The first call of all comes in order: from then on it is known that tools have spans of their
     own, and no call is judged for a model's request.
@@ -206,7 +206,7 @@ def _held_back(spans: list[_Sent], late: float, chance: random.Random) -> list[_
 
 
 def _outcome(sent: Iterable[_Sent]) -> tuple[int, int]:
-    """(calls, harmful ones) once all is there that was sent.
+    """The numbers of calls and of harmful calls once all has arrived.
 
     A call is of the session that its own span or any other of its trace has told; where none has
     come by the end, its trace stands for a session.

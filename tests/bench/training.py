@@ -1,4 +1,4 @@
-"""What a compiled build is trained on: the ways that spans mostly take, taken often (`hatch_build.py`).
+"""The training load of a compiled build: the usual paths of spans, repeated often (`hatch_build.py`).
 
     python -m tests.bench.training
 

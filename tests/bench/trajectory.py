@@ -102,7 +102,7 @@ def measure() -> dict[str, dict[str, float | None]]:
 
 
 def bounds_of(found: dict[str, dict[str, float | None]]) -> list[Bound]:
-    """What has to be kept, where the checker is there."""
+    """The bounds, if the checker is installed."""
     kept = []
     for length, theirs in found.get(STRICT, {}).items():
         cost = found[OURS][length]

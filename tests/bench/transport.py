@@ -1,4 +1,4 @@
-"""What the transports cost a request: the real receivers, and a pipeline that only counts.
+"""The cost of a request in the transports: the real receivers, with a pipeline that only counts.
 
     python -m tests.bench.transport
 
@@ -36,7 +36,7 @@ SIZES: dict[int, int] = {1: 1_000, 50: 120, 512: 12}
 
 
 class Row(NamedTuple):
-    """What a request costs, in microseconds."""
+    """The cost of a request, in microseconds."""
 
     transport: str
     spans_a_request: int
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a server has done and spent; times in seconds."""
+    """The work and the time of a server; times in seconds."""
 
     requests: float
     spans: float
@@ -94,7 +94,7 @@ async def serve() -> None:
 
 
 class Probe:
-    """The server in a process of its own."""
+    """The server, in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -104,7 +104,7 @@ class Probe:
         self.server = Server("transports", process.pid, ports)
 
     def state(self) -> State:
-        """What it has done so far."""
+        """The work and the time so far."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(file=self._process.stdin, flush=True)
@@ -125,7 +125,7 @@ def probe() -> Iterator[Probe]:
 
 
 def _round(running: Probe, transport: str, traffic: Traffic) -> State:
-    """What one round took, its work checked."""
+    """The cost of one round, with its work checked."""
     before = running.state()
     TRANSPORTS[transport](running.server, traffic)
     spent = running.state().since(before)

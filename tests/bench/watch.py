@@ -1,4 +1,4 @@
-"""What watching a session costs: `python -m tests.bench.watch`.
+"""The cost of comparing a session with a reference: `python -m tests.bench.watch`.
 
 The same sessions are judged under a learnt reference, and under the same document with nothing
 learnt; the difference is the watch: the digest of the arguments, the step, the comparison, what is
@@ -114,7 +114,7 @@ def _seconds(spec: Spec, calls: list[ToolCall]) -> float:
 
 
 def us_a_call() -> float:
-    """What the watch adds to a call."""
+    """Microseconds that the comparison adds to a call."""
     calls, spec = _calls(TIMED), reference()
     nothing = replace(spec, learnt=None)
     # In turn, so that both have the same share of a busy machine.
@@ -135,7 +135,7 @@ def _bytes(spec: Spec, calls: list[ToolCall]) -> int:
 
 
 def bytes_a_session() -> float:
-    """What the watch adds to a session."""
+    """Bytes that the comparison adds to a session."""
     calls, spec = _calls(SESSIONS), reference()
     return (_bytes(spec, calls) - _bytes(replace(spec, learnt=None), calls)) / SESSIONS
 

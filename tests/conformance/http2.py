@@ -1,4 +1,4 @@
-"""One gRPC call as bare HTTP/2 frames: for messages that no gRPC library would send."""
+"""One gRPC call as bare HTTP/2 frames, for messages that no gRPC library sends."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def large(encoding: str, size: int) -> bytes:
 
 @cache
 def mixed(as_json: bool) -> bytes:
-    """A large request whose every tenth span has an id that is all zero."""
+    """A large request in which every tenth span has an all-zero id."""
     if not as_json:
         ten = proto_body(9) + proto_body(1, span_id=bytes(8))
         return ten * (MIXED // 10)

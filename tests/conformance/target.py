@@ -1,4 +1,4 @@
-"""The receiver under test, as any client sees it: two addresses, perhaps TLS, perhaps a token."""
+"""The receiver under test, as a client sees it: two addresses, perhaps TLS, perhaps a token."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Target:
         return "\r\n".join([*fixed, *lines, "", ""]).encode()
 
     def channel(self) -> Any:
-        """A gRPC channel with a connection of its own."""
+        """A gRPC channel that shares no connection with others."""
         options: list[tuple[str, Any]] = [
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0),
@@ -165,7 +165,7 @@ class Target:
                 used.close()
 
     def code(self, body: bytes, method: str = TRACES, **options: Any) -> StatusCode:
-        """What came of a gRPC call, whatever it was."""
+        """The status code of a gRPC call."""
         try:
             self.call(body, method, **options)
         except grpc.RpcError as error:

@@ -112,5 +112,5 @@ def _runs() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("kind", "each"), list(_runs()))
 def test_conformance(started: Started, kind: Kind, each: Case) -> None:
-    """The receiver meets the requirement, as seen from outside."""
+    """The receiver meets the requirement, as a client observes it."""
     each.check(started.target(kind))

@@ -52,7 +52,7 @@ def _built(folder: Path) -> str:
     ids=["installed", "built"],
 )
 def test_every_case_passes(program: object, tmp_path: Path) -> None:
-    """All of them, the strict ones too: none fails, none is skipped."""
+    """All cases pass, strict ones included; none fails and none is skipped."""
     assert callable(program)
     path = str(program(tmp_path))
     service = Service(["--specs", "dfa_specs"]).wait_ready()

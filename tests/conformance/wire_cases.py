@@ -18,7 +18,7 @@ MANY = 100
 
 
 def frames(connection: socket.socket) -> list[tuple[int, int, bytes]]:
-    """(type, flags, payload) of what comes, until the connection is closed."""
+    """The type, flags and payload of each received frame, until the connection is closed."""
     with contextlib.suppress(ConnectionResetError):
         return list(_frames(connection))
     return []
@@ -32,7 +32,7 @@ def _frames(connection: socket.socket):  # type: ignore[no-untyped-def]
 
 
 def receive(connection: socket.socket) -> bytes:
-    """What is answered, until the connection is closed."""
+    """The received bytes, until the connection is closed."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := connection.recv(65536):

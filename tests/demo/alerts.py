@@ -193,7 +193,7 @@ def _prometheus(home: Path, service: Service, manager: str) -> Iterator[str]:
 
 
 def _twin(manager: str) -> bool:
-    """Whether the rule's alert is at Alertmanager, which does not tell of it."""
+    """True if the rule's alert is at Alertmanager and is inhibited there."""
     wanted = {"alertname": "AgentCriticalHarmfulCall", "source": "rules"}
     return any(
         wanted.items() <= alert["labels"].items() and alert["status"]["state"] == "suppressed"

@@ -38,7 +38,7 @@ def end_by_signals() -> None:
 
 
 def orphaned() -> bool:
-    """True when the process that started this one, such as make, is gone."""
+    """True if the process that started this one, such as make, has ended."""
     return os.getppid() != _PARENT
 
 

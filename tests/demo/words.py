@@ -19,7 +19,7 @@ CALL_WIDTH = 36
 
 
 class Paint:
-    """Colours a text, or leaves it as it is."""
+    """Colours a text, or returns it unchanged."""
 
     def __init__(self, *, coloured: bool) -> None:
         self._coloured = coloured
@@ -60,7 +60,7 @@ def step_lines(
 
 
 def _call(step: Mapping[str, Any]) -> str:
-    """The call as one would write it, cut where it would spoil the columns."""
+    """The call in the usual notation, cut to the width of its column."""
     given = (step["arguments"] or {}).items()
     arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in given)
     text = printable(f"{step['tool']}({arguments})")

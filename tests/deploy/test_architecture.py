@@ -20,7 +20,7 @@ def layers(contract: str) -> list[list[str]]:
 
 
 def drawn(package: str) -> list[list[str]]:
-    """The same as it is drawn: names, then two spaces or more, then what is in them."""
+    """The same as drawn in the page: a name, two spaces or more, and its contents."""
     picture = (ROOT / "ARCHITECTURE.md").read_text().split("```")[1]
     block = picture.split(f"\n{package}\n")[1].split("\n\n")[0].rstrip("\n")
     return [re.split(r"\s{2,}", line.strip())[0].split(" | ") for line in block.split("\n")]

@@ -1,4 +1,4 @@
-"""What compiled modules must not do: faults that only the compiled build shows, as an early end of the process."""
+"""Constructs that compiled modules must not use: they fail only in the compiled build, such as by a crash."""
 
 from __future__ import annotations
 

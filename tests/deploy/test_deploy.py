@@ -1,4 +1,4 @@
-"""What is deployed: checked by the tools of its trade where they are installed, and by rules of ours."""
+"""The deployment files, checked by their own tools if these are installed, and by further rules."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_image_has_all_it_copies() -> None:
 
 
 def test_compose_is_closed_and_complete() -> None:
-    """Loopback ports, no capabilities, pinned images, and every mounted file exists."""
+    """Ports are on the loopback, capabilities dropped, images pinned, and mounted files exist."""
     file = DEPLOY / "compose" / "compose.yaml"
     services = yaml.safe_load(file.read_text())["services"]
     for name, service in services.items():
@@ -153,7 +153,7 @@ def test_compose_hangs_together() -> None:
 
 
 def test_alerts_of_compose_lead_to_session_and_board() -> None:
-    """The links of a direct alert are addresses that are published, and places that are there."""
+    """The links of a direct alert use published addresses and existing pages."""
     services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
     given = services["offrails"]["environment"]
     alerts = load(None, {k: v for k, v in given.items() if "_ALERTS_" in k}, {}).alerts
@@ -196,7 +196,7 @@ def test_prometheus_of_compose_is_valid() -> None:
 
 @pytest.mark.parametrize("folder", BUILT)
 def test_pods_are_hardened(folder: str) -> None:
-    """Non-root by number, read-only, no capabilities, no token, bounded memory, probes."""
+    """Pods run as a numeric non-root user, read-only, without capabilities or token, with limits and probes."""
     monitor = monitor_of(workload_of(kustomized(folder)))
     secure = {**monitor["pod"].get("securityContext", {}), **monitor["securityContext"]}
     assert secure["runAsNonRoot"] is True
@@ -215,7 +215,7 @@ def test_pods_are_hardened(folder: str) -> None:
 
 
 def test_the_sidecar_fails_open() -> None:
-    """Neither bad specs or settings nor a missing ConfigMap keep the agent from starting."""
+    """The agent starts even with bad specs, bad settings or a missing ConfigMap."""
     workload = one(kustomized("sidecar/example"), "Deployment")
     given = {each["name"]: each["value"] for each in monitor_of(workload)["env"]}
     assert given["OFFRAILS_SPECS_ON_ERROR"] == "start"
@@ -324,7 +324,7 @@ def test_settings_files_are_settings(file: str) -> None:
 
 @pytest.mark.parametrize("name", ["tee", "route-by-session"])
 def test_collector_pipelines_are_wired(name: str) -> None:
-    """Every part that a pipeline names is defined, and every part that is defined is used."""
+    """Each component that a pipeline names is defined, and each defined one is used."""
     found = yaml.safe_load((DEPLOY / "otelcol" / f"{name}.yaml").read_text())
     kinds = ("receivers", "processors", "exporters")
     connectors = set(found.get("connectors", ()))
@@ -351,7 +351,7 @@ def test_sessions_are_routed_by_what_names_them() -> None:
 
 
 def test_hidden_ids_route_nothing() -> None:
-    """What the router does not take for an id is what the monitor does not."""
+    """The router and the monitor reject the same masked ids."""
     (found,) = set(re.findall(r'"(\^\(.*)"', configuration(["session.id"])))
     none = re.compile(found.replace("\\\\", "\\"))
     values = [*HIDDEN, f"{HIDDEN[1]}password]", NO_SESSION, ""]
@@ -395,7 +395,7 @@ def test_a_real_collector_takes_the_file(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_monitor_is_before_sampling() -> None:
-    """The copy for the monitor is taken unsampled, has a queue of its own, and never retries."""
+    """The monitor's copy is unsampled, has its own queue, and is never retried."""
     found = yaml.safe_load((DEPLOY / "otelcol" / "tee.yaml").read_text())
     to_monitor = found["service"]["pipelines"]["traces/monitor"]
     assert not [part for part in to_monitor["processors"] if "sampl" in part]
@@ -405,7 +405,7 @@ def test_monitor_is_before_sampling() -> None:
 
 
 def test_scrapes_are_let_in_whole() -> None:
-    """A limit below what a full monitor exports would make Prometheus throw away all of it."""
+    """The scrape limit is above what a full monitor exports, or Prometheus would drop the whole scrape."""
     limits = [
         int(found)
         for file in DEPLOY.rglob("*.y*ml")
@@ -428,7 +428,7 @@ def test_yaml_is_tidy() -> None:
     "name", sorted(each.name for each in DEPLOY.iterdir() if each.is_dir())
 )
 def test_every_folder_says_when_to_choose_it(name: str) -> None:
-    """A README in each folder: when, and where sampling goes; its links lead somewhere."""
+    """Each folder has a README that says when to choose it and where to sample; its links resolve."""
     file = DEPLOY / name / "README.md"
     text = file.read_text()
     assert re.search(r"[Cc]hoose it", text)

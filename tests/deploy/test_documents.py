@@ -1,4 +1,4 @@
-"""What Markdown pages link to and name is there: files, headings, modules, options, settings."""
+"""Links and names on Markdown pages resolve: files, headings, modules, options and settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prose(page: Path) -> str:
 
 
 def links(page: Path) -> Iterator[str]:
-    """What a page links to in the repository, as it is written."""
+    """The links of a page into the repository, as written."""
     for found in LINK.finditer(SPAN.sub("", prose(page))):
         target = found[1] or found[2]
         if "://" not in target and not target.startswith("mailto:"):

@@ -66,7 +66,7 @@ def manifest(mode: str) -> dict[str, Any]:
 
 
 def keys(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any] | None:
-    """What a closed object may have; None for anything else."""
+    """The keys that a closed object may have; None for any other schema."""
     if "$ref" in schema:
         return keys(root["definitions"][schema["$ref"].rpartition("/")[2]], root)
     return schema.get("properties") if schema.get("additionalProperties") is False else None
@@ -92,7 +92,7 @@ def unknown(
 
 @pytest.mark.parametrize("mode", MANIFESTS)
 def test_values_are_those_of_the_schema(mode: str) -> None:
-    """Every value of the chart has a place in its schema, every variable is a setting; a wrong key has none."""
+    """Each value of the chart is in its schema, each variable is a setting, and a wrong key is refused."""
     schema = json.loads(SCHEMA.read_text())
     found = values(mode)
     assert unknown(found, schema, schema) == []
@@ -125,7 +125,7 @@ def test_templates_use_values_that_there_are() -> None:
 
 
 def test_the_schema_refuses_wrong_values(tmp_path: Path) -> None:
-    """check-jsonschema takes the three modes, and none of the faulty values."""
+    """check-jsonschema accepts the three modes and refuses each faulty value."""
     program = tool("check-jsonschema")
 
     def accepted(given: dict[str, Any]) -> bool:
@@ -156,7 +156,7 @@ def template(*files: Path) -> subprocess.CompletedProcess[str]:
 
 
 def rendered(mode: str, *more: Path) -> list[dict[str, Any]]:
-    """What `helm template` makes."""
+    """The output of `helm template`."""
     done = template(CHART / f"values-{mode}.yaml", *more)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each]
@@ -171,7 +171,7 @@ def test_helm_lint_is_silent(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MANIFESTS)
 def test_the_chart_makes_the_manifests(mode: str) -> None:
-    """The same kinds, and the monitor's container has the same ports, probes, limits, variables and rights."""
+    """Chart and manifests have the same kinds, ports, probes, limits, variables and rights."""
     resources = rendered(mode)
     assert {each["kind"] for each in resources} == KINDS[mode]
     made, plain = monitor_of(workload_of(resources)), manifest(mode)
@@ -213,7 +213,7 @@ def test_rendered_selectors_find_their_pods(mode: str) -> None:
 
 
 def test_policies_are_those_of_the_manifests() -> None:
-    """What may come in and go out is what deploy/kubernetes/base lets, but for the fleet's router."""
+    """The chart allows the traffic that deploy/kubernetes/base allows, and that of the fleet's router."""
     (made,) = [each for each in rendered("gateway") if each["kind"] == "NetworkPolicy"]
     (plain,) = [each for each in kustomized("gateway") if each["kind"] == "NetworkPolicy"]
     senders = plain["spec"]["ingress"][0]["from"]

@@ -40,7 +40,7 @@ def test_image_steps_make_a_service(tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _copied(folder: Path) -> Path:
-    """What `COPY` brings into the first stage."""
+    """The files that `COPY` brings into the first stage."""
     for line in re.findall(r"^COPY (.+)$", _first_stage(), re.MULTILINE):
         *names, target = line.split()
         for name in names:
@@ -104,7 +104,7 @@ def _serves(home: Path) -> None:
 
 
 def _written() -> set[str]:
-    """What the user has left where everybody may write."""
+    """The files that the user left in world-writable folders."""
     return {
         each.path
         for folder in ("/tmp", "/var/tmp", "/dev/shm")

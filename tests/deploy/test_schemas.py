@@ -34,7 +34,7 @@ def tool(name: str) -> str:
 
 
 def refusal(checked: Mapping[str, Any], folder: Path, *schema: str | Path) -> str:
-    """What check-jsonschema has to say; "" where it accepts."""
+    """The message of check-jsonschema; empty if it accepts."""
     file = folder / "checked.yaml"
     file.write_text(yaml.safe_dump(checked))
     command = [tool("check-jsonschema"), *map(str, schema), str(file)]
@@ -43,7 +43,7 @@ def refusal(checked: Mapping[str, Any], folder: Path, *schema: str | Path) -> st
 
 
 def test_compose_follows_its_schema(tmp_path: Path) -> None:
-    """The Compose specification's schema accepts the file, and neither of two faulty ones."""
+    """The schema of the Compose specification accepts the file and refuses two faulty ones."""
     schema = ("--builtin-schema", "vendor.compose-spec")
     text = COMPOSE.read_text()
     assert refusal(yaml.safe_load(text), tmp_path, *schema) == ""

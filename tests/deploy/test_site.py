@@ -17,7 +17,7 @@ FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
 
 @pytest.mark.timeout(180)
 def test_the_site_is_built(tmp_path: Path) -> None:
-    """mkdocs warns of nothing, each page is there, every block of code is one, and nothing is loaded from elsewhere."""
+    """mkdocs gives no warning, each page and code block is rendered, and nothing is loaded from other sites."""
     site = tmp_path / "site"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
@@ -47,7 +47,7 @@ def test_the_site_is_built(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_list_belong_to_it() -> None:
-    """What is indented under an item is indented by four, and a block that is no part of a list is left alone."""
+    """Blocks under a list item are indented by four; other blocks are unchanged."""
     from docs.site_pages import _indented
 
     text = ["words", "- one", "", "  more", "", "  ```sh", "  - x", "  ```", "end", "  free"]

@@ -59,7 +59,7 @@ class Pages(Loopback):
     def of(
         self, session: str, status: str = "firing", way: str = ""
     ) -> list[tuple[float, dict[str, Any]]]:
-        """When alerts of a session came, and what they said.
+        """When alerts of a session came, and their texts.
 
         Args:
             session: its id.
@@ -89,13 +89,13 @@ class Pages(Loopback):
 
 
 def _session(alert: dict[str, Any]) -> str | None:
-    """Whose alert it is; one of an agent names its worst session beside its labels."""
+    """The session of an alert; an agent's alert names its worst session beside its labels."""
     found = alert["labels"].get("session") or alert["annotations"].get("session")
     return found if found is None else str(found)
 
 
 def paging_specs(folder: Path) -> Path:
-    """The bundled specs; the rover's task is in `mode: page`, as a user sets it."""
+    """The bundled specs, with the rover's task in `mode: page`."""
     specs = folder / "specs"
     specs.mkdir()
     for file in SPECS.glob("*.yaml"):

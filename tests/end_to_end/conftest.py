@@ -14,7 +14,7 @@ from tests.end_to_end.traffic import Rover
 
 
 class Serve(Protocol):
-    """Starts a service of the test's own; it must end with exit code 0.
+    """Starts a service for one test; it must end with exit code 0.
 
     `wait` False returns at once, so that several start side by side.
     """
@@ -30,14 +30,14 @@ class Serve(Protocol):
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_proxy() -> Iterator[None]:
-    """What listens on the loopback is reached directly, whatever proxy leads to the world."""
+    """Requests to the loopback bypass any proxy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What passes beside the other tests is looked at last."""
+    """Moves tests on background fixtures to the end."""
     items.sort(key=_passes_beside)
 
 
@@ -54,7 +54,7 @@ def _side_by_side(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="session")
 def bad_minute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadTime]:
-    """A minute with a bad webhook, in a thread of its own."""
+    """One minute with a bad webhook, in a thread of its own."""
     bad = BadTime(tmp_path_factory.mktemp("bad-minute"), 60)
     yield bad
     bad.close()
@@ -62,7 +62,7 @@ def bad_minute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadTime]:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts services: `serve(OFFRAILS_HISTORY="complete")`; each is ended by SIGTERM."""
+    """Starts services, as in `serve(OFFRAILS_HISTORY="complete")`; each is ended by SIGTERM."""
     started: list[Service] = []
 
     def start(

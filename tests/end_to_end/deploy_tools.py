@@ -13,7 +13,7 @@ TOOLS = Path(__file__).parents[2] / ".tools"
 
 
 def built(name: str) -> str:
-    """The program of that name, from `.tools` or else as it is installed."""
+    """The program of that name, from `.tools` or else from the PATH."""
     found = shutil.which(name, path=TOOLS) or shutil.which(name)
     if found is None:
         pytest.skip(

@@ -1,4 +1,4 @@
-"""A webhook that hangs, refuses or answers garbage, as it is told, and a load while it does."""
+"""A webhook that hangs, refuses or answers garbage as the test says, and a load meanwhile."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _body(connection: socket.socket) -> bytes:
 
 
 class Endured(NamedTuple):
-    """What a time with a bad webhook was like."""
+    """Measurements of a time with a bad webhook."""
 
     sessions: int
     """Harmful sessions sent: each is one page."""
@@ -197,7 +197,7 @@ class BadTime:
         self._found.append(endure(self.service.wait_ready(), self.hook, self._seconds))
 
     def result(self) -> Endured:
-        """What it was like, when it is over."""
+        """The measurements, once it is over."""
         self._thread.join(self._seconds + 100)
         assert self._found, "it did not come to its end"
         return self._found[0]

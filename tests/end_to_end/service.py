@@ -223,7 +223,7 @@ class Service:
         return request(self.addresses[listener], "GET", path, headers=headers)
 
     def judgements(self, session: str | None = None, **query: str) -> list[dict[str, Any]]:
-        """Judgement objects of one session or of all; none where the session is unknown."""
+        """Judgement objects of one session or of all; none if the session is unknown."""
         path = "/api/v1/sessions"
         if session is not None:
             path += "/" + quote(session, safe="")
@@ -250,7 +250,7 @@ class Service:
         return dict(_samples(reply.body.decode()))
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of the samples of a name that have these labels; 0 where there is none."""
+        """The sum of the samples of a name that have these labels; 0 if there are none."""
         return sum(
             value
             for (found, has), value in self.metrics().items()

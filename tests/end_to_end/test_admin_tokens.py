@@ -1,4 +1,4 @@
-"""Tokens of the admin listener: who may read sessions and have the specs read anew, and what the log says of it."""
+"""Tokens of the admin listener: who may read sessions and reload specs, and what is logged."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_verbs_send_the_token(service: Service, tmp_path: Path) -> None:
 
 
 def test_reload_and_accept_leave_an_audit_line(service: Service, specs: Path) -> None:
-    """Who had the specs read anew, and who accepted which call until when, once each."""
+    """Each reload and each accepted call is logged once, with who did it and the expiry."""
     file = specs / "farm_rover.yaml"
     entry = "accept:\n  - {symbol: water, state: unlocked, who: ada, why: dry field, until: 2999-12-31}\n"
     file.write_text(file.read_text() + entry)

@@ -61,7 +61,7 @@ def told_online(service: Service, name: str, one: Tried, number: int) -> Judged:
 
 
 def test_over_the_wire_as_in_the_report(serve: Serve, tmp_path: Path) -> None:
-    """Alarms and risks of all runs, as they were told live, give the figures of the report."""
+    """Alarms and risks of all runs, received live, give the figures of the report."""
     runs = tried()
     wanted = references(runs, tmp_path)
     service = serve("--specs", str(tmp_path), OFFRAILS_HISTORY="complete")

@@ -60,7 +60,7 @@ def test_a_page_within_a_second(serve: Serve, pages: Pages, specs: Path) -> None
 
 
 def test_a_revised_call_pages_nobody(serve: Serve, pages: Pages, specs: Path) -> None:
-    """What looks wrong because it came first, and is put right at once, is no page."""
+    """A call that looked harmful because it arrived first, and is corrected at once, pages nobody."""
     service = serve(
         "--specs",
         str(specs),
@@ -105,9 +105,7 @@ def test_a_page_is_resolved(serve: Serve, pages: Pages, specs: Path) -> None:
 def test_a_cheap_harm_first_hides_no_critical_one(
     serve: Serve, pages: Pages, specs: Path
 ) -> None:
-    """The session's page ends as a warning and fires as critical; nor do others' warnings, which
-    use up what a minute has room for, keep it waiting.
-    """
+    """The page changes from warning to critical, even if other warnings used up the minute's quota."""
     service = serve(
         "--specs",
         str(specs),
@@ -135,7 +133,7 @@ def test_a_cheap_harm_first_hides_no_critical_one(
 
 
 def test_shadow_specs_are_counted_and_page_nobody(serve: Serve, pages: Pages) -> None:
-    """As shipped every spec is in shadow: the metrics say what would have paged."""
+    """The shipped specs are in shadow mode. The metrics count what would have paged."""
     service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_ALERTS_WEBHOOK_URL=pages.url)
     send(service, Rover("shadow", 5).calls("made_up_tool").spans)
 
@@ -146,7 +144,7 @@ def test_shadow_specs_are_counted_and_page_nobody(serve: Serve, pages: Pages) ->
 
 
 def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
-    """A receiver that hangs costs a bounded queue and a count; calls are judged as ever."""
+    """A receiver that hangs fills a bounded queue and is counted; calls are judged as usual."""
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         port = hanging.getsockname()[1]
         service = serve(

@@ -1,4 +1,4 @@
-"""A webhook that hangs, refuses, or answers garbage, for a minute and for ten.
+"""A webhook that hangs, refuses or answers garbage, for one minute and for ten.
 
 The minute passes beside the other tests of this folder: the fixture `bad_minute` begins with the
 first of them, and the test that looks at it is the last one. So it costs the run next to nothing.
@@ -51,14 +51,14 @@ def _check(bad: BadTime) -> None:
 
 @pytest.mark.timeout(200)
 def test_a_bad_webhook_for_a_minute(bad_minute: BadTime) -> None:
-    """Ingest is unaffected, memory bounded, losses counted, and delivery resumes."""
+    """Ingest is unaffected, memory is bounded, losses are counted, and delivery resumes."""
     _check(bad_minute)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_bad_webhook_for_ten_minutes(tmp_path: Path) -> None:
-    """The same for as long as people take to notice."""
+    """The same holds for ten minutes, as long as people may take to notice."""
     bad = BadTime(tmp_path, 600)
     try:
         _check(bad)

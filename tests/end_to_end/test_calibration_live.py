@@ -52,7 +52,7 @@ def expected() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service on the imported specs, told that it sees every session from its first call."""
+    """A service on the imported specs, with `history: complete`."""
     specs = tmp_path_factory.mktemp("specs")
     done = run("import", "core", str(CORE / "all_worlds_dataset.json"), "--out", str(specs))
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 @pytest.mark.parametrize("wanted", expected(), ids=lambda wanted: wanted["prompt_id"])
 def test_the_published_values_live(imported: Service, wanted: dict[str, Any]) -> None:
-    """Call by call: label, state, H, HarmRate, PrefixCrit; at the end every score."""
+    """Label, state, H, HarmRate and PrefixCrit agree at each call, and every score at the end."""
     task, session = wanted["prompt_id"], wanted["run"]
     [file] = (CORE / "core_runs").glob(f"{task}__*.json")
     calls = json.loads(file.read_text(encoding="utf-8"))["calls"]

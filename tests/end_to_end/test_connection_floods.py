@@ -104,7 +104,7 @@ NOTHING = (
     ("listener", "what"), [("http", EMPTY), ("http", NOTHING), ("admin", EMPTY)]
 )
 def test_small_requests_in_one_go(serve: Serve, listener: str, what: bytes) -> None:
-    """Four clients pipeline requests that hold nothing; nobody else waits for them to be answered."""
+    """While four clients pipeline empty requests, other clients are answered without delay."""
     service = serve()
     with beside(sending(service.addresses[listener], what), 4):
         assert longest(service) < LONGEST_SECONDS
@@ -150,7 +150,7 @@ def test_calls_that_are_opened_and_left(serve: Serve, body: bytes) -> None:
 
 
 def test_bodies_that_never_come(serve: Serve) -> None:
-    """The same over HTTP/1.1, one for each of many connections, which are no more than allowed."""
+    """The same over HTTP/1.1: one request on each of as many connections as are allowed."""
     service = serve(
         OFFRAILS_RECEIVER_MAX_INFLIGHT_REQUESTS="50", OFFRAILS_RECEIVER_MAX_CONNECTIONS="40"
     )
@@ -192,7 +192,7 @@ def test_handshakes_that_never_end(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_idle_connections_end(serve: Serve) -> None:
-    """Who has greeted in HTTP/2 and asks for nothing is asked to go, and closed."""
+    """An HTTP/2 connection without requests gets GOAWAY and is closed."""
     service = serve(OFFRAILS_RECEIVER_HEAD_SECONDS="0.5")
     with connect(service.addresses["grpc"]) as connection:
         connection.sendall(PREFACE + frame(SETTINGS))
@@ -234,7 +234,7 @@ def _sessions(service: Service, count: int) -> None:
     ],
 )
 def test_readers_that_do_not_read(serve: Serve, listener: str, path: bytes) -> None:
-    """Hundreds ask for much and read nothing: senders, health and a scrape of others go on."""
+    """While hundreds of clients do not read their responses, senders, health and a scrape are served."""
     service = serve()
     _sessions(service, 2_000)
     with contextlib.ExitStack() as stack:
@@ -266,7 +266,7 @@ LIMITED = (
 
 @pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted by the kernel")
 def test_few_file_descriptors(serve: Serve) -> None:
-    """With 64 of them, used up by senders, health and metrics are reached, and good senders, too."""
+    """If senders use up all 64 descriptors, health, metrics and good senders still get answers."""
     service = serve(program=(sys.executable, "-c", LIMITED, *OFFRAILS[1:]))
     (event,) = service.events("connections_limited")
     assert event["descriptors"] == 64

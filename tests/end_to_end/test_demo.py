@@ -105,7 +105,7 @@ def step(**changes: Any) -> dict[str, Any]:
 
 
 def test_hostile_text_is_escaped() -> None:
-    """Nothing an agent says reaches the terminal as a command."""
+    """An agent's text never reaches the terminal as a control sequence."""
     evil = f"{ESCAPE}[2J\r\n\u202e"
     found = {
         "session": evil,
@@ -135,7 +135,7 @@ def test_colours_on_a_terminal() -> None:
 
 
 def test_undefined_scores_are_dashes() -> None:
-    """A session joined in the middle has none."""
+    """A joined session has no scores."""
     found = {
         "session": "s",
         "calls": 1,
@@ -185,7 +185,7 @@ def staying(
 
 @contextlib.contextmanager
 def _heeding_signals() -> Iterator[None]:
-    """Tests that run in the background of a shell ignore these signals, and hand that on."""
+    """Restores signals that a background shell ignores, since child processes inherit that."""
     before = {
         each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
     }
@@ -235,7 +235,7 @@ def _gone(pid: int) -> bool:
 def test_a_demo_that_is_ended_leaves_no_service(
     staying: dict[tuple[str, str], subprocess.Popen[str]], how: str, name: str
 ) -> None:
-    """By whatever signal, to itself or to what started it, as make does: the service goes with it."""
+    """The service ends with the demo, whichever signal ends it or its parent, such as make."""
     demo = staying[how, name]
     service = _service_of(demo)
     demo.send_signal(getattr(signal, name))

@@ -63,7 +63,7 @@ def sdk_calls(service: Service, session: str, *calls: Made) -> None:
 
 
 def test_divergence_at_the_first_call(serve: Serve, tmp_path: Path) -> None:
-    """One odd write is in the judgement, in the counters, on the feed, in the log, and a page."""
+    """One odd write is in the judgement, the counters, the feed and the log, and pages."""
     pages, lines = Pages(), tmp_path / "alarms.jsonl"
     service = serve(
         "--specs",

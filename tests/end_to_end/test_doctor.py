@@ -1,4 +1,4 @@
-"""`offrails doctor` against services that are well, shut, elsewhere, or something else."""
+"""`offrails doctor` against services that are well, closed, at another port, or not offrails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None
 
 
 def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:
-    """Each transport on its own socket: the other one is named."""
+    """Each transport has its own socket; for the wrong one, the right one is named."""
     service = serve("--grpc", f"unix:{tmp_path}/g", "--http", f"unix:{tmp_path}/h")
 
     ended = run("doctor", service.addresses["grpc"])
@@ -47,7 +47,7 @@ def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_a_token_is_missing(serve: Serve, tmp_path: Path) -> None:
-    """It says what to set; with that, all is well."""
+    """It names the setting for the token; with that, all is well."""
     (tmp_path / "tokens").write_text("tkn-1\n")
     file = str(tmp_path / "tokens")
     service = serve(OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE=file)
@@ -81,7 +81,7 @@ def test_tls_is_missing(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_the_other_listeners_are_named(serve: Serve, tmp_path: Path) -> None:
-    """Who sends to the metrics or the admin port is told so, with TLS as without."""
+    """If spans go to the metrics or admin port, it says so, with TLS and without."""
     service = serve()
     for listener in ("metrics", "admin"):
         ended = run("doctor", service.addresses[listener])
@@ -101,7 +101,7 @@ def test_the_other_listeners_are_named(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_nobody_and_nothing_there() -> None:
-    """A closed port, and one that never answers: exit 1 and a reason; a bad endpoint: exit 2."""
+    """A closed port and a silent one give exit 1 and a reason; a bad endpoint gives exit 2."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         closed = run("doctor", f"127.0.0.1:{taken.getsockname()[1]}")

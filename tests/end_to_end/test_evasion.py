@@ -1,4 +1,4 @@
-"""Odd spans over the wire: the harm in them is told, or the session shows what nobody judged."""
+"""Odd spans over the wire: their harm is reported, or the session counts what was not judged."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ KNOWN = b"known-id"
 def test_a_call_that_hides_is_judged(
     shared: Service, rover: Callable[..., Rover], change: Callable[[Any], None], reason: str
 ) -> None:
-    """What it is not, it is not for long: the unknown tool is harmful, and the doubt is counted."""
+    """The unknown tool is found harmful, and the doubt is counted."""
     session = rover().calls(*GOLDEN[:1], "explode")
     made = message(session.spans)
     first, odd = made.resource_spans[0].scope_spans[0].spans

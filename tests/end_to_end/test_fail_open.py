@@ -1,4 +1,4 @@
-"""`specs_on_error: start`: bad specs and bad settings keep the process alive, unready and alerting."""
+"""`specs_on_error: start`: with bad specs or settings the process lives, is not ready, and alerts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def status(address: str, path: str) -> int:
 
 @pytest.fixture
 def place() -> str:
-    """A free address: while the service stands by, it says of none where it listens."""
+    """A free address, since a service in standby does not print where it listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
@@ -71,7 +71,7 @@ def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
-    """A folder that does not exist, as where a volume is missing: the service starts with none."""
+    """If the folder is missing, such as an unmounted volume, the service starts without specs."""
     service = serve("--specs", str(tmp_path / "missing"), OFFRAILS_SPECS_ON_ERROR="start")
     assert service.out[0].endswith("specs=0")
     assert service.get("/-/ready", "metrics").status == 503
@@ -79,7 +79,7 @@ def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
 
 
 def test_by_default_the_service_ends(tmp_path: Path) -> None:
-    """Where nothing fails open, bad specs end the program as before."""
+    """By default bad specs end the program."""
     (tmp_path / "bad.yaml").write_text("id: [")
     assert run("serve", "--specs", str(tmp_path)).returncode == 2
 
@@ -88,7 +88,7 @@ def test_by_default_the_service_ends(tmp_path: Path) -> None:
     "standing_by", [{"OFFRAILS_SESSIONS_MAX": "many"}], indirect=True, ids=["setting"]
 )
 def test_a_bad_setting(standing_by: Service, place: str) -> None:
-    """The process lives and says what is wrong; SIGTERM ends it as it does the service."""
+    """The process lives and logs the fault. SIGTERM ends it like the service."""
     eventually(lambda: status(place, "/-/healthy") == 200)
     assert request(place, "GET", "/-/ready").status == 503
     assert standing_by.metric("offrails_standby") == 1
@@ -114,7 +114,7 @@ def test_it_starts_once_it_can(tmp_path: Path, place: str) -> None:
 
 
 def test_an_address_in_use(place: str) -> None:
-    """A port that somebody else has: the process stands by, its log says which."""
+    """If another process has the port, the process stands by and logs the address."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -90,7 +90,7 @@ def test_what_cannot_be_proven_is_possible_harm(serve: Serve) -> None:
 
 
 def test_serve_says_until_when_sessions_may_have_begun_before(serve: Serve) -> None:
-    """In its log, with what turns it off; a service with a complete history has nothing to say."""
+    """The log has the time and the setting against it; with a complete history it has neither."""
     before = time.time_ns() / 1e9
     line = _started(serve(OFFRAILS_SESSIONS_IDLE_SECONDS="60"))
     until = datetime.fromisoformat(line["may_have_begun_before_until"]).timestamp()

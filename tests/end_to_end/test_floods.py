@@ -193,7 +193,7 @@ def resident(service: Service) -> int:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """One for all floods: none may leave anything behind."""
+    """One service for all floods: none may leave anything behind."""
     running = Service(["--specs", "dfa_specs"]).wait_ready()
     before = resident(running)
     try:

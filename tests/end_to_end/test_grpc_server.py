@@ -46,7 +46,7 @@ def test_memory_and_modules(serve: Serve, server: str) -> None:
 
 
 def test_spans_are_judged(serve: Serve, rover: Callable[..., Rover]) -> None:
-    """By grpcio as by the builtin server, and counted by the same transport."""
+    """grpcio's server judges the spans like the builtin one, under the same transport label."""
     service = serve(OFFRAILS_RECEIVER_GRPC_SERVER="grpcio")
     one = rover().calls("undock")
     send(service, one.spans, "grpc", compress=True)
@@ -56,7 +56,7 @@ def test_spans_are_judged(serve: Serve, rover: Callable[..., Rover]) -> None:
 
 @pytest.mark.parametrize("package", ["grpc_health", "grpc_status"])
 def test_missing_packages(tmp_path: Path, package: str) -> None:
-    """Exit code 2, the setting, and what to install."""
+    """Exit code 2, with the setting and the packages to install."""
     (tmp_path / f"{package}.py").write_text(
         f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
     )
@@ -74,7 +74,7 @@ def test_an_unknown_server() -> None:
 
 
 def test_an_address_in_use(serve: Serve) -> None:
-    """The same words as the builtin server's."""
+    """The error has the same text as the builtin server's."""
     service = serve()
     place = service.addresses["grpc"]
     for server in IDLE_MB_MAX:

@@ -130,7 +130,7 @@ def _memory(service: Service) -> int:
 
 
 def _idle(target: Target, count: int) -> list[socket.socket]:
-    """Connections that say nothing, half a head, or half a body."""
+    """Connections that send nothing, half a head, or half a body."""
     parts = (b"", b"POST /v1/tra", target.head(1_000) + b"half")
     found = []
     for number in range(count):
@@ -236,7 +236,7 @@ def _filled_json(size: int) -> bytes:
 
 
 def test_bombs(serve: Serve) -> None:
-    """Each is refused; everyone is served; memory stays within a few of the largest request."""
+    """Each bomb is refused, others are served, and memory grows by a few of the largest requests."""
     service = serve("--specs", "dfa_specs", OFFRAILS_RECEIVER_MAX_REQUEST_BYTES=str(16 << 20))
     target = Target(service.addresses["grpc"], service.addresses["http"])
     before = _memory(service)

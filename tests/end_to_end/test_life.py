@@ -42,7 +42,7 @@ CAPTURES = ROOT / ".." / "shared" / "captures"
 
 
 def refused(*arguments: str, **variables: str) -> str:
-    """What `offrails serve` says on standard error when it will not start."""
+    """The standard error of an `offrails serve` that refuses to start."""
     ended = run("serve", *arguments, **variables)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "Traceback" not in ended.stderr
@@ -50,7 +50,7 @@ def refused(*arguments: str, **variables: str) -> str:
 
 
 def test_a_bad_setting_names_file_line_and_key(tmp_path: Path) -> None:
-    """Every wrong key and value of a file is told at once, each with its place."""
+    """All wrong keys and values of a file are reported at once, with their positions."""
     file = tmp_path / "offrails.yaml"
     file.write_text(
         "history: complete\nsessions:\n  idle_secs: 5\n  max: many\nmetrics: here\n"
@@ -88,7 +88,7 @@ def test_an_unknown_option_is_usage() -> None:
 
 
 def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
-    """Exit 2 with each finding: file, line, column, code; found in folders within folders."""
+    """Exit 2, with file, line, column and code of each finding, in nested folders, too."""
     folder = tmp_path / "deep" / "deeper"
     folder.mkdir(parents=True)
     file = folder / "bad.yaml"
@@ -104,7 +104,7 @@ def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_specs_is_told_at_the_start(serve: Serve, tmp_path: Path) -> None:
-    """As at a reload; who asks for no specs is told nothing."""
+    """An empty folder is logged, as at a reload. A service set to have no specs logs nothing."""
     service = serve("--specs", str(tmp_path))
     (found,) = eventually(lambda: service.events("spec_finding"))
     assert (found["code"], found["file"], found["level"]) == (
@@ -123,7 +123,7 @@ ON_LINUX = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device o
 
 @pytest.mark.parametrize("closed", ["<&- 2>&-", pytest.param("2>/dev/full", marks=ON_LINUX)])
 def test_a_log_that_nobody_takes_costs_no_call(serve: Serve, closed: str) -> None:
-    """Nor a descriptor: without standard streams it serves, and ends, as with them."""
+    """Without standard streams it serves and ends as with them, and leaks no descriptor."""
     program = ("sh", "-c", f'exec "$@" {closed}', "sh", *OFFRAILS)
     service = serve(program=program, OFFRAILS_HISTORY="complete")
 
@@ -203,7 +203,7 @@ def test_the_library_needs_no_network_stack() -> None:
 
 
 def test_an_idle_session_ends(serve: Serve) -> None:
-    """After the idle time it is over: final verdicts, an outcome, one event; still in the API."""
+    """After the idle time it has final verdicts, an outcome and one event, and stays in the API."""
     service = serve(
         "--specs",
         "dfa_specs/farm_rover.yaml",
@@ -253,7 +253,7 @@ def test_a_returning_session_goes_on(serve: Serve) -> None:
 
 
 def test_old_spans_are_joined_sessions(serve: Serve) -> None:
-    """Where the history may have begun before us, only certain harm is told, and no scores."""
+    """If calls before the start may be missing, only certain harm is reported, without scores."""
     service = serve(
         "--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_SESSIONS_WINDOW_SECONDS="2"
     )
@@ -350,7 +350,7 @@ GONE = (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteR
 
 
 def test_sigterm_drains_under_load(serve: Serve) -> None:
-    """Exit 0; every request was taken or refused, and what was taken has been judged."""
+    """Exit 0: every request was accepted or refused, and the accepted ones were judged."""
     service = serve(
         "--specs",
         "dfa_specs/farm_rover.yaml",
@@ -399,7 +399,7 @@ def begun() -> Iterator[Begin]:
 
 
 def test_a_request_under_way_is_answered(serve: Serve, begun: Begin) -> None:
-    """SIGTERM in the middle of a body: the rest of it is read, judged and answered."""
+    """After SIGTERM in the middle of a body, the rest is read, judged and answered."""
     service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_HISTORY="complete")
     body = as_json(Rover("slow").calls("fly").spans)
     connection = begun(service, len(body), body[:100])
@@ -473,7 +473,7 @@ def test_replay_gives_what_is_served(serve: Serve, folder: str) -> None:
 def test_a_killed_recording_is_replayed_and_named_at_the_restart(
     serve: Serve, tmp_path: Path
 ) -> None:
-    """SIGKILL in the middle: what was recorded is judged again, and the next start names the file."""
+    """After SIGKILL, a replay judges what was recorded, and the next start logs the file."""
     folder = tmp_path / "spans"
     first = Service(
         ("--specs", "dfa_specs/farm_rover.yaml", "--record", str(folder)),

@@ -1,4 +1,4 @@
-"""The listeners: addresses, health, the API's paths, counters without readers."""
+"""The listeners: addresses, health, the API's paths, and counters that nobody reads."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_metrics_in_both_formats(shared: Service) -> None:
 
 
 def test_health(shared: Service) -> None:
-    """Both health paths answer, on the metrics listener and on the admin one."""
+    """The metrics and the admin listener both answer both health paths."""
     for listener in ("metrics", "admin"):
         assert shared.get("/-/healthy", listener)[::2] == (200, b"healthy\n")
         assert shared.get("/-/ready", listener)[::2] == (200, b"ready\n")
@@ -131,7 +131,7 @@ def test_session_ids_are_percent_encoded(shared: Service, rover: Rovers, session
 
 
 def test_unknown_sessions_and_paths(shared: Service) -> None:
-    """404 with a reason for what is not there, 405 for what only can be read."""
+    """Unknown paths get 404 with a reason, and writes to read-only ones 405."""
     unknown = shared.get(f"/api/v1/sessions/{quote('no/such', safe='')}")
     nowhere = shared.get("/api/v2")
     posted = request(shared.addresses["admin"], "POST", "/api/v1/sessions", b"")
@@ -159,7 +159,7 @@ def test_the_list_can_be_narrowed(shared: Service, rover: Rovers) -> None:
 
 
 def test_each_listener_can_be_off(serve: Serve, rover: Rovers) -> None:
-    """`off` opens nothing, and the ready line says so."""
+    """`off` opens no port, and the ready line says so."""
     service = serve("--grpc", "off", "--metrics", "off", OFFRAILS_HISTORY="complete")
     session = rover().calls("unlock_safety")
 
@@ -171,7 +171,7 @@ def test_each_listener_can_be_off(serve: Serve, rover: Rovers) -> None:
 
 
 def test_unix_sockets(serve: Serve, rover: Rovers, tmp_path: Path) -> None:
-    """Every listener takes unix:PATH; the sockets are gone when the service has stopped."""
+    """Every listener takes unix:PATH, and the sockets are removed at the end."""
     paths = {name: tmp_path / name for name in ("grpc", "http", "metrics", "admin")}
     options = [part for name, path in paths.items() for part in (f"--{name}", f"unix:{path}")]
     service = serve("--specs", "dfa_specs", *options, OFFRAILS_HISTORY="complete")
@@ -188,7 +188,7 @@ def test_unix_sockets(serve: Serve, rover: Rovers, tmp_path: Path) -> None:
 
 
 def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
-    """Without that listener the service runs where grpc cannot be imported at all."""
+    """With gRPC off, the service runs even if grpc cannot be imported."""
     program = [
         OFFRAILS[0],
         "-c",
@@ -205,7 +205,7 @@ def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
 
 @pytest.mark.parametrize("listener", ["grpc", "http", "metrics", "admin"])
 def test_a_used_port_is_a_sentence(shared: Service, listener: str) -> None:
-    """Exit 1, one line that names the address, no traceback, nothing on standard output."""
+    """Exit 1 and one line with the address; no traceback, and nothing on standard output."""
     taken = shared.addresses[listener]
     others = {
         f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")
@@ -284,7 +284,7 @@ def test_a_file_that_a_setting_names_is_told_with_its_place(
 
 
 def test_an_option_that_names_a_folder_is_told_by_its_name(tmp_path: Path) -> None:
-    """It is the option that was given, not the setting's key alone."""
+    """The error names the command-line option, not only the setting's key."""
     (tmp_path / "file").touch()
     ended = run("serve", "--record", str(tmp_path / "file" / "in"), OFFRAILS_GRPC="off")
 

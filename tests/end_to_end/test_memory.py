@@ -1,4 +1,4 @@
-"""What the service takes does not grow with what hostile senders send, of whatever kind."""
+"""Memory does not grow with what hostile senders send, of any kind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def request(
 
 
 def wide(number: int, length: int = 1_000) -> str:
-    """A text that is another for each number, of characters that take much memory."""
+    """A text that differs by number, of characters that take much memory."""
     return f"{number} " + "\U0001f600" * length
 
 
@@ -121,7 +121,7 @@ def test_large_arguments_are_given_up(serve: Serve) -> None:
 
 
 def test_inflated_bodies_are_held_before_they_are_made(serve: Serve) -> None:
-    """Sixteen bodies that become a thousand times as large wait, or are told to come again."""
+    """Sixteen bodies that inflate a thousandfold wait, or are refused as retryable."""
     service = serve()
     idle = resident(service)
     filler = "x" * 1_000_000

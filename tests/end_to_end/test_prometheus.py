@@ -59,7 +59,7 @@ def exported() -> set[str]:
 
 
 def test_every_metric_of_every_rule_is_exported() -> None:
-    """A rule on a name that nothing exports never fires, and nobody notices."""
+    """Each metric of each rule is exported; otherwise the rule would never fire."""
     named = {name for rule in _rules() for name in _NAME.findall(rule["expr"])}
     recorded = {rule["record"] for rule in _rules() if "record" in rule}
     plain = {name for name in named if not any(name in record for record in recorded)}
@@ -70,7 +70,7 @@ def test_every_metric_of_every_rule_is_exported() -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_has_all_that_a_person_needs(rule: dict[str, Any]) -> None:
-    """A severity, a summary, a description, and a runbook that is there and complete."""
+    """Each alert has a severity, a summary, a description, and a complete runbook."""
     runbook = ROOT / rule["annotations"]["runbook_url"]
     text = runbook.read_text()
 
@@ -89,7 +89,7 @@ def test_every_runbook_has_its_alert() -> None:
 
 
 def test_runbooks_name_metrics_that_exist() -> None:
-    """What they tell to look at is exported."""
+    """Each metric that a runbook names is exported."""
     for file in (ROOT / "docs" / "runbooks").glob("*.md"):
         text = re.sub(r"agent_spec:\S+", "", file.read_text())
         families = {f"offrails_{name}" for name in TABLE}
@@ -98,14 +98,14 @@ def test_runbooks_name_metrics_that_exist() -> None:
 
 
 def test_the_fastest_burn_can_fire() -> None:
-    """A factor times a budget above one would be an alert that never fires."""
+    """No factor times its budget is above one: such an alert would never fire."""
     assert FASTEST * BUDGET < 1
     fast = next(rule for rule in ALERTS if rule["alert"] == "AgentHarmBudgetBurnFast")
     assert f"> {FASTEST} * {BUDGET}" in fast["expr"]
 
 
 def test_the_resource_is_fresh() -> None:
-    """`prometheusrule.yaml` is what the rule file makes it, and holds the same groups."""
+    """`prometheusrule.yaml` is generated from the rule file and holds the same groups."""
     made = (DEPLOY / "prometheus" / "prometheusrule.yaml").read_text()
 
     assert made == resource(RULES.read_text())
@@ -118,7 +118,7 @@ def test_rules_are_sound() -> None:
 
 
 def test_the_tests_of_losses_are_fresh() -> None:
-    """`loss_test.yml` is what its program makes, and has every rule that counts a loss."""
+    """`loss_test.yml` equals its program's output and covers every rule that counts a loss."""
     assert (DEPLOY / "prometheus" / "loss_test.yml").read_text() == loss_tests.text()
     born = {
         rule["alert"]
@@ -134,7 +134,7 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440}
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
-    """What happened once would be out of sight before it is told; a missed scrape resolves nothing."""
+    """`for` is at most the range, so a single event still fires; a missed scrape resolves nothing."""
     windows = [
         int(number) * _MINUTES[unit]
         for number, unit in (
@@ -151,15 +151,13 @@ def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("file", RULE_TESTS)
 def test_rules_fire_when_they_should(file: str) -> None:
-    """`promtool test rules`: firing, pending, not firing, and nothing there at all."""
+    """`promtool test rules` passes: firing, pending, not firing, and without series."""
     _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / file))
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
-    """It is seen pending, where it has a `for`, and firing, beside what must not fire; and without
-    any series it is silent, but for the two that say so.
-    """
+    """Each alert is tested as pending (if it has a `for`), firing, not firing, and without series."""
     texts = ((DEPLOY / "prometheus" / file).read_text() for file in RULE_TESTS)
     tests = [test for text in texts for test in yaml.safe_load(text)["tests"]]
     name = rule["alert"]
@@ -190,7 +188,7 @@ def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
 
 
 def test_no_rule_alerts_for_a_spec_in_shadow() -> None:
-    """What an agent did alerts only under a spec that pages."""
+    """Rules on agents alert only under a spec in `mode: page`."""
     for rule in ALERTS:
         of_spec = "spec" in rule["expr"] and not rule["alert"].startswith("AgentMonitor")
         if of_spec and rule["alert"] != "AgentSessionsUnmatched":
@@ -216,7 +214,7 @@ def _begins(name: str, known: set[str]) -> bool:
 
 
 def test_the_configurations_are_sound() -> None:
-    """Prometheus' and Alertmanager's own checks; a critical page goes to the pager."""
+    """Prometheus' and Alertmanager's own checks pass, and a critical page goes to the pager."""
     _check(_tool("promtool"), "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
     config = str(DEPLOY / "alertmanager" / "alertmanager.yml")
     amtool = _tool("amtool")

@@ -1,4 +1,4 @@
-"""Requests that cannot be taken: the protocol's own error, and a counter; nothing breaks."""
+"""Refused requests get the protocol's own error and are counted; nothing breaks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_http_says_what_is_wrong(
 def test_http_wrong_method_and_path(
     shared: Service, method: str, path: str, status: int
 ) -> None:
-    """They are refused by name; a browser's visit does no harm."""
+    """Wrong methods and paths are refused by name, and a browser's request does no harm."""
     reply = request(shared.addresses["http"], method, path, b"", {"content-type": JSON})
 
     assert reply.status == status
@@ -91,7 +91,7 @@ def test_grpc_says_what_is_wrong(shared: Service) -> None:
 def test_a_body_over_the_limit(
     serve: Callable[..., Service], rover: Callable[..., Rover]
 ) -> None:
-    """It is refused by both protocols, compressed or not; what fits goes on being taken."""
+    """Both protocols refuse it, compressed or not. Requests within the limit are still accepted."""
     service = serve(OFFRAILS_RECEIVER_MAX_REQUEST_BYTES="20000", OFFRAILS_HISTORY="complete")
     large = as_proto(rover().call("move", {"note": "x" * 30_000}).spans)
     session = rover().calls("water")
@@ -113,7 +113,7 @@ def test_a_body_over_the_limit(
 def test_a_span_that_is_faulty_is_left_out(
     shared: Service, rover: Callable[..., Rover]
 ) -> None:
-    """The rest of its request is taken; the sender is told of a partial success."""
+    """The rest of its request is accepted, with a partial success."""
     session = rover().calls("unlock_safety", "move")
     spans = [replace(session.spans[0], trace_id=b"\1" * 3), session.spans[1]]
     reply = shared.post(as_proto(spans), PROTO)
@@ -128,7 +128,7 @@ def rejected(service: Service, **labels: str) -> float:
 
 
 def partial_success(service: Service, transport: str, spans: Sequence[Any]) -> tuple[int, str]:
-    """What a transport answers: spans rejected, and the message."""
+    """The number of rejected spans and the message, as a transport reports them."""
     if transport == "http_json":
         found = service.post(as_json(spans), JSON).json()["partialSuccess"]
         return int(found["rejectedSpans"]), found["errorMessage"]
@@ -144,7 +144,7 @@ def partial_success(service: Service, transport: str, spans: Sequence[Any]) -> t
 def test_a_span_over_a_bound_is_left_out(
     shared: Service, rover: Callable[..., Rover], transport: str
 ) -> None:
-    """Of a span's name, a key, and a tool's name: told exactly, counted by reason."""
+    """Too long a span name, key or tool name is reported exactly and counted by reason."""
     session = rover().calls("unlock_safety", "move", "t" * 1_025, "scan", "log")
     first, move, *rest = session.spans
     spans = [
@@ -185,7 +185,7 @@ def test_other_signals_are_accepted_and_counted(shared: Service, signal: str) ->
 
 
 def test_hostile_bytes_do_not_stop_it(shared: Service, rover: Callable[..., Rover]) -> None:
-    """After deep nesting, huge numbers and control characters a session is judged as ever."""
+    """After deep nesting, huge numbers and control characters, a session is judged as usual."""
     hostile = [
         b'{"resourceSpans":' + b"[" * 50_000,
         b"[" * 50_000 + b"]" * 50_000,
@@ -207,7 +207,7 @@ def test_hostile_bytes_do_not_stop_it(shared: Service, rover: Callable[..., Rove
 
 
 def test_bytes_that_are_no_http(shared: Service) -> None:
-    """They are answered with 400 and named once; nobody can fill the log with them."""
+    """They are answered with 400 and logged once, so they cannot fill the log."""
     host, port = shared.addresses["http"].split(":")
 
     for _ in range(3):

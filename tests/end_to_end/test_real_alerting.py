@@ -72,7 +72,7 @@ class World(NamedTuple):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A service that tells Alertmanager and a webhook, scraped each second."""
+    """A service with Alertmanager and a webhook as sinks, scraped each second."""
     folder = tmp_path_factory.mktemp("alerting")
     pages = Pages()
     with alertmanager(folder, pages.url) as manager:
@@ -102,9 +102,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
-    """A real exporter's critical call is at the webhook directly and through Alertmanager in less
-    than a second, by scrape and rule once it is final. Whoever was told directly is not told of the rule's alert;
-    each is resolved when it is over.
+    """A critical call reaches the webhook directly and by Alertmanager in less than 1 s, and by rule once final.
+
+    The alert of the rule is inhibited where the direct one was delivered. Each alert is resolved at its end.
     """
     took: dict[str, list[float]] = {"direct": [], "manager": []}
     for number in range(3):
@@ -222,7 +222,7 @@ def test_inhibition(world: World) -> None:
 
 
 def test_a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
-    """Neither another one's alerts, nor what is summed over all, nor what a monitor pages itself."""
+    """Alerts of other monitors, aggregate alerts and direct alerts are not inhibited."""
     down = {"alertname": "AgentMonitorDown", "severity": "critical", "cluster": "wide"}
     drops = {"alertname": "AgentMonitorSpansDropped", "severity": "critical", "source": "rules"}
     harm = {"alertname": CRITICAL, "severity": "critical", "agent": "wide", "spec": "s"}
@@ -239,7 +239,7 @@ def test_a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
 
 
 def test_one_bad_agent_is_one_notification(world: World) -> None:
-    """Session after session, by the page and by the rules: told once, by one alert that is updated."""
+    """Bad sessions in a row give one notification by page and rules, and one alert that is updated."""
     began = len(world.pages.taken)
     for number in range(12):
         world.call(f"again-{number}", "unlock_safety", "water", "water", agent="again")

@@ -1,4 +1,4 @@
-"""Two replicas, one Alertmanager, and the receivers that are shipped, against a loopback: one page, not two."""
+"""Two replicas, one Alertmanager and the shipped receivers, against a loopback, give one page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECRETS = {"slack_url": "/slack", "pagerduty_key": "pd-key", "opsgenie_key": "og
 
 
 class Vendors(Loopback):
-    """PagerDuty, Opsgenie and Slack: notes what came at which path, under which authorization."""
+    """PagerDuty, Opsgenie and Slack: keeps the requests with path and authorization."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str, dict[str, Any]]] = []
@@ -49,7 +49,7 @@ class Vendors(Loopback):
         super().__init__(Handler)
 
     def of(self, path: str, text: str) -> list[tuple[str, dict[str, Any]]]:
-        """What came at paths that begin so and has this text."""
+        """The requests whose path begins so and whose body has this text."""
         return [
             (who, body)
             for found, who, body in list(self.taken)
@@ -134,7 +134,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_two_replicas_page_once_and_one_is_enough(world: World) -> None:
-    """Both deliver the page, and PagerDuty and Opsgenie have one incident; so they do when one replica is gone."""
+    """Both deliver the page, and the vendors have one incident. The same holds with one replica."""
     for session in ("both", "survivor"):
         world.call(session)
         delivered = [each for each in world.replicas if each.process.poll() is None]
@@ -165,7 +165,7 @@ def test_two_replicas_page_once_and_one_is_enough(world: World) -> None:
 
 
 def test_a_warning_goes_to_slack_with_its_runbook(world: World) -> None:
-    """What wakes nobody is a message with a summary and a link."""
+    """A warning is a Slack message with a summary and a link."""
     alert = {
         "labels": {
             "alertname": "AgentHarmRateHigh",

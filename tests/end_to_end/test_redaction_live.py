@@ -1,4 +1,4 @@
-"""A secret that an agent says is nowhere to be seen: not shown, not sent, not logged, not kept."""
+"""A secret in an agent's arguments is nowhere shown, sent, logged or recorded."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _session(session: str, number: int) -> Rover:
 
 @pytest.mark.parametrize("rule", ["REPLACE", "HASH"])
 def test_a_secret_is_nowhere(serve: Serve, sink: Sink, tmp_path: Path, rule: str) -> None:
-    """Neither in the API, its streams, pages, lines, events, metrics, logs nor the recording."""
+    """It is not in the API, streams, pages, lines, events, metrics, logs or the recording."""
     kept, jsonl = tmp_path / "kept", tmp_path / "verdicts.jsonl"
     rules: dict[str, Any] = {f"OFFRAILS_REDACT_{rule}": rf"{SECRET},{str(PIN)[:4]}\d+"}
     service = serve(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_record_learn_watch(serve: Serve, rover: Callable[..., Rover], tmp_path: Path) -> None:
-    """What was recorded teaches a reference, and a live session diverges from it at call 1."""
+    """A reference is learnt from recorded spans, and a live session diverges from it at call 1."""
     folder, out = tmp_path / "spans", tmp_path / "usual.yaml"
     recording = serve("--record", str(folder))
     for _ in range(2):

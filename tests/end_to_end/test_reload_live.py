@@ -30,7 +30,7 @@ def versions(service: Service) -> set[str]:
 
 
 def test_specs_are_taken_and_running_sessions_keep_theirs(serve: Serve, tmp_path: Path) -> None:
-    """Request, signal, refusal and file change, on one service with one session all along."""
+    """Reloads by request, signal and file change, and a refusal, during one session of one service."""
     file = tmp_path / "rover.yaml"
     write(file, "1")
     service = serve(
@@ -71,7 +71,7 @@ def test_specs_are_taken_and_running_sessions_keep_theirs(serve: Serve, tmp_path
 
 
 def test_a_changed_file_is_taken(serve: Serve, tmp_path: Path) -> None:
-    """Without being asked, a second or two after it was written."""
+    """A changed file is loaded within seconds, without a request."""
     file = tmp_path / "rover.yaml"
     write(file, "1")
     service = serve("--specs", str(tmp_path))

@@ -47,7 +47,7 @@ class Routed(NamedTuple):
         ]
 
     def whole(self, session: str, calls: int) -> int:
-        """Which monitor has the session, once it has all calls; the other has none."""
+        """Which monitor has the session with all its calls; the other has none."""
 
         def all_calls() -> list[int] | None:
             now = self.calls(session)
@@ -116,7 +116,7 @@ def test_every_key_of_a_session_routes(routed: Routed, key: str) -> None:
 
 
 def test_the_id_of_a_process_routes_what_has_no_other(routed: Routed) -> None:
-    """A span's own id goes before its resource's; an id that is hidden is none."""
+    """A span's own id takes precedence over its resource's; a masked id counts as none."""
     sessions = []
     hidden: dict[str, Any] = {"gen_ai.conversation.id": "__REDACTED__"}
     for number in range(SESSIONS):

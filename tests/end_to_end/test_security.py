@@ -1,4 +1,4 @@
-"""Who can send, over what, and how much: TLS, tokens, CORS, bounds, and what the log says."""
+"""Access to the receivers: TLS, tokens, CORS, bounds and the log."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def serial(target: Target) -> str:
 
 
 def test_tls_and_nothing_else(serve: Serve, signer: Pair, tmp_path: Path) -> None:
-    """Both transports speak TLS; plain text is refused and named in the log."""
+    """Both transports use TLS; plain text is refused and logged."""
     server = issue(signer, tmp_path, "server")
     service = serve(**settings(tls_cert=server.cert, tls_key=server.key))
     target = target_of(service, ca=signer.cert)
@@ -82,7 +82,7 @@ def test_tls_and_nothing_else(serve: Serve, signer: Pair, tmp_path: Path) -> Non
 
 
 def test_mtls(serve: Serve, signer: Pair, tmp_path: Path) -> None:
-    """With an authority for clients, only who has its certificate is let in."""
+    """With a client authority, only clients with its certificate are accepted."""
     server, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
     stranger = issue(authority(tmp_path, "other"), tmp_path, "stranger")
     service = serve(
@@ -141,7 +141,7 @@ def _takes(target: Target) -> bool:
 
 
 def test_a_token_is_asked_for(serve: Serve, tokens: Path) -> None:
-    """Without a known one: 401 with a Status and the scheme, UNAUTHENTICATED; nothing is read."""
+    """Without a valid token: 401 with a Status and the scheme, or UNAUTHENTICATED; no body is read."""
     service = serve(**settings(auth_bearer_tokens_file=tokens))
     for token in ("", "wrong", SECRET[:-1], SECRET + "x", "blue", f"blue: {SECRET}"):
         target = target_of(service, token=token)
@@ -161,7 +161,7 @@ def test_a_token_is_asked_for(serve: Serve, tokens: Path) -> None:
 
 
 def test_tokens_are_reloaded_and_never_told(serve: Serve, tokens: Path) -> None:
-    """A token that was added works, one that was removed does not; no text holds any."""
+    """An added token works, a removed one does not, and no output holds any token."""
     service = serve(**settings(auth_bearer_tokens_file=tokens), OFFRAILS_LOG_LEVEL="debug")
     old, new = target_of(service, token=SECRET), target_of(service, token="tkn-new")
     assert old.request(PROTO_BODY).status == 200
@@ -184,7 +184,7 @@ def test_tokens_are_reloaded_and_never_told(serve: Serve, tokens: Path) -> None:
 def test_the_name_of_the_token_keeps_tenants_apart(
     serve: Serve, tokens: Path, rover: Callable[..., Rover]
 ) -> None:
-    """Equal sessions of two senders are two; nobody can claim another's name."""
+    """The same session id of two senders is two sessions. No sender can claim another's name."""
     service = serve(
         "--specs",
         "dfa_specs",
@@ -217,7 +217,7 @@ def test_the_name_of_the_token_keeps_tenants_apart(
 def test_bad_token_files_end_the_start(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
-    """Exit 2 and one sentence, without what the file holds."""
+    """Exit 2 and one line, which does not show the file's contents."""
     file = tmp_path / "tokens"
     if content is not None:
         file.write_bytes(content)
@@ -248,7 +248,7 @@ def _anywhere() -> dict[str, str]:
 
 
 def test_a_public_bind_without_protection_is_a_warning(serve: Serve, tokens: Path) -> None:
-    """It names the listener and what is missing; on the loopback there is none."""
+    """The warning names the listener and what is missing. On the loopback there is none."""
     service = serve("--http", "0.0.0.0:0")
     guarded = serve("--http", "0.0.0.0:0", **settings(auth_bearer_tokens_file=tokens))
 
@@ -259,7 +259,7 @@ def test_a_public_bind_without_protection_is_a_warning(serve: Serve, tokens: Pat
 
 
 def test_each_token_has_its_share(serve: Serve, tokens: Path) -> None:
-    """One sender's flood is told when to try again; the others' requests are taken."""
+    """One sender's flood is refused as retryable; the others' requests are accepted."""
     limits = {f"auth_bearer_limits_{name}": 0.5 for name in ("requests_per_second",)}
     service = serve(**settings(auth_bearer_tokens_file=tokens, **limits))
     blue, other = (target_of(service, token=token) for token in (SECRET, OTHER))
@@ -315,7 +315,7 @@ def _over_tls(service: Service, listener: str, path: str, ca: Path, cert: Path |
 def test_metrics_and_admin_have_certificates_of_their_own(
     serve: Serve, signer: Pair, tmp_path: Path
 ) -> None:
-    """Each its section: one with TLS, one with mTLS; the OTLP ports stay as they were."""
+    """One has TLS, the other mTLS, and the OTLP ports stay as they were."""
     server, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
     pair = {"CERT": str(server.cert), "KEY": str(server.key)}
     given: dict[str, Any] = {
@@ -337,7 +337,7 @@ def test_metrics_and_admin_have_certificates_of_their_own(
 def test_certificates_of_the_other_listeners_are_reloaded(
     serve: Serve, signer: Pair, tmp_path: Path
 ) -> None:
-    """Without a restart, like those of the receiver."""
+    """They are reloaded without a restart, like the receiver's."""
     server = issue(signer, tmp_path, "server")
     given: dict[str, Any] = {
         "OFFRAILS_METRICS_TLS_CERT": str(server.cert),
@@ -365,7 +365,7 @@ def test_bad_certificates_name_their_section(tmp_path: Path) -> None:
 
 
 def test_an_open_api_is_a_warning(serve: Serve) -> None:
-    """It asks nobody who he is."""
+    """The admin API without a token is logged as a warning."""
     service = serve("--admin", "0.0.0.0:0")
     (event,) = service.events("open_to_others")
     assert (event["listener"], event["missing"]) == ("admin", ["admin_tls.client_ca"])
@@ -406,7 +406,7 @@ REBOUND = {"Host": "evil.example:4318", "Origin": "http://evil.example:4318"}
 
 
 def test_pages_of_other_sites(serve: Serve) -> None:
-    """What a browser sends for a stranger's page is refused, also by a name that was pointed here."""
+    """Requests from another site's page are refused, even under a DNS name that points here."""
     service = serve(
         OFFRAILS_RECEIVER_NAMES="Ours.example", OFFRAILS_METRICS_NAMES="ours.example"
     )
@@ -476,7 +476,7 @@ def test_too_many_requests_at_once(held: tuple[Service, list[socket.socket]]) ->
 
 
 def test_too_many_bytes_at_once(held: tuple[Service, list[socket.socket]]) -> None:
-    """What does not fit beside the others is refused as retryable, and fits later."""
+    """A request that does not fit beside the others is refused as retryable, and fits later."""
     service, connections = held
     target = target_of(service)
     connections += [hold(target, 50_000, 49_900) for _ in range(2)]
@@ -490,7 +490,7 @@ def test_too_many_bytes_at_once(held: tuple[Service, list[socket.socket]]) -> No
 
 
 def test_slow_clients_are_sent_away(serve: Serve) -> None:
-    """No end of the headers, or of the body, in time: 408 with a Status; others are served."""
+    """Headers or a body that are late get 408 with a Status, and other clients are served."""
     service = serve(**settings(head_seconds=1, body_seconds=1))
     target = target_of(service)
     silent = target.open(target.http)
@@ -528,7 +528,7 @@ def test_a_silent_grpc_stream_is_ended(serve: Serve) -> None:
 
 
 def test_a_crowd_of_idle_connections_makes_room(serve: Serve) -> None:
-    """Beyond the bound, who has kept us waiting longest goes, and newcomers are served."""
+    """Beyond the bound, the connection that was silent longest is closed, and new clients are served."""
     service = serve(**settings(max_connections=20))
     target = target_of(service)
     idle = [target.open(target.http) for _ in range(60)]
@@ -557,7 +557,7 @@ def test_other_protocols_are_named_once(serve: Serve) -> None:
 
 @pytest.mark.parametrize("listener", ["metrics", "admin", "http"])
 def test_the_port_that_is_spoken_to_is_named(serve: Serve, listener: str) -> None:
-    """What speaks HTTP for another purpose is not the receiver of OTLP."""
+    """TLS on a port without TLS gets 400, and the log names the port."""
     service = serve()
     wrong = target_of(service, http=service.addresses[listener])
     with wrong.open(wrong.http) as connection:
@@ -587,7 +587,7 @@ def test_http_on_the_grpc_port_is_named(serve: Serve) -> None:
 
 
 def test_connections_grow_old(serve: Serve) -> None:
-    """After its age a connection is closed with an answer, so that load spreads anew."""
+    """After its maximum age a connection is closed with a response, so that load spreads again."""
     service = serve(**settings(keepalive_max_age_seconds=1))
     target = target_of(service)
     connection = target.connection()
@@ -602,7 +602,7 @@ def test_connections_grow_old(serve: Serve) -> None:
 
 
 def test_health_is_watched(serve: Serve) -> None:
-    """A watcher is told the health at once, and that it ends; of an unknown service, that it is."""
+    """A watcher gets SERVING at once and NOT_SERVING at the end; for an unknown service, SERVICE_UNKNOWN."""
     service = serve()
     with target_of(service).channel() as channel:
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")

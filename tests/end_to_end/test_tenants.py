@@ -46,7 +46,7 @@ def test_the_namespace_is_a_label_where_there_is_more_than_one(serve: Serve) -> 
 
 
 def test_a_label_that_was_asked_for_is_there_from_the_start(serve: Serve) -> None:
-    """`always` tells the namespace of the first one, and `never` sums over all."""
+    """`always` has the namespace label from the first one on; `never` sums over all."""
     always = serve(OFFRAILS_METRICS_NAMESPACE_LABEL="always")
     send(always, "quiet", 0, 3)
     assert active(always) == {"quiet": 1.0}
@@ -58,7 +58,7 @@ def test_a_label_that_was_asked_for_is_there_from_the_start(serve: Serve) -> Non
 
 
 def test_invented_tools_agents_and_sessions_of_one_tenant(serve: Serve) -> None:
-    """At small bounds a loud tenant evicts, folds and forgets its own: another's session goes on."""
+    """At small bounds a loud tenant evicts and folds only its own sessions and agents."""
     service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_SESSIONS_MAX="20")
     send(service, "quiet", 0, 2)
     loud = {"gen_ai.tool.name": "tool", "gen_ai.agent.name": "a", "gen_ai.conversation.id": "s"}

@@ -41,7 +41,7 @@ def call(session: str, tool: str, number: int, start: int, end: int) -> Sent:
 
 @pytest.mark.parametrize("transport", ["grpc", "http_json"])
 def test_approved_and_paid_at_once(serve: Serve, tmp_path: Path, transport: Transport) -> None:
-    """Nobody can have approved what was paid meanwhile; one after the other is right."""
+    """A payment that overlaps its approval is harmful; one after the other is not."""
     spec = tmp_path / "payments.yaml"
     spec.write_text(POLICY)
     service = serve(

@@ -179,7 +179,7 @@ WINDOW_SECONDS = 4
 
 
 def _sessions(chance: random.Random, start_ns: int) -> Iterator[Rover]:
-    """Sessions of many kinds: good, bad, failing, unknown tools; some tell their id late."""
+    """Sessions of many kinds: good, bad, failing, with unknown tools; some name their id late."""
     for number in range(1, SESSIONS + 1):
         told_on: Literal["calls", "root"] = "root" if number % 3 == 0 else "calls"
         session = Rover(f"session-{number:03}", number, told_on, start_ns)
@@ -268,7 +268,7 @@ def _samples(service: Service, *names: str) -> dict[Any, float]:
 
 @pytest.mark.parametrize("history", ["complete", "auto"])
 def test_2000_spans_in_any_order(serve: Serve, history: str) -> None:
-    """Eight parallel requests, shuffled, one in five twice: as one ordered request, in the end."""
+    """Eight parallel, shuffled requests with 20 % duplicates end like one ordered request."""
     settings = COMPLETE | {
         "OFFRAILS_HISTORY": history,
         "OFFRAILS_SESSIONS_WINDOW_SECONDS": str(WINDOW_SECONDS),

@@ -1,4 +1,4 @@
-"""A conversation that names no session, in two turns, at a service that knows nothing of its history."""
+"""A conversation without a session id, in two turns, at a service that does not know its history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _turn(number: int, tools: tuple[str, ...], answers: int) -> list[Sent]:
 
 
 def test_a_conversation_in_two_turns_is_paged_for_its_harm_alone(serve: Serve) -> None:
-    """Each turn is a session: the first is read from the beginning, the second as one that goes on."""
+    """Each turn is a session: the first starts in the initial state, the second is joined."""
     idle = str(IDLE_SECONDS)
     service = serve("--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_SESSIONS_IDLE_SECONDS=idle)
     ready_ns = time.time_ns()

@@ -1,4 +1,4 @@
-"""Nobody reads the log, or it cannot be written: the service starts, judges, answers and ends."""
+"""With a log that is unread or unwritable, the service starts, judges, answers and ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def harmful(number: int) -> bytes:
 
 
 def judge_all(service: Service) -> None:
-    """Every request is answered, and while they come, and after, the service is healthy."""
+    """Every request is answered, and the service is healthy during and after them."""
     for number in range(REQUESTS):
         assert service.post(harmful(number)).status == 200
         if number % 50 == 0:
@@ -53,7 +53,7 @@ def judge_all(service: Service) -> None:
 
 
 def full_pipe() -> tuple[int, int]:
-    """A pipe that nobody reads, and that takes no more."""
+    """A full pipe that no process reads."""
     reader, end = os.pipe()
     os.set_blocking(end, False)
     try:
@@ -65,7 +65,7 @@ def full_pipe() -> tuple[int, int]:
 
 
 def test_standard_error_that_nobody_reads(start: Start) -> None:
-    """A pipe of 64 KiB is full at once: requests are answered as ever, and SIGTERM ends the service."""
+    """With a full pipe of 64 KiB, requests are answered, and SIGTERM ends the service."""
     reader, end = full_pipe()
     service = start(stderr=end).wait_ready()
     judge_all(service)
@@ -141,7 +141,7 @@ def wait_healthy(service: Service) -> None:
 
 
 def test_closed_streams(tmp_path: Path) -> None:
-    """Neither output nor errors can be written anywhere: the service serves, and ends well."""
+    """With both output streams closed, the service serves and ends with exit code 0."""
     path, metrics = f"unix:{tmp_path}/http", f"unix:{tmp_path}/metrics"
     arguments = ("--specs", str(SPECS), "--http", path, "--metrics", metrics)
     program = ("sh", "-c", 'exec "$@" >&- 2>&-', "sh", *OFFRAILS)

@@ -1,4 +1,4 @@
-"""What the service says of calls, seen from outside."""
+"""Verdicts of the service, as a client sees them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_water_before_the_valve(shared: Service, rover: Rovers) -> None:
 def test_skipped_is_the_true_shortest_way(
     shared: Service, rover: Rovers, done: list[str], skipped: list[str]
 ) -> None:
-    """Wherever the rover stands, `skipped` leads to where water would have been right."""
+    """In each state, `skipped` leads to one where water is allowed."""
     session = rover().calls(*done, "water")
 
     send(shared, session.spans)
@@ -92,7 +92,7 @@ def test_open_valve_still_progresses_after_the_harm(shared: Service, rover: Rove
 
 
 def test_every_reason_a_rover_can_give(shared: Service, rover: Rovers) -> None:
-    """Unknown tools, repetitions and calls after the end are told apart."""
+    """Unknown tools, repetitions and calls after the end have different reasons."""
     session = rover().calls("fly", *GOLDEN[:5], "water", "log", "move")
 
     send(shared, session.spans)
@@ -134,7 +134,7 @@ def test_the_policy_judges_only_what_it_names(shared: Service, rover: Rovers) ->
 
 
 def test_a_session_no_spec_matches(shared: Service, rover: Rovers) -> None:
-    """It gives one object with its steps, judged by nobody."""
+    """The API gives one object with its steps, without verdicts."""
     session = rover().calls("unlock_safety", "water")
 
     send(shared, session.spans, resource={"service.name": "somebody-else"})
@@ -181,7 +181,7 @@ def test_unreadable_arguments_are_judged_and_counted(shared: Service, rover: Rov
 
 
 def test_the_session_id_may_come_last(shared: Service, rover: Rovers) -> None:
-    """Calls wait under their trace until a span of it tells whose they are."""
+    """Calls wait under their trace until one of its spans names the session."""
     session = rover(told_on="root").calls("unlock_safety", "move").root("driver")
     calls, root = session.spans[:-1], session.spans[-1:]
 
@@ -229,7 +229,7 @@ def test_namespaces_keep_sessions_apart(shared: Service, rover: Rovers) -> None:
 
 
 def test_show_arguments_shows_them(shared: Service, rover: Rovers) -> None:
-    """With the setting, the API has what the span had; {} and absent are two things."""
+    """With the setting, the API shows the span's arguments; {} and missing arguments differ."""
     session = rover().call("unlock_safety", {}).call("move", {"x": 3, "y": [1, None]})
     session.call("scan")
 
@@ -240,7 +240,7 @@ def test_show_arguments_shows_them(shared: Service, rover: Rovers) -> None:
 
 
 def test_arguments_appear_nowhere_by_default(serve: Serve, rover: Rovers) -> None:
-    """Without the setting no listener and no log line has them."""
+    """Without the setting, no listener and no log line shows arguments."""
     service = serve(OFFRAILS_HISTORY="complete")
     session = rover().call("water", {"liters": "s3cr3t-value"}).call("s3cr3t", "s3cr3t-value")
 

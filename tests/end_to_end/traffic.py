@@ -114,7 +114,7 @@ class Rover:
         )
 
     def root(self, agent: str = "") -> Rover:
-        """The `invoke_agent` span that ends the turn: it arrives last and tells the session."""
+        """The `invoke_agent` span that ends the turn. It arrives last and names the session."""
         named = {"gen_ai.agent.name": agent} if agent else {}
         self.span(
             "invoke_agent",

@@ -1,4 +1,4 @@
-"""Stands in for an example agent whose framework is not installed: sends what the real one has sent.
+"""A stand-in for an example agent whose framework is not installed: it sends the recorded spans.
 
     python stand_in.py examples/agent_pydantic_ai.py RUN SESSION
 
@@ -28,7 +28,7 @@ def _lines(agent: str) -> Iterator[str]:
 
 
 def recorded(agent: str, run: str, session: str) -> str:
-    """The request in which an agent has told of a run."""
+    """The recorded request of an agent's run."""
     [line] = [each for each in _lines(agent) if f'"{run}-1"' in each]
     by = time.time_ns() - max(map(int, _TIME.findall(line)))
     line = _TIME.sub(lambda found: str(int(found[0]) + by), line)

@@ -102,5 +102,5 @@ def test_the_page_says_what_happens(
     ],
 )
 def test_what_is_left_out_may_be_anything(shown: str, answer: str, same: bool) -> None:
-    """`...` on a page stands for any text; all else is to the letter."""
+    """`...` on a page matches any text; all other text must be equal."""
     assert shows(shown, answer) is same

@@ -192,7 +192,7 @@ def _installed(program: str) -> str | None:
 
 
 def _clone(home: Path, python: Path) -> None:
-    """What the tutorial uses of the repository, and the two environments."""
+    """The parts of the repository that the tutorial uses, and the two environments."""
     for folder in ("examples", "deploy"):
         (home / folder).symlink_to(ROOT / folder)
     programs = {home / ".venv/bin/offrails": f"{sys.executable} -m collector"}

@@ -62,7 +62,7 @@ def ends(made: Sequence[ToolCall], spec: Spec) -> tuple[Any, ...]:
 @pytest.mark.parametrize("kind", ["task", "policy"])
 @pytest.mark.parametrize("again", ["false", "true"])
 def test_every_order_of_arrival(kind: str, again: str, shape: str) -> None:
-    """All words of three and four calls over two symbols, in all orders of arrival."""
+    """All words of three and four calls over two symbols give one result in all orders of arrival."""
     if kind == "policy" and again == "true":
         pytest.skip("a policy has no episodes")
     text = (

@@ -1,4 +1,4 @@
-"""What is not known, against all that it may have been.
+"""Sessions with unknown parts, compared with all their completions.
 
 Random specs, and calls of which arguments are unknown, or known in part, in sessions that are seen
 from their first call or joined somewhere. The truth is counted without any of the monitor's sets:
@@ -172,7 +172,7 @@ class Made:
             ]
 
     def tokens(self, spec: Spec) -> set[int]:
-        """What it is, for all that is unknown of it."""
+        """The readings of a call with unknown parts."""
         if self.whole is ANYTHING:
             return _of_anything(spec, self.tool, self.failed)
         return {spec.alphabet.match(self.tool, each, self.failed) for each in self.whole}
@@ -346,7 +346,7 @@ def run_in_parts(seed: int, cases: int) -> tuple[int, int]:
 
 
 def test_nothing_more_is_claimed_where_constraints_are_read_in_parts() -> None:
-    """Harms are missed there, but none is claimed that a completion does not have."""
+    """Harms may be missed there, but none is claimed that some completion lacks."""
     found, sessions = run_in_parts(seed=1, cases=12)
     assert min(found, sessions) > 50
 
@@ -377,7 +377,7 @@ def readings(seed: int, cases: int) -> None:
 
 
 def test_readings_are_the_symbols_that_some_arguments_make_of_a_call() -> None:
-    """None that another symbol always takes first, and no symbol at all only where that may be."""
+    """A reading is a symbol, or none, that some completion of the arguments gives."""
     readings(seed=1, cases=120)
 
 
@@ -440,7 +440,7 @@ def through_the_monitor(seed: int, cases: int) -> int:
 
 
 def test_the_monitor_claims_as_many_harms() -> None:
-    """In a session's object, too: seen whole, sampled, or soon after the start."""
+    """A session's judgement has the same harms: seen whole, sampled, or soon after the start."""
     assert through_the_monitor(seed=1, cases=200) > 30
 
 

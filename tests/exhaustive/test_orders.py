@@ -1,4 +1,4 @@
-"""Overlapping calls in small sessions: what is told is what trying every order of them tells.
+"""Overlapping calls in small sessions: the results equal those of trying every order.
 
 A world is a small random spec and a few calls of several parents, which overlap, and arrive in any
 order while time goes on; some were misread at first, and some are no calls at all. The oracle knows
@@ -129,7 +129,7 @@ def world_of(chance: Random, most: int = 7) -> World:
 
 
 def groups(calls: Sequence[ToolCall]) -> list[list[int]]:
-    """Places that are judged together: siblings that hang together by overlap, and all between."""
+    """Places that are judged together: siblings connected by overlap, and all places between them."""
     count = len(calls)
     reach = list(range(count))
     for siblings in _siblings(calls):
@@ -146,7 +146,7 @@ def groups(calls: Sequence[ToolCall]) -> list[list[int]]:
 
 
 def _siblings(calls: Sequence[ToolCall]) -> list[list[int]]:
-    """Places of calls of one parent that hang together by overlap, where that are several."""
+    """Places of calls of one parent connected by overlap, if there are several."""
     found: list[list[int]] = []
     for parent in {each.parent_span_id for each in calls}:
         run: list[int] = []
@@ -163,7 +163,7 @@ def _siblings(calls: Sequence[ToolCall]) -> list[list[int]]:
 
 
 def orders(calls: Sequence[ToolCall]) -> Iterator[list[int]]:
-    """Every order that keeps "ended before it started", that nearest to the starts first."""
+    """Every order that keeps "ended before it started", the one nearest to the starts first."""
     beside = {place for run in _siblings(calls) for place in run}
     ends = [each.end_ns if n in beside else each.start_ns for n, each in enumerate(calls)]
 
@@ -219,7 +219,7 @@ def best_order(world: World) -> tuple[int, list[int]]:
 
 
 class Told(NamedTuple):
-    """What came of a session: its object, final verdicts by span, and the final counter."""
+    """The results of a session: its judgement, final verdicts by span, and the final counter."""
 
     found: dict[str, Any]
     final: list[bytes]
@@ -227,7 +227,7 @@ class Told(NamedTuple):
 
 
 def told(spec: Spec, events: Sequence[tuple[int, str, Any]], *, fold: bool = True) -> Told:
-    """Has a monitor hear (now, what, of which calls); what it told when all is over."""
+    """Sends (now, event, calls) to a monitor, and returns the results at the end."""
     monitor, final = Monitor([spec], Limits(history_complete=True, fold=fold)), list[bytes]()
     monitor.on_final(lambda verdict: final.append(verdict.span_id))
     for now, what, made in events:
@@ -246,7 +246,7 @@ def told(spec: Spec, events: Sequence[tuple[int, str, Any]], *, fold: bool = Tru
 
 
 def arrival(chance: Random, calls: Sequence[ToolCall]) -> list[tuple[int, str, Any]]:
-    """Calls in any order, within the window of each other; ticks; readings that are corrected."""
+    """Calls in any order within the window, with ticks and corrected readings."""
     begin = max(each.end_ns for each in calls)
     spread = 9 * SECOND
     events: list[tuple[int, str, Any]] = []
@@ -271,7 +271,7 @@ def arrival(chance: Random, calls: Sequence[ToolCall]) -> list[tuple[int, str, A
 
 
 def in_turn(calls: Sequence[ToolCall]) -> list[ToolCall]:
-    """The calls as they would be if each had come when the one before it had ended."""
+    """The calls as if each had started after the one before it ended."""
     return [
         each._replace(start_ns=START + n * SECOND, end_ns=START + n * SECOND + 1)
         for n, each in enumerate(calls)
@@ -279,7 +279,7 @@ def in_turn(calls: Sequence[ToolCall]) -> list[ToolCall]:
 
 
 def check(seed: int) -> None:
-    """One world: its harms, its scores, and that neither hangs on arrival or folding."""
+    """Checks one world: its harms and scores do not depend on arrival or folding."""
     chance = Random(seed)
     world = world_of(chance)
     spec, calls = world
@@ -345,7 +345,7 @@ def long_session(chance: Random, *, arguments: bool) -> list[tuple[int, str, Any
 
 
 def check_long(seed: int) -> bool:
-    """What is told of a long session does not hang on folding; True where it was folded."""
+    """Checks that folding changes no result of a long session; True if it was folded."""
     chance = Random(seed)
     arguments = chance.random() < 0.5
     spec = spec_of(chance, arguments=arguments)

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes, and may end in nothing but what its promise allows."""
+"""The fuzz targets: each takes bytes, and may raise only its documented errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _all(spans: list[Span]) -> list[tuple[Any, ...]]:
 
 
 def _by_index(span: Span) -> None:
-    """What C reads of a value by its index is what it reads of its bytes."""
+    """Checks that the C index gives what the value's bytes give."""
     read, values = native(), span.values
     told = [(read.text(raw), read.text_at(values, at)) for at, raw in enumerate(values)]
     assert all(text in (None, whole) for whole, text in told)
@@ -143,7 +143,7 @@ NAMES = ("type", "name", "id", "lc_agent_name", "parts", "")
 
 
 def texts(body: bytes) -> None:
-    """A JSON text is read, or not; what the reader in C tells of it, a full reading tells."""
+    """Reads a JSON text; the short C reading and the full reading must agree."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -161,7 +161,7 @@ def texts(body: bytes) -> None:
 
 
 def _same(told: tuple[str | bytes | None, ...], full: dict[str, Any]) -> None:
-    """What was found of the members is what they are."""
+    """Checks that the members found are those of the text."""
     for name, found in zip(NAMES, told, strict=True):
         value = json.loads(found) if isinstance(found, bytes) else found
         assert repr(value) == repr(full.get(name))
@@ -392,7 +392,7 @@ def _seeds() -> dict[str, list[bytes]]:
 
 
 def _conversations() -> list[bytes]:
-    """Requests in HTTP/1.1: of known length, chunked, several, and with what is rarely said."""
+    """HTTP/1.1 requests: with a length, chunked, several, and with rare headers."""
     body = BODIES["pb"]
     head = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
     plain = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -407,7 +407,7 @@ def _conversations() -> list[bytes]:
 
 
 def _calls() -> list[bytes]:
-    """Calls as frames of HTTP/2: whole, in pieces, refused, given up, and what stands between."""
+    """Calls as HTTP/2 frames: whole, in pieces, refused, cancelled, with other frames between."""
     begin = PREFACE + frame(4, b"\0\4\0\0\0\2")
     body = b"\0" + len(BODIES["pb"]).to_bytes(4, "big") + BODIES["pb"]
     fields = {

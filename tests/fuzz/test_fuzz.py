@@ -15,7 +15,7 @@ FOUND = sorted(path for path in CRASHES.iterdir() if "-" in path.name)
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
 def test_old_crashes_are_survived(path: Path) -> None:
-    """What once crashed a target does not any more."""
+    """Inputs that once crashed a target no longer do."""
     TARGETS[path.name.partition("-")[0]](path.read_bytes())
 
 

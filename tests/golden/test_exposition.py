@@ -110,7 +110,7 @@ def _stats() -> Stats:
 
 @pytest.fixture
 def families(monkeypatch: pytest.MonkeyPatch) -> Families:
-    """What is exposed, with the versions of this machine left out."""
+    """The exposed text, without the versions of this machine."""
     monkeypatch.setattr(metrics, "__version__", "1.2.3")
     monkeypatch.setattr(metrics, "BUILD", "plain")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")

@@ -61,7 +61,7 @@ def compiler() -> Path:
 
 
 def complaints(compiler: Path, folder: Path, texts: Mapping[str, str]) -> Mapping[str, str]:
-    """What the compiler says first of each file it refuses."""
+    """The compiler's first message for each file it refuses."""
     (folder / "node_modules").symlink_to(MODULES)
     for name, text in texts.items():
         (folder / name).write_text(PRELUDE + text)

@@ -66,7 +66,7 @@ def queries(board: Board) -> Iterator[str]:
 
 
 def test_checked_in_files_are_as_built() -> None:
-    """`python -m grafana.build` would change nothing."""
+    """The checked-in boards equal the output of `python -m grafana.build`."""
     built = files()
     assert {file.name for file in FOLDER.glob("*.json")} == {file.name for file in built}
     assert [file.name for file, text in built.items() if file.read_text() != text] == []
@@ -83,7 +83,7 @@ def test_every_metric_exists(board: Board) -> None:
 
 @every_board
 def test_board_has_what_the_linter_asks_for(board: Board) -> None:
-    """A data source variable, job and instance, fixed uid, not editable, links to the others."""
+    """Each board has a data source variable, job and instance, a fixed uid, links, and is not editable."""
     made = board_json(board)
     variables = {each["name"]: each for each in made["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"

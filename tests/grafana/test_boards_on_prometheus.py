@@ -79,7 +79,7 @@ class Prometheus:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """One that has seen sessions come, go wrong, and end, and a monitor that was sent nonsense."""
+    """A Prometheus that scraped good, bad and ended sessions, and a monitor that received malformed requests."""
     if PROMETHEUS is None:
         pytest.skip("there is no prometheus here (apt-get install prometheus)")
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 def _monitor(folder: Path) -> Service:
-    """One whose sessions end soon, and that pages into a file."""
+    """A monitor whose sessions end soon, and that pages into a file."""
     text = (SPECS / "farm_rover.yaml").read_text().replace("id: farm_rover", "id: paging")
     (folder / "paging.yaml").write_text(text.replace("mode: shadow", "mode: page"))
     made: tuple[Made, ...] = tuple((tool, {}) for tool in GOLDEN)
@@ -119,7 +119,7 @@ def _monitor(folder: Path) -> Service:
 
 
 def _traffic(service: Service, number: int) -> None:
-    """Good and bad sessions, calls out of order, twice, of no spec, and requests that are none."""
+    """Good and bad sessions, calls out of order, duplicates, unmatched calls, and malformed requests."""
     send(service, Rover(f"good-{number}", 4 * number).calls(*GOLDEN).spans)
     bad = Rover(f"bad-{number}", 4 * number + 1).calls("unlock_safety", "water", "fly", "move")
     send(service, bad.spans)
@@ -134,7 +134,7 @@ def _traffic(service: Service, number: int) -> None:
 
 
 def unanswered(server: Prometheus, board: Board) -> list[tuple[str, str]]:
-    """Title and query of panels that show nothing, but for those that may."""
+    """Title and query of each panel without data, except those that may be empty."""
     return [
         (panel.title, target.expr)
         for row in board.rows
@@ -152,7 +152,7 @@ def chosen(query: str) -> str:
 
 @pytest.mark.parametrize("board", BOARDS, ids=[board.uid for board in BOARDS])
 def test_every_panel_has_an_answer(prometheus: Prometheus, board: Board) -> None:
-    """No query fails, and none is empty where the panel does not say that it may be."""
+    """No query fails, and none is empty unless its panel says that it may be."""
     assert unanswered(prometheus, board) == []
 
 

@@ -37,7 +37,7 @@ def desk() -> Iterator[Service]:
 
 
 def packages(agent: str) -> tuple[str, ...]:
-    """What an example needs beside the SDK that every agent here gets."""
+    """The packages of an example, beside the SDK that every agent here gets."""
     lines = (EXAMPLES / "requirements" / f"{agent}.txt").read_text().splitlines()
     return tuple(line for line in lines if not line.startswith("opentelemetry-"))
 

@@ -178,7 +178,7 @@ def _variables(framework: Framework, session: str) -> dict[str, str]:
 
 
 def _arguments(framework: Framework, run: str) -> list[dict[str, Any] | None]:
-    """What the spans say of the arguments of a run's calls."""
+    """The arguments of a run's calls, as its spans give them."""
     if not framework.arguments:
         return [None] * len(TOOLS[run])
     wanted = [ARGUMENTS[tool] for tool in TOOLS[run]]

@@ -1,4 +1,4 @@
-"""What is claimed of sessions of which something is not known: the smallest cases of each kind."""
+"""Claims about sessions with unknown parts: the smallest case of each kind."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_no_symbol_covers_stays_a_reading() -> None:
 
 
 def test_a_symbol_that_never_wins_is_no_reading() -> None:
-    """The one allowed reading would always be another symbol's call."""
+    """The only allowed reading would always match another symbol, so the call is harmful."""
     alphabet = {
         "low": {"tool": "pay", "arguments": {"amount": {"max": 9}}},
         "five": {"tool": "pay", "arguments": {"amount": {"one_of": [5]}}},
@@ -107,7 +107,7 @@ def test_a_symbol_that_never_wins_is_no_reading() -> None:
 
 
 def test_expressions_prove_no_coverage() -> None:
-    """A text may match neither; a symbol without arguments beside them takes all that is left."""
+    """Regular expressions cover no text for certain; a symbol without arguments takes the rest."""
     found = {
         f"r{n}": {"tool": "t", "arguments": {"x": {"regex": e}}} for n, e in enumerate("ab")
     }
@@ -139,7 +139,7 @@ def test_a_symbol_that_the_known_part_rules_out_is_no_reading(
 
 
 def test_a_failed_call_is_harmful_where_a_policy_says_so() -> None:
-    """Each of its symbols' calls; what it does not name is not judged, and `forbidden` is first."""
+    """This holds for the policy's symbols only; other calls are not judged, and `forbidden` takes precedence."""
     spec = compiled(
         alphabet={**PAY, "rm": {"tool": "rm"}},
         constraints=[{"precedence": ["ok", "pay"]}, {"forbid": "rm"}],
@@ -183,7 +183,7 @@ def test_a_joined_task_is_judged_whatever_its_states(states: int) -> None:
 
 
 def test_a_joined_policy_is_judged_whatever_its_constraints() -> None:
-    """What is forbidden is so in all of a million joint states, apart or over the same calls."""
+    """A forbidden call is harmful in each of a million joint states."""
     pairs = [(f"a{n}", f"b{n}") for n in range(20)]
     alphabet = tools("rm", *(name for pair in pairs for name in pair))
     apart: list[Any] = [{"precedence": list(pair)} for pair in pairs]
@@ -250,7 +250,7 @@ def test_a_trap_of_a_group_that_is_too_large_is_found_by_its_neighbours() -> Non
 
 
 def test_a_policy_nobody_can_keep_is_refused_whatever_stands_beside_it() -> None:
-    """However many constraints there are, two that contradict each other are named."""
+    """Two contradicting constraints are named among any number of others."""
     names = [f"x{number}" for number in range(40)]
     text = json.dumps({
         "id": "s", "kind": "policy", "alphabet": tools("a", *names),
@@ -266,7 +266,7 @@ def test_a_policy_nobody_can_keep_is_refused_whatever_stands_beside_it() -> None
 
 
 def test_a_trap_that_only_an_accepted_call_leads_into_is_told() -> None:
-    """After the accepted call another one is owed that is forbidden."""
+    """After the accepted call, a forbidden call is required."""
     spec = compiled(
         alphabet=tools("a", "b"),
         constraints=[{"forbid": ["a", "b"]}, {"response": ["a", "b"]}],
@@ -305,7 +305,7 @@ def test_a_young_session_is_not_said_to_be_trapped_or_idle() -> None:
 
 
 def test_a_young_session_is_said_to_be_trapped_where_it_is_so_anyhow() -> None:
-    """Whatever came before the start, after this call nothing can finish."""
+    """Whatever came before the start, the session cannot finish after this call."""
     spec = compiled(
         kind="task", alphabet=tools("go", "fall"), initial="a", accepting=["b"],
         states=["a", "b", "pit"],
@@ -322,7 +322,7 @@ def test_a_young_session_is_said_to_be_trapped_where_it_is_so_anyhow() -> None:
 
 
 def test_one_harm_is_certain_and_which_call_it_is_is_not() -> None:
-    """A payment of unknown amount is a harm itself, or what comes after it is one: not both."""
+    """Either the payment of unknown amount or the call after it is harmful, not both."""
     spec = compiled(
         kind="task",
         alphabet={"little": PAY["little"], **tools("look")},

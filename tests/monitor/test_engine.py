@@ -1,4 +1,4 @@
-"""The monitor: sessions, binding, uncertainty, ends."""
+"""The monitor: sessions, binding, uncertainty and ends."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def water(number: int, liters: int | None = 5, **changes: Any) -> ToolCall:
 
 
 def test_a_harmful_call_says_why_and_moves_nothing() -> None:
-    """Reason, shortest legal way, what was allowed; and a later valid call still progresses."""
+    """It has reason, shortest path and allowed calls, and a later allowed call still progresses."""
     judge = monitor(ROVER)
     judge.observe(call(1, "unlock"), NOW)
     verdict = only(judge.observe(water(2), NOW))
@@ -117,7 +117,7 @@ def test_a_harmful_call_says_why_and_moves_nothing() -> None:
     ],
 )
 def test_reasons_after_the_end(made: ToolCall, reason: Reason) -> None:
-    """What matches nothing is told from what came after the end."""
+    """An unmatched call and a call after the end have different reasons."""
     judge = monitor(ROVER)
     for done in (call(1, "unlock"), call(2, "open"), water(3)):
         judge.observe(done, NOW)
@@ -126,7 +126,7 @@ def test_reasons_after_the_end(made: ToolCall, reason: Reason) -> None:
 
 
 def test_a_repeated_call_is_told_from_an_unreachable_one() -> None:
-    """The symbol progressed before: repeated; it is on no way from here: unreachable."""
+    """The reason is repeated if the symbol progressed before, and unreachable if no path leads to it."""
     judge = monitor(ROVER)
     judge.observe(call(1, "unlock"), NOW)
     judge.observe(call(2, "open"), NOW)
@@ -151,7 +151,7 @@ def test_an_earlier_call_that_comes_late_revises() -> None:
 
 
 def test_a_tool_is_told_by_its_name_however_it_is_known() -> None:
-    """By its symbol, the first time and after it, where it failed, and where no spec names it."""
+    """Verdicts show the tool's name: for a symbol, for failed calls, and without a spec."""
     judge = monitor(ROVER)
     tools = ["unlock", "unlock", "nothing"]
     made = [call(number, tool) for number, tool in enumerate(tools, 1)]
@@ -162,7 +162,7 @@ def test_a_tool_is_told_by_its_name_however_it_is_known() -> None:
 
 
 def test_sums_are_of_now_whenever_they_are_read() -> None:
-    """What sessions that do harm add is weighed when it is asked for, and leaves with them."""
+    """The sums of harmful sessions are computed when read, and drop sessions that left."""
     judge = monitor(ROVER)
     judge.observe(water(1), NOW)
     pair = judge.totals.pairs["rover", "rover"]
@@ -270,7 +270,7 @@ def test_unknown_arguments_are_never_guessed() -> None:
 
 
 def test_unknown_arguments_do_not_hide_a_certain_harm() -> None:
-    """Where no reading is allowed, the call is harmful whatever its arguments were."""
+    """If no reading is allowed, the call is harmful for any arguments."""
     judge = monitor(ROVER)
 
     assert only(judge.observe(water(1, None), NOW)).kind is Kind.HARMFUL
@@ -314,7 +314,7 @@ def test_a_session_that_fits_the_start_is_exact() -> None:
 
 
 def test_long_after_the_start_nothing_is_doubted() -> None:
-    """When a session could have been seen from its first call, a skipped step is a harm."""
+    """If a session must have been seen from its first call, a skipped step is harmful."""
     judge = Monitor(specs(ROVER), Limits(idle_ns=10 * SECOND), started_ns=START)
 
     assert only(judge.observe(call(50, "open"), NOW)).kind is Kind.HARMFUL
@@ -469,7 +469,7 @@ def test_what_comes_after_the_end_changes_no_final_counter() -> None:
 
 
 def test_a_harmful_verdict_that_became_final_is_told_once() -> None:
-    """Whoever asks hears of each final harmful verdict, and of none that was revised before."""
+    """Listeners get each final harmful verdict once, and none that was revised before."""
     judge, told = monitor(ROVER), list[Verdict]()
     judge.on_final(told.append)
     judge.observe(call(1, "unlock"), NOW)
@@ -487,7 +487,7 @@ def test_a_harmful_verdict_that_became_final_is_told_once() -> None:
 
 
 def test_who_fails_to_hear_of_one_session_hears_of_the_others() -> None:
-    """What else was due is looked at again, though somebody who was told has raised."""
+    """If a listener raises, the other due sessions are handled at the next tick."""
     judge, told = monitor(ROVER), list[str]()
     for name in "abc":
         judge.observe(call(1, "dance", session=SessionKey("", name)), NOW)
@@ -505,7 +505,7 @@ def test_who_fails_to_hear_of_one_session_hears_of_the_others() -> None:
 
 
 def test_sessions_without_a_call_are_counted() -> None:
-    """A conversation that is heard of and never calls a tool is counted when it is idle."""
+    """A conversation that never calls a tool is counted when it is idle."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
     for name in ("quiet", "s"):
         key = SessionKey("", name)
@@ -532,7 +532,7 @@ def test_a_spec_bound_late_beside_another_has_missed_nothing() -> None:
 
 
 def test_a_spec_bound_after_the_window_has_missed_calls() -> None:
-    """What was not kept was not judged: the session is joined for that spec, and says so."""
+    """Calls that were no longer kept are not judged: the session is joined under that spec."""
     judge = monitor(BY_AGENT, POLICY)
     judge.observe(water(1), NOW)
     judge.tick(NOW + 11 * SECOND)
@@ -547,7 +547,7 @@ def test_a_spec_bound_after_the_window_has_missed_calls() -> None:
 
 
 def test_calls_missed_between_seen_ones_are_no_harm() -> None:
-    """Before the start any call may have been received by the process that is gone."""
+    """Before the start, any call may have been received by an earlier process."""
     judge = Monitor(specs(ROVER), Limits(), started_ns=START + 10 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.observe(water(9), NOW)
@@ -570,7 +570,7 @@ def test_a_control_tool_is_shown_and_not_judged() -> None:
 
 
 def test_arguments_are_dropped_once_judged() -> None:
-    """Nothing of the arguments is kept unless they are to be shown."""
+    """Arguments are kept only if they are to be shown."""
     quiet, open_ = monitor(ROVER), monitor(ROVER, keep_arguments=True)
     for each in (quiet, open_):
         each.observe(water(1, 7, call_id="c1"), NOW)
@@ -581,7 +581,7 @@ def test_arguments_are_dropped_once_judged() -> None:
 
 
 def test_quiet_gives_only_what_is_news() -> None:
-    """With `quiet` harmless verdicts are counted and not told."""
+    """With `quiet`, harmless verdicts are counted and not returned."""
     judge = monitor(ROVER)
 
     assert judge.observe(call(1, "unlock"), NOW, quiet=True) == []
@@ -610,7 +610,7 @@ def test_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
 
 
 def test_parallel_calls_of_a_strict_policy_are_taken_at_their_worst() -> None:
-    """Approve and pay issued together: nobody waited for the approval."""
+    """Pay issued together with approve did not wait for the approval, so it is harmful."""
     text = """
 id: approval
 kind: policy
@@ -625,7 +625,7 @@ constraints: [{precedence: [approve, pay]}]
 
 
 def test_calls_that_touch_are_a_sequence() -> None:
-    """A call that starts when another ends came after it."""
+    """A call that starts when another ends follows it."""
     judge = monitor(ROVER)
     judge.observe(call(1, "open", end_ns=START + 2 * SECOND), NOW)
     judge.observe(call(2, "unlock"), NOW)
@@ -634,7 +634,7 @@ def test_calls_that_touch_are_a_sequence() -> None:
 
 
 def test_calls_of_different_parents_are_not_siblings() -> None:
-    """Only calls of one parent were issued together."""
+    """Only calls of one parent are issued together."""
     judge = monitor(ROVER)
     judge.observe(overlapping(1, "open", parent_span_id=b"p" * 8), NOW)
     judge.observe(overlapping(2, "unlock", parent_span_id=b"q" * 8), NOW)
@@ -655,7 +655,7 @@ def test_many_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
 @pytest.mark.parametrize("made", [["approve"] * 6, ["approve", *["look"] * 80]])
 @pytest.mark.parametrize("seen", ["", ", {at_most: [look, 1000]}", ", {init: approve}"])
 def test_a_strict_policy_is_not_switched_off_by_many_calls(seen: str, made: list[str]) -> None:
-    """Nobody waited for the approval, whatever else was issued together with it."""
+    """Pay issued together with its approval is harmful, among any number of other calls."""
     text = f"""
 id: approval
 kind: policy
@@ -670,7 +670,7 @@ constraints: [{{precedence: [approve, pay]}}{seen}]
 
 
 def test_orders_that_are_left_out_are_counted() -> None:
-    """Twenty calls that all differ have more orders than are tried; the counter never goes back."""
+    """Twenty different calls have more orders than are tried. The counter never decreases."""
     tools = [f"t{number}" for number in range(20)]
     text = f"""
 id: twenty
@@ -716,14 +716,14 @@ def test_a_mark_that_comes_late_revises_the_session() -> None:
 
 
 def test_a_complete_history_has_no_gaps() -> None:
-    """`history: complete` says that every call is seen, whatever the marks."""
+    """With `history: complete`, no call is missing, whatever the sampling marks."""
     judge = monitor(ROVER)
 
     assert only(judge.observe(call(1, "open", gaps=True), NOW)).kind is Kind.HARMFUL
 
 
 def test_calls_out_of_order_are_counted() -> None:
-    """A call that began before one that has come is one; those in order are none."""
+    """A call that began before one already received is counted; calls in order are not."""
     judge = monitor(ROVER)
     for number in (1, 3, 2, 4):
         judge.observe(call(number, "unlock"), NOW)
@@ -732,7 +732,7 @@ def test_calls_out_of_order_are_counted() -> None:
 
 
 def test_sessions_without_calls_are_counted() -> None:
-    """Of a session that is heard of and never calls anything, a number is left."""
+    """A session without calls leaves only its count."""
     judge = monitor(ROVER)
     judge.learn(SessionKey("", "silent"), NOW, attributes={}, start_ns=NOW)
     judge.tick(NOW + SECOND)
@@ -742,7 +742,7 @@ def test_sessions_without_calls_are_counted() -> None:
 
 
 def test_skewed_calls_are_counted_across_a_reload() -> None:
-    """The counter never goes back, whatever specs are in use."""
+    """The counter never decreases, whichever specs are in use."""
     judge = monitor(ROVER)
     parent = call(5, "unlock", end_ns=START + 9 * SECOND)
     judge.observe(parent, NOW)

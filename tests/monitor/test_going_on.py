@@ -35,7 +35,7 @@ def unbound(number: int, tenant: str, id_: str = "s") -> ToolCall:
 
 
 def test_a_session_whose_only_call_was_none_is_condensed() -> None:
-    """A session without a step in its log can be remembered, and time goes on."""
+    """A session without a step in its log can be stored and restored."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.tick(NOW + 11 * SECOND)
@@ -47,7 +47,7 @@ def test_a_session_whose_only_call_was_none_is_condensed() -> None:
 
 
 def test_a_session_that_rested_is_condensed_twice() -> None:
-    """A session that wakes without a new call, its steps let go, can be remembered again."""
+    """A session that is restored without a new call can be stored again."""
     judge = monitor(ROVER, idle_ns=60 * SECOND)
     judge.observe(call(1, "unlock"), NOW)
     judge.tick(NOW + 11 * SECOND)
@@ -62,7 +62,7 @@ def test_a_session_that_rested_is_condensed_twice() -> None:
 
 
 def test_a_rest_decides_no_doubt_for_harm() -> None:
-    """What a session that may have begun before us does after a rest is judged alike, folded or not."""
+    """After a rest, a session that may be older than the process is judged alike, folded or not."""
     kinds = []
     for fold in (False, True):
         limits = Limits(fold=fold, idle_ns=60 * SECOND)
@@ -77,7 +77,7 @@ def test_a_rest_decides_no_doubt_for_harm() -> None:
 
 
 def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:
-    """Where a late id wakes an ended session the moved calls are in it alone, and nobody has to go."""
+    """If a late id revives an ended session, its calls move there, and no session is evicted."""
     judge = monitor(POLICY, sessions_max=2)
     judge.observe(of(1, "s", "water"), NOW)
     judge.end(key("s"), NOW)
@@ -91,7 +91,7 @@ def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:
 
 
 def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
-    """A session that was let go is read as joined, and counted, also where its id comes behind its call."""
+    """A forgotten session is joined and counted, even if its id arrives after its call."""
     limits = {"idle_ns": 10 * SECOND, "remember_ns": 20 * SECOND}
     judge = monitor(ROVER, **limits)
     judge.observe(of(1, "s", "unlock"), NOW)
@@ -137,7 +137,7 @@ def test_a_session_with_a_new_id_is_the_latest() -> None:
 
 
 def test_what_an_amended_call_takes_is_bounded() -> None:
-    """Calls that grow after they were seen count as what they are, and the bound of held ones holds."""
+    """Calls that grow after receipt count with their new size, and the bound on held calls holds."""
     judge = Monitor(specs(ROVER), Limits(held_bytes_max=100_000), started_ns=0)
     for number in range(20):
         old = unbound(number, "x", f"s{number}")
@@ -152,7 +152,7 @@ def test_what_an_amended_call_takes_is_bounded() -> None:
 
 
 def test_a_retracted_call_is_held_no_longer() -> None:
-    """A held call that was none takes nothing from what may be held."""
+    """A withdrawn call frees its part of the bound on held calls."""
     judge = Monitor(specs(ROVER), Limits(), started_ns=0)
     made = unbound(1, "x")
     judge.observe(made, NOW)
@@ -164,7 +164,7 @@ def test_a_retracted_call_is_held_no_longer() -> None:
 
 
 def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
-    """What a tenant beyond the shared number holds is let go by the name it was counted under."""
+    """Held memory of tenants beyond the shared number is freed under the name it was counted by."""
     judge = Monitor(specs(ROVER, ELSEWHERE), Limits(), started_ns=0)
     for number in range(TENANTS_MAX):
         judge.observe(unbound(1, f"t{number}"), NOW)

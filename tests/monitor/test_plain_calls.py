@@ -1,4 +1,4 @@
-"""Plain calls: judged as the same calls in a recording are, and refused where they are none."""
+"""Plain calls are judged like the same calls in a recording, and refused if they are malformed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kinds(calls: Sequence[Mapping[str, Any]]) -> list[Kind | None]:
 
 
 def test_each_call_has_its_verdict() -> None:
-    """A call before its precondition is harmful, with what was skipped; the run ends where it should."""
+    """A call before its precondition is harmful with the skipped calls, and the run ends accepted."""
     judged = judge_calls(TASK, ORDER)
 
     assert kinds(ORDER) == ["progress", "harmful", "progress", "progress", "progress"]
@@ -72,7 +72,7 @@ def test_a_failed_call_has_no_effect() -> None:
 
 
 def test_a_run_without_calls_is_judged() -> None:
-    """Its path is empty, and it has not done its task."""
+    """Its path is empty and its task is not done."""
     judged = judge_calls(ROVER, [])
     assert judged.verdicts == ()
     assert (judged.judgement["spec"], judged.judgement["calls"]) == ("farm_rover", 0)
@@ -94,7 +94,7 @@ def test_a_run_without_calls_is_judged() -> None:
     ],
 )
 def test_what_is_no_call_is_refused(call: Any, message: str) -> None:
-    """The error says which call it is, and what is wrong with it."""
+    """The error names the call and its fault."""
     with pytest.raises(CallError) as refused:
         judge_calls(TASK, [ORDER[0], call])
     assert str(refused.value).startswith(message)
@@ -124,6 +124,6 @@ def test_built_calls_go_to_a_monitor() -> None:
 
 
 def test_every_exported_name_can_be_had() -> None:
-    """What `monitor` says that it exports is there."""
+    """Every name in `monitor.__all__` can be imported."""
     assert all(getattr(monitor, name) is not None for name in monitor.__all__)
     assert set(monitor.__all__) == set(monitor._HOME)

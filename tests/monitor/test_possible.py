@@ -49,7 +49,7 @@ def made(number: int, tool: str) -> ToolCall:
 
 
 def test_a_skipped_step_is_possible_harm() -> None:
-    """It says why, unless when, and it counts as what it is in a session that goes on."""
+    """It has the reason and the time of the doubt, and counts as what it would be in an older session."""
     monitor = young(TASK)
     (verdict,) = told(monitor, "b")
 
@@ -106,7 +106,7 @@ def test_a_proof_makes_it_certain() -> None:
 
 
 def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
-    """And what was certain is revised."""
+    """The certain verdict is revised."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
     monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
@@ -117,7 +117,7 @@ def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
 
 @pytest.mark.parametrize("way", ["amend", "retract"])
 def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
-    """A call that seemed to come before the proof began later, or was none."""
+    """A proof is checked again when the call before it gets a later start or is withdrawn."""
     monitor = young(TASK)
     early, late = made(1, "b"), made(2, "b")
     monitor.observe(early, early.end_ns)
@@ -141,7 +141,7 @@ def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
 
 
 def test_an_earlier_call_withdraws_it() -> None:
-    """What was skipped came, and arrives late."""
+    """The skipped call arrives late and withdraws the possible harm."""
     monitor = young(TASK)
     monitor.observe(call(2, "b"), START + 3 * SECOND, quiet=True)
     verdicts = monitor.observe(call(1, "a"), START + 4 * SECOND, quiet=True)
@@ -155,7 +155,7 @@ def test_an_earlier_call_withdraws_it() -> None:
 
 
 def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
-    """A span of it started before the monitor: nothing is possible any more."""
+    """A span of the session that started before the monitor withdraws the possible harm."""
     monitor = young(TASK)
     told(monitor, "b")
     verdicts = monitor.learn(
@@ -169,7 +169,7 @@ def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
 
 
 def test_a_call_that_was_none_is_withdrawn() -> None:
-    """Its step goes, and so does what was reported of it."""
+    """Its step is removed, and its possible harm is withdrawn."""
     monitor = young(TASK)
     told(monitor, "b")
 
@@ -187,7 +187,7 @@ def test_a_session_that_goes_on_for_certain_reports_nothing() -> None:
 
 
 def test_a_later_turn_withdraws_it() -> None:
-    """Its model's span arrives after the call; where it is none after all, the call is reported again."""
+    """A model's span of a later turn withdraws the harm. If that span is withdrawn, the harm is reported again."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
     withdrawn = monitor.doubt(before.session, doubted=True)
@@ -200,7 +200,7 @@ def test_a_later_turn_withdraws_it() -> None:
 
 
 def test_no_doubt_is_left_of_a_complete_history() -> None:
-    """Then it is harmful."""
+    """With a complete history, the skipped step is harmful."""
     monitor = young(TASK, history_complete=True)
 
     assert [(each.kind, each.possible) for each in told(monitor, "b")] == [
@@ -249,7 +249,7 @@ def test_what_is_possible_depends_on_no_order_of_arrival(tools: str) -> None:
 
 
 def test_it_is_counted_once_and_in_no_score() -> None:
-    """Its own counter, from zero on; neither calls nor sessions are harmful for it."""
+    """It has its own counter, from zero on. Neither calls nor sessions count as harmful."""
     monitor = young(TASK)
     told(monitor, "b")
     (pair,) = monitor.totals.pairs.values()

@@ -1,4 +1,4 @@
-"""The records: values that are compared, copied and kept as such."""
+"""The records compare, copy and store as values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_calls_of_equal_fields_are_equal() -> None:
 
 
 def test_a_call_with_other_values_is_another_one() -> None:
-    """What is replaced is another call's; the call stays, and a field that is none is refused."""
+    """`_replace` returns another call and leaves the first; an unknown field is refused."""
     made = call()
     other = made._replace(tool="u", start_ns=7)
 

@@ -1,4 +1,4 @@
-"""An installed offrails, whichever way it came: it says what it is, serves, and judges.
+"""An installed offrails reports its version, serves and judges, however it was installed.
 
 `OFFRAILS_PROGRAM` names the program (a path), `OFFRAILS_BUILD` the build it must be; without them it is the one that
 is installed beside these tests.

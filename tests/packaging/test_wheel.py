@@ -1,4 +1,4 @@
-"""The wheels that users install: what is in them, and that they work in an empty environment without a compiler."""
+"""The wheels have the right contents, and work in an empty environment without a compiler."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_it_holds_the_program_and_nothing_else(wheel: Built) -> None:
 
 
 def test_its_metadata_is_complete(wheel: Built) -> None:
-    """Its tag is this machine's where it is compiled; its licence is in it; it needs what pyproject.toml says."""
+    """The tag names this machine if compiled, the licence is in it, and dependencies equal pyproject.toml's."""
     with ZipFile(wheel.file) as archive:
         [info] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = message_from_bytes(archive.read(info))
@@ -156,7 +156,7 @@ def _tests(path: str, programs: Path, wheel: Built) -> None:
 
 
 def _bare() -> dict[str, str]:
-    """The environment without paths of ours: a program is to load what is installed beside it."""
+    """The environment without our paths, so a program loads what is installed beside it."""
     return {key: value for key, value in os.environ.items() if key not in OUR_PATHS}
 
 

@@ -39,7 +39,7 @@ Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class Page:
-    """One tab, with a profile of its own: English, in UTC."""
+    """One tab with its own profile: English, in UTC."""
 
     def __init__(
         self, wait: Wait, context: BrowserContext, tab: Tab, devtools: CDPSession
@@ -82,7 +82,7 @@ class Page:
         self._wait(self._tab.clock.set_fixed_time(at))
 
     def run(self, script: str) -> Any:
-        """The value of an expression. The page's policy does not apply to it, as it would to Playwright's own."""
+        """The value of an expression. The page's content policy does not apply to it."""
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -90,14 +90,14 @@ class Page:
         return found["result"].get("value")
 
     def text(self, selector: str) -> str:
-        """The text of the first element that a selector finds; "" where there is none."""
+        """The text of the first element that matches a selector; empty if there is none."""
         found: str = self.run(
             f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"
         )
         return found
 
     def click(self, selector: str) -> None:
-        """Clicks as a person would: the element is in sight, and nothing covers it."""
+        """Clicks as a person does: the element is visible, and nothing covers it."""
         self._wait(self._tab.click(selector, timeout=1e3 * WAIT_SECONDS))
 
     def choose(self, selector: str, value: str) -> None:
@@ -124,7 +124,7 @@ class Page:
         self._wait(self._tab.keyboard.press(key))
 
     def screenshot(self) -> bytes:
-        """A PNG of the window, without the style that Playwright would add, which the page refuses."""
+        """A PNG of the window, without the style that Playwright would add and the page refuses."""
         found = self.ask("Page.captureScreenshot", format="png")
         return base64.b64decode(found["data"])
 

@@ -1,4 +1,4 @@
-"""The demo with the page open, as somebody would who tries offrails for the first time."""
+"""The demo with its page open, as on a first try of offrails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def demo() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_demo_is_on_the_page(demo: subprocess.Popen[str], page: Page) -> None:
-    """The address it prints shows its sessions as they come, and why the worst was harmful."""
+    """The printed address shows sessions as they come, and why the worst call was harmful."""
     assert demo.stdout is not None
     address = next(
         found[1] for line in demo.stdout if (found := re.match(r"  page +(\S+)", line))

@@ -1,4 +1,4 @@
-"""What somebody sees first: the reason, how to set up an empty service, and when not to trust the page."""
+"""The first view: the reason, the set-up of an empty service, and when the page is out of date."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_one_lost_answer_is_made_up_for(monitor: Service, page: Page) -> None:
 
 
 def test_what_is_only_possible_is_drawn_as_such(monitor: Service, page: Page) -> None:
-    """A possible harm is hatched and has its reason; it is no harm in the path, the plot or the words."""
+    """Possible harm is hatched with its reason, and is no harm in the path, the plot or the text."""
     harmed(monitor, "maybe", 307)
     page.open(url(monitor, "maybe"))
     page.until(lambda: page.text(".why"))

@@ -1,4 +1,4 @@
-"""What the page shows of a session that is compared with learnt runs, or whose start was missed."""
+"""The page for a session that is compared with learnt runs, or whose start was missed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shown(service: Service, page: Page, session: str) -> None:
 
 
 def now(session: str, number: int, service: str = "refunds") -> Scene:
-    """A session that begins as the test runs, so that none of its calls was missed."""
+    """The present time, so that a session has no missed calls."""
     return Scene(session, number, service, before_ns=0)
 
 
@@ -40,7 +40,7 @@ def texts(page: Page, selector: str) -> list[str]:
 
 
 def test_departures_are_drawn_in_the_tree(watching: Service, page: Page) -> None:
-    """The way taken, the step left out, where it departs, what was usual, and the risk."""
+    """The tree shows the path, the skipped step, the departure, the usual call and the risk."""
     left = now("left", 20).steady("find_user", "get_order", "refund", "update_account", every=1)
     play(watching, [left.steady("send_mail", every=1)])
     shown(watching, page, "left")
@@ -64,7 +64,7 @@ def test_departures_are_drawn_in_the_tree(watching: Service, page: Page) -> None
 
 
 def test_usual_session_has_no_departure(watching: Service, page: Page) -> None:
-    """A session like the learnt ones is said to be so, and is told when it is so no more."""
+    """A session like the learnt ones is shown as usual, until it departs."""
     scene = now("usual", 21).steady("find_user", "get_order", every=1)
     play(watching, [scene])
     shown(watching, page, "usual")
@@ -77,7 +77,7 @@ def test_usual_session_has_no_departure(watching: Service, page: Page) -> None:
 
 
 def test_joined_session_is_explained(watching: Service, page: Page) -> None:
-    """A session from before the start says in words what is not known, and shows no score."""
+    """A session from before the start shows what is unknown, and no score."""
     began = Scene("began before", 22, before_ns=3_600 * 10**9)
     play(watching, [began.steady("scan", "open_valve", "fly")])
     shown(watching, page, "began before")
@@ -89,7 +89,7 @@ def test_joined_session_is_explained(watching: Service, page: Page) -> None:
 
 
 def test_hostile_departure_is_text(watching: Service, page: Page) -> None:
-    """A tool with markup for a name stands in the tree, in words and beside the call as written."""
+    """A tool name with markup is shown as text in the tree and beside the call."""
     markup = "<img src=x onerror=alert(1)>"
     play(watching, [now("hostile", 23).steady("find_user", markup, every=1)])
     shown(watching, page, "hostile")

@@ -65,7 +65,7 @@ def test_pages_are_of_sessions(many: Service, page: Page) -> None:
 
 
 def test_filters_are_in_the_address(many: Service, page: Page) -> None:
-    """What is chosen narrows the list and stands in the address, which leads back to the same list."""
+    """Filters narrow the list and are in the address, which leads back to the same list."""
     page.open(url(many))
     page.until(lambda: page.text("#range"))
     page.click("#more summary")

@@ -1,4 +1,4 @@
-"""The session view in a real browser: what it shows, that it lives, that it cannot be abused."""
+"""The session view in a real browser: its contents, live updates, and resistance to abuse."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def harmed(monitor: Service, session: str, number: int) -> None:
 
 
 def test_session_is_explained(monitor: Service, page: Page) -> None:
-    """One session: path, harm with its reason and skipped steps, scores, calls, trace link."""
+    """The page shows path, harm with reason and skipped steps, scores, calls and trace link."""
     harmed(monitor, "explained", 101)
     page.open(url(monitor, "explained"))
     page.until(lambda: "out of order" in page.text("main .calls"))
@@ -71,7 +71,7 @@ def test_rules_are_said_in_words(monitor: Service, page: Page) -> None:
 
 
 def test_ending_is_said(page: Page) -> None:
-    """A session that ends before its task is done says so, on the page that is open on it."""
+    """An open page shows that its session ended before its task was done."""
     service = Service(
         variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "3"}
     )
@@ -93,7 +93,7 @@ def test_ending_is_said(page: Page) -> None:
 
 
 def test_page_is_live(monitor: Service, page: Page) -> None:
-    """Calls appear, and harm is told to screen readers, without a reload."""
+    """Calls appear without a reload, and screen readers announce harm."""
     rover = Rover("living", 102).calls("unlock_safety")
     send(monitor, rover.spans)
     known(monitor, "living")
@@ -110,7 +110,7 @@ def test_page_is_live(monitor: Service, page: Page) -> None:
 
 
 def test_hostile_names_are_text(monitor: Service, page: Page) -> None:
-    """Markup in ids, tools, arguments and specs shows as it is written, and runs nowhere."""
+    """Markup in ids, tools, arguments and specs is shown as text and never runs."""
     start = time.time_ns()
     spans = [
         Sent(
@@ -143,7 +143,7 @@ def test_hostile_names_are_text(monitor: Service, page: Page) -> None:
 
 
 def test_a_session_that_cannot_finish_says_so(monitor: Service, page: Page) -> None:
-    """No call was harmful, and the page still tells that the task is lost, and since when."""
+    """Without a harmful call, the page shows that the task is lost, and since when."""
     start = time.time_ns()
     spans = [
         Sent(
@@ -280,7 +280,7 @@ def test_other_names_are_refused(monitor: Service) -> None:
 
 
 def test_stream_ends_with_the_service(serve_page: Service) -> None:
-    """An open event stream tells of changes, and does not hold up the end of the service."""
+    """An open event stream reports changes and does not delay the end of the service."""
     connection = http.client.HTTPConnection(serve_page.addresses["admin"], timeout=10)
     connection.request("GET", "/api/v1/events")
     answer = connection.getresponse()

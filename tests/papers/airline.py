@@ -65,7 +65,7 @@ def tried(file: Path = RUNS) -> list[Tried]:
 
 
 def judged(runs: Sequence[Tried]) -> list[Judged]:
-    """Each run with calls, under a reference of the other runs of its task, outcomes told."""
+    """Each run with calls, under a reference learnt from the other runs of its task with outcomes."""
     found = []
     for one in runs:
         others = [each for each in runs if each.task == one.task and each is not one]
@@ -226,7 +226,7 @@ def presence(alpha: float) -> Trainer:
 
 
 def prefix_tree(alpha: float) -> Trainer:
-    """The share of failures among the runs that share the longest seen prefix."""
+    """The share of failures among the runs that share the longest known prefix."""
 
     def train(runs: Sequence[Tried]) -> Scorer:
         seen: dict[tuple[str, ...], list[int]] = {}

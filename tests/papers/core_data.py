@@ -44,7 +44,7 @@ def repaired(id_: str) -> tuple[Task, tuple[Repair, ...]]:
 
 @cache
 def spec(id_: str) -> Spec:
-    """One task as it is imported."""
+    """One imported task."""
     task, repairs = repaired(id_)
     found, findings = compile_text(document(task, repairs), f"{id_}.yaml")
     assert found is not None, findings

@@ -1,4 +1,4 @@
-"""Real runs of an airline agent: the alarms and the risk hold what docs/references.md promises."""
+"""The alarms and the risk on real runs of an airline agent have the figures of docs/references.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_unexpected_write() -> None:
 
 
 def test_first_two_is_a_hint() -> None:
-    """The first two names alone are weak on these tasks: no more than a hint is made of them."""
+    """The first two names alone predict failure weakly on these tasks, so they give only a hint."""
     figures = alarm(found(), "first_two_diverged")
 
     assert figures.false_rate <= 0.22
@@ -57,7 +57,7 @@ def test_first_two_is_a_hint() -> None:
 
 
 def test_risk_within_a_task() -> None:
-    """The risk tells failed runs from good ones, at every point of the run."""
+    """The risk of failed runs is above that of good ones, at every point of the run."""
     step_2, step_4, half, end = aucs(watched_risks(found()))
 
     assert step_2 >= 0.69

@@ -66,7 +66,7 @@ def expected_runs() -> list[dict[str, Any]]:
 
 
 def tokens(judgement: dict[str, Any]) -> list[str]:
-    """The condensed path as the calibration writes it, `!` for a token of its own."""
+    """The condensed path as the calibration writes it, with `!` for a token of its own."""
     return [
         "!" if step["symbol"] is None or step["error"] else step["symbol"]
         for step in judgement["steps"]
@@ -76,7 +76,7 @@ def tokens(judgement: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("run", expected_runs(), ids=lambda run: run["prompt_id"])
 def test_the_published_values_by_replay(run: dict[str, Any]) -> None:
-    """Ten runs: labels, tokens, states and all scores, to 1e-12."""
+    """Labels, tokens, states and all scores of ten runs agree to 1e-12."""
     found = replayed()[run["prompt_id"], run["run"]]
 
     assert [step["kind"].replace("_", "-") for step in found["steps"]] == run["labels"]
@@ -148,7 +148,7 @@ def judged(one: Spec, *calls: tuple[str, dict[str, Any], bool]) -> dict[str, Any
 def test_a_failed_call_that_would_have_been_right(
     conventions: str, kind: str, reason: str | None, moved: bool
 ) -> None:
-    """Core: harmful; live: without effect; ordinary: as if it had not failed."""
+    """Such a call is harmful under core, without effect under live, and as if successful under ordinary."""
     one = with_conventions("crud_1", conventions)
     right = ("add_user", {"name": "Alice", "age": 25, "email": "x"}, True)
     found = judged(one, right)
@@ -216,7 +216,7 @@ def test_example_c_under_both_bases(beta: str, key: str) -> None:
 
 
 def test_the_judgement_says_which_conventions_are_in_force() -> None:
-    """The profile and every key, so that two results can be compared honestly."""
+    """A judgement has the profile and every key, so that two results can be compared."""
     one = with_conventions("crud_1", "{profile: core, beta: 0.25, lambda: 0.75}")
     found = judged(one, ("list_users", {}, False))
 

@@ -108,12 +108,12 @@ def test_the_defects_are_found_without_repairing() -> None:
 def test_the_repaired_state_has_these_edges(
     id_: str, state: str, expected: dict[str, str]
 ) -> None:
-    """What the table of repairs says is what the automaton does."""
+    """The automaton has the edges of the table of repairs."""
     assert edges(id_, state) == expected
 
 
 def symbol(id_: str, tool: str, **arguments: Any) -> str | None:
-    """What a call is in an imported spec's alphabet."""
+    """The symbol of a call in an imported spec."""
     alphabet = spec(id_).alphabet
     token = alphabet.match(tool, arguments, failed=False)
     return alphabet.symbols[token] if token < len(alphabet.symbols) else None
@@ -153,7 +153,7 @@ def test_the_counts_of_the_data_set() -> None:
 
 
 def test_imported_specs_carry_the_published_conventions() -> None:
-    """The id is the prompt's; failed calls are harmful; start and end are the data set's."""
+    """The id is the prompt's, failed calls are harmful, and start and end are the data set's."""
     for id_, task in tasks().items():
         one = spec(id_)
         machine = one.machine
@@ -237,7 +237,7 @@ def accepted(one: Spec, calls: list[dict[str, Any]]) -> bool:
 
 
 def test_the_authors_reference_sequences() -> None:
-    """80 of the 91 are accepted; the rest tell the four wrong automata and three slips."""
+    """80 of the 91 are accepted. The rest show the four wrong automata and three slips."""
     references = load("reference_sequences.json")
     refused = {
         each["prompt_id"]
@@ -317,7 +317,7 @@ def odd_call(record: dict[str, Any], chance: Random) -> tuple[str, dict[str, Any
 
 
 def test_random_calls_are_the_symbols_the_published_rules_say() -> None:
-    """4,200 calls over the 84 tasks, right, wrong and odd ones."""
+    """4,200 right, wrong and odd calls over the 84 tasks have the published symbols."""
     chance, seen = Random(1), Counter[bool]()
     for record in load("all_worlds_dataset.json"):
         id_ = record["prompt_id"]

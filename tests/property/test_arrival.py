@@ -1,4 +1,4 @@
-"""The same truth under any arrival: order, duplicates aside, does not matter to the monitor."""
+"""The result is the same for any order of arrival and for duplicates."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def parallel(draw: st.DrawFn) -> list[ToolCall]:
 def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
     arrived: list[ToolCall], chance: random.Random
 ) -> None:
-    """After each call the objects are those of the same calls, told in the order of their starts."""
+    """After each call, the judgements equal those of the calls sorted by start."""
     chance.shuffle(arrived)
     monitor = Monitor(SPECS, Limits(history_complete=True, keep_arguments=True))
     now = START + 60 * SECOND
@@ -177,7 +177,7 @@ def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
 @settings(max_examples=100, deadline=None)
 @given(calls())
 def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:
-    """The sums behind the gauges are what a walk over all sessions would give, after any call."""
+    """After any call, the sums behind the gauges equal a sum over all sessions."""
     monitor = Monitor(SPECS, Limits(history_complete=True))
     for call in arrived:
         monitor.observe(call, START + 60 * SECOND)
@@ -208,7 +208,7 @@ def _sums_are_walked(monitor: Monitor) -> None:
 def test_an_amended_call_is_as_if_it_had_come_so(
     arrived: list[ToolCall], data: st.DataObject
 ) -> None:
-    """A call that came without its arguments, and is amended, ends as if it had come whole."""
+    """A call whose arguments arrive later ends like one that arrived complete."""
     if not arrived:
         return
     place = data.draw(st.integers(0, len(arrived) - 1))
@@ -263,7 +263,7 @@ def test_a_retracted_call_is_as_if_it_had_never_come(
 
 
 def ended(requests: Sequence[Sequence[Span]]) -> State:
-    """What a service has come to once every verdict is final."""
+    """The state of a service once every verdict is final."""
     service, now = Service(WORLD_SPECS), START + 60 * SECOND
     for number, request in enumerate(requests):
         service.send(request, now + number)
@@ -274,7 +274,7 @@ def ended(requests: Sequence[Sequence[Span]]) -> State:
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 12))
 def test_any_requests_end_alike(seed: int, sessions: int, most: int) -> None:
-    """Spans permuted, doubled, split and merged over requests, sessions interleaved: one truth."""
+    """Spans that are shuffled, repeated, split and merged over requests give one result."""
     chance = random.Random(seed)
     world = World(chance)
     spans = [

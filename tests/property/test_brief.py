@@ -1,4 +1,4 @@
-"""What is read or remembered in brief says the same as what is read in full."""
+"""Shortened readings and caches give the same result as a full reading."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ INPUTS = st.dictionaries(
 
 
 def plain(found: Any) -> Any:
-    """What `callback_form` gives, as values that can be compared."""
+    """The result of `callback_form`, as comparable values."""
     if isinstance(found, Carried):
         return "carried", plain(found.arguments), found.call_id
     return ("bare", found.value) if isinstance(found, Bare) else found
@@ -66,14 +66,14 @@ def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
 @settings(deadline=None)
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
-    """What stops the brief reading, or says nothing to it, is no argument either."""
+    """A text that the short reading cannot handle gives what the full reading gives."""
     assert not isinstance(callback_form(broken), Carried | dict)
 
 
 @settings(deadline=None)
 @given(pattern=st.sampled_from(PATTERNS), names=st.lists(NAMES, max_size=8))
 def test_a_remembered_name_is_the_one_that_was_found(pattern: str, names: list[str]) -> None:
-    """However often a name comes, it names what the pattern's group holds."""
+    """A cached name gives what the pattern's group gives."""
     known = SpanName(pattern)
     for name in [*names, *names]:
         match = re.fullmatch(pattern, name, re.DOTALL)
@@ -94,7 +94,7 @@ def test_names_beyond_the_bound_are_found_all_the_same() -> None:
 
 
 def test_a_pattern_has_at_most_one_group_in_a_match() -> None:
-    """So that what a name names is what its last group holds."""
+    """A match has at most one group, so its last group is the name."""
     named: list[Dialect] = [each for each in DIALECTS if each.span_name]
     assert named
     for dialect in named:
@@ -118,7 +118,7 @@ TOLD = st.builds(
 @settings(deadline=None)
 @given(one=TOLD, other=TOLD)
 def test_the_best_rung_of_the_earliest_span_counts(one: SpanClaim, other: SpanClaim) -> None:
-    """By rung, then by start, then by what keeps the order of arrival from deciding."""
+    """The id is chosen by rung, then by start, then by a tie-break that ignores arrival."""
     order = [
         (each.claim.rung, each.start_ns, each.span_id, *each.whose) for each in (one, other)
     ]

@@ -202,7 +202,7 @@ made_up = st.builds(
 @given(made_up)
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_value_makes_a_dialect_raise(span: Span) -> None:
-    """Any type, depth or size of any attribute gives a reading of the promised types, or none."""
+    """Any attribute of any type, depth or size gives a well-typed reading, or none."""
     plan = Plans(SESSION_KEYS, ()).of(span)
     reading = read(span, plan)
     agent_of(span, plan)
@@ -289,7 +289,7 @@ def forests(draw: st.DrawFn) -> list[Span]:
 
 
 def _result(spans: list[Span], size: int = 1) -> Any:
-    """What comes of them in requests of so many."""
+    """The result of the spans, in requests of this size."""
     monitor, pipeline = _pipeline()
     for first in range(0, len(spans), size):
         pipeline.consume(spans[first : first + size], 100 * SECOND, "test")
@@ -314,7 +314,7 @@ def test_arrival_order_is_nothing(spans: list[Span], data: st.DataObject) -> Non
 @given(forests(), st.data())
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_what_comes_together_is_nothing(spans: list[Span], data: st.DataObject) -> None:
-    """Whatever shares a request ends in the same calls, of the same sessions."""
+    """The grouping of spans into requests changes neither calls nor sessions."""
     order = data.draw(st.permutations(spans))
     size = data.draw(st.integers(2, 9))
 

@@ -1,4 +1,4 @@
-"""Made-up odd spans: one that bears a tool's name, or says that one ran, is judged or counted by a reason."""
+"""Any odd span that names a tool, or a call, is judged or counted by a reason."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _calls(bench: Bench) -> int:
 @settings(max_examples=400)
 @given(spans())
 def test_an_odd_span_is_judged_or_counted(made: dict[str, Any]) -> None:
-    """Whatever else it has: silence is what must not be, and the session shows it."""
+    """A span with any attributes is judged, or the session counts it."""
     wire, bench = Wire(), _bench()
     bench.send(wire.tool("read", id="first", start=0, end=9, attributes={"session.id": "a"}))
     before = _calls(bench)
@@ -151,7 +151,7 @@ _call: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 @settings(max_examples=200)
 @given(st.lists(_call, min_size=2, max_size=3, unique_by=lambda each: each["id"]))
 def test_no_call_that_was_given_something_else_is_lost(calls: list[dict[str, Any]]) -> None:
-    """Nested, side by side, with one id or none: all tools and arguments are judged, in any order of arrival."""
+    """Calls that differ in tool or arguments are all judged: nested or parallel, with any ids, in any order."""
     wanted = {(each["tool"], each["arguments"]["x"]) for each in calls if each["arguments"]}
     tools = {each["tool"] for each in calls}
     found = []

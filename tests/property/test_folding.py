@@ -115,7 +115,7 @@ def test_folding_changes_no_number(seed: int, count: int) -> None:
 
 
 def test_a_folded_session_keeps_few_steps() -> None:
-    """Of a long quiet session only the recent steps are kept."""
+    """A long quiet session keeps only its recent steps."""
     _, found = run(jittered(1, 600), fold=True)
 
     assert FOLD_AFTER <= len(found["steps"]) < 2 * FOLD_AFTER
@@ -139,7 +139,7 @@ def test_a_burst_stays_bounded_and_counted() -> None:
 
 
 def test_an_overtaking_burst_costs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand calls a second, out of order by 50 ms: each costs what it was overtaken by."""
+    """At 1,000 calls a second, out of order by 50 ms, each call steps again only those that overtook it."""
     count, stepped = 4_000, 0
     step = Run.step
 

@@ -78,7 +78,7 @@ NOW = 2_000 * SECOND
 
 
 def outcome(monitor: Monitor) -> Any:
-    """What is shown of the session, and what is counted of it in the end.
+    """The session as shown, and its counts at the end.
 
     A session that nobody names has the name of the service whose call came first.
     """
@@ -104,7 +104,7 @@ def at_once(made: list[Made]) -> Monitor:
 
 
 def moved(made: list[Made], order: list[int], when: list[int], known: set[int]) -> Monitor:
-    """Calls of a trace are filed under it until its session is told, `when` of the calls had come."""
+    """The calls are filed under the trace until `when` of them have come; then the session is known."""
     monitor = Monitor(SPECS, LIMITS)
     told = set(known)
     for count, number in enumerate(order):
@@ -138,7 +138,7 @@ def moved(made: list[Made], order: list[int], when: list[int], known: set[int]) 
 def test_moved_calls_are_judged_as_if_filed_at_once(
     made: list[Made], data: st.DataObject
 ) -> None:
-    """Specs, harm, steps and final counters hang on what was told, not on when."""
+    """Specs, harm, steps and final counters do not depend on when the session id arrives."""
     order = data.draw(st.permutations(range(len(made))))
     when = data.draw(st.lists(st.integers(0, len(made)), min_size=3, max_size=3))
     known = data.draw(st.sets(st.integers(0, 2), max_size=2))
@@ -164,7 +164,7 @@ def test_what_a_part_was_harmful_for_is_taken_back() -> None:
 
 
 def test_what_is_final_stays() -> None:
-    """Once a verdict is final its spec is kept, whoever's session it was."""
+    """Once a verdict is final, its spec stays, whichever session the call moves to."""
     monitor = Monitor(SPECS[:1], replace(LIMITS, fold=False))
     monitor.observe(call(0, ("b", "whole", 0, 0), SESSION), NOW)
     key = SessionKey("", "trace")

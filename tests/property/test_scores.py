@@ -111,7 +111,7 @@ def test_running_is_batch_on_every_prefix(
 def test_rows_follow_any_set_of_references(
     references: list[list[int]], path: list[int], cut: int
 ) -> None:
-    """Whatever the references (empty, repeating, equal), rows and their copies follow eqs. 4, 5."""
+    """For any references (empty, repeated, equal), rows and their copies follow equations 4 and 5."""
     golden = [tuple(reference) for reference in references]
     rows = PathRows(Goldens(golden))
     for n, token in enumerate(path, start=1):
@@ -213,7 +213,7 @@ def test_harm_never_moves(run: tuple[Automaton, list[int], list[bool], Conventio
 @LAW
 @given(automata())
 def test_golden_paths_are_the_loop_free_accepted_words(automaton: Automaton) -> None:
-    """Golden paths are exactly the words that only progress, visit no state twice and end well."""
+    """The golden paths are exactly the accepted words of progress that visit no state twice."""
     letters = range(len(automaton.symbols))
     words = [w for n in range(len(automaton.states)) for w in product(letters, repeat=n)]
     expected = [word for word in words if is_golden(automaton, word)]

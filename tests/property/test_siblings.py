@@ -1,4 +1,4 @@
-"""Overlapping calls: what is searched is what trying every order would give."""
+"""Overlapping calls: the search finds what trying every order finds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LETTERS = "abcdefg"
 
 @st.composite
 def policies(draw: st.DrawFn) -> Stepper:
-    """Up to four constraints over seven symbols, so that some calls know nothing of others."""
+    """Up to four constraints over seven symbols, so that some calls are independent."""
     pair = st.lists(st.sampled_from(LETTERS), min_size=2, max_size=3, unique=True)
     texts = []
     for _ in range(draw(st.integers(1, 4))):
@@ -73,7 +73,7 @@ constraints: [{", ".join(texts)}]
 
 @st.composite
 def groups(draw: st.DrawFn, stepper: Stepper, most: int) -> tuple[Position, Tokens, Times]:
-    """A position, and calls in start order: at once, or spread so that some come before others."""
+    """A position, and calls in start order: all at once, or spread so that some precede others."""
     tokens = st.sampled_from(range(len(stepper.kinds)))
     position = stepper.anywhere() if draw(st.integers(0, 7)) == 0 else stepper.start()
     for token in draw(st.lists(tokens, max_size=4)):
@@ -149,7 +149,7 @@ def brute(
 def test_the_program_equals_trying_every_order(
     automaton: Automaton, made: list[tuple[int, int, int]], strict: bool
 ) -> None:
-    """Same order taken, same end, for the fewest harms and for the most."""
+    """Both find the same order and end, for the fewest harms and for the most."""
     made = sorted(made, key=lambda call: (call[1], call[1] + call[2]))
     tokens = [token for token, _, _ in made]
     times = [(start, start + duration) for _, start, duration in made]
@@ -207,7 +207,7 @@ def test_a_constraint_by_itself_tells_whether_any_order_is_harmful(
 def test_a_group_of_any_size_has_an_order_that_may_have_been(
     data: st.DataObject, strict: bool
 ) -> None:
-    """It keeps what ended before what, is no worse than the order of the starts, and ends there."""
+    """The order keeps "ended before it started", is no worse than the start order, and gives the end."""
     stepper = data.draw(policies())
     position, tokens, times = data.draw(groups(stepper, 70))
     found = order(stepper, position, tokens, spans_of(times), strict=strict)

@@ -1,4 +1,4 @@
-"""What one tenant is told is the same, whatever another one sends."""
+"""One tenant's results do not depend on what another tenant sends."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def call(sent: Sent, number: int) -> ToolCall:
 
 
 def told(sent: Sequence[Sent | None]) -> tuple[Any, ...]:
-    """What the quiet tenant is told: verdicts, ends, judgements, and its series; one call a second."""
+    """The quiet tenant's verdicts, ends, judgements and series, with one call a second."""
     assert SPEC is not None
     limits = Limits(
         history_complete=True,
@@ -96,7 +96,7 @@ def alone(sent: Sequence[Sent]) -> list[Sent | None]:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(_QUIET | _LOUD | _LOUD, max_size=120))
 def test_a_tenant_hears_the_same_whatever_another_sends(sent: list[Sent]) -> None:
-    """Sessions, names and agents of a loud tenant move no verdict, end, judgement or series."""
+    """A loud tenant's sessions, names and agents change no verdict, end, judgement or series."""
     assert told(sent) == told(alone(sent))
 
 

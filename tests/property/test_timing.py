@@ -99,7 +99,7 @@ def outcome(monitor: Monitor) -> tuple[Any, ...]:
 
 
 def naive(arrived: Sequence[ToolCall]) -> list[tuple[str, str | None, str]]:
-    """(reason, rule, span) of all that was missed, by looking at all calls at once."""
+    """The reason, rule and span of each missed limit, found by a search over all calls."""
     machine, state, pit = SPEC.machine, SPEC.machine.initial, False
     ordered = sorted(arrived, key=lambda call: (call.start_ns, call.end_ns, call.span_id))
     took: list[tuple[ToolCall, str]] = []
@@ -160,7 +160,7 @@ def test_any_arrival_ends_alike(arrived: list[ToolCall], chance: random.Random) 
 def test_final_counters_are_alike_within_the_window(
     arrived: list[ToolCall], chance: random.Random
 ) -> None:
-    """What is received before a limit's window is over counts alike, in any order."""
+    """Calls received before a limit's window is over give the same counts, in any order."""
     at = START + (LAST + 5) * SECOND
     shuffled = [
         (at + chance.randrange(WINDOW // 2), call)
@@ -180,7 +180,7 @@ def test_final_counters_are_alike_within_the_window(
 def test_what_is_told_and_taken_back_is_what_is_left(
     arrived: list[ToolCall], chance: random.Random
 ) -> None:
-    """Who keeps books of the verdicts as they come ends with what the object shows."""
+    """Verdicts minus withdrawals equal the verdicts that the judgement shows."""
     monitor = Monitor([SPEC], Limits(history_complete=True))
     told: Counter[tuple[str, bytes]] = Counter()
     now = START

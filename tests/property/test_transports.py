@@ -184,7 +184,7 @@ def dict_of(items: Any) -> Any:
 
 
 def expected(message: ExportTraceServiceRequest) -> list[tuple[Any, ...]]:
-    """The spans that are to be accepted, read by the official classes alone."""
+    """The spans to accept, read by the official classes alone."""
     rows = []
     for group in message.resource_spans:
         for scope in group.scope_spans:
@@ -305,7 +305,7 @@ odd_bodies = st.lists(
 @given(odd_bodies)
 @settings(max_examples=150, deadline=None)
 def test_odd_but_valid_bytes_mean_what_the_full_parser_says(body: bytes) -> None:
-    """Duplicate and missing fields, any order, long length prefixes, unknown fields, merges."""
+    """Repeated, missing, unknown and merged fields, in any order, are read as the full parser reads them."""
     assert check(body)
 
 
@@ -346,7 +346,7 @@ def _to_proto(document: Any) -> bytes:
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
 def test_mutated_captures_mean_what_the_full_parser_says(random: Any) -> None:
-    """Real bodies with bytes flipped, cut, doubled or swapped: equal, or refused; never a crash."""
+    """Real bodies with flipped, cut, doubled or swapped bytes are read alike or refused, never a crash."""
     bodies = _CAPTURED or pytest.skip("no captures beside the checkout")
     body = bytearray(random.choice(bodies))
     for _ in range(random.randint(0, 3)):

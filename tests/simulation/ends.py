@@ -1,4 +1,4 @@
-"""What a monitor has come to, in a form that two of them can be compared by."""
+"""The state of a monitor, in a form that can be compared with another's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Service:
         self.pipeline.consume(spans, now, "simulated")
 
     def state(self) -> State:
-        """What is left to compare."""
+        """The state to compare."""
         objects = [
             {key: value for key, value in each.items() if key != "coverage"}
             for each in self.monitor.judgements()

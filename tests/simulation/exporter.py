@@ -1,4 +1,4 @@
-"""How spans reach the monitor: batched, delayed, sent twice, lost; by a clock that is a number."""
+"""Delivery of spans to the monitor: batched, delayed, repeated or lost, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Road(NamedTuple):
 
 
 def deliver(spans: Iterable[Span], road: Road, chance: Random) -> list[Request]:
-    """The requests, in order of receipt, that the spans of several processes end up in.
+    """The requests that the spans of several processes are sent in, in order of receipt.
 
     A span is ready when it ends. Each process has a few exporters' worth of batches open at a
     time, so batches overtake each other and a batch may be split or joined with another.

@@ -30,7 +30,7 @@ class Broken(AssertionError):  # noqa: N818 - the outcome's name
 
 
 def any_arrival(seed: int) -> int:
-    """Batches that overtake each other, doubles, loss, skewed clocks: one truth.
+    """Batches that overtake each other, duplicates, loss and skewed clocks change no result.
 
     The live run equals one request with all that was delivered, in order, nothing folded; and
     both equal the naive model. Returns the number of calls judged.
@@ -68,7 +68,7 @@ def beyond_the_window(seed: int) -> int:
 
 
 def restart(seed: int, sessions: int = 6) -> tuple[int, int]:
-    """The monitor is killed amid good sessions and knows nothing of before: nobody is paged.
+    """A monitor that is killed amid good sessions, and restarted without state, pages nobody.
 
     Then each session does what no spec knows: that is flagged in each. Returns how many of the
     sessions went on after the restart, and how many of those are shown as joined.
@@ -117,7 +117,7 @@ def _good(
 
 
 def _sample(spans: list[Span], chance: Random) -> list[Span]:
-    """Half of the traces are kept; the trace state of their spans says so."""
+    """Keeps half of the traces, and marks their spans in the trace state."""
     traces = sorted({span.trace_id for span in spans})
     kept = {trace for trace in traces if chance.random() < 0.5}
     return [span.but(sampled=True) for span in spans if span.trace_id in kept]

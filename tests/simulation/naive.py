@@ -25,7 +25,7 @@ _Path = tuple[int, tuple[int, ...]]
 
 
 class Found(NamedTuple):
-    """What is found of one session under one spec, in one turn where the spec says so."""
+    """The result of one session under one spec, in one turn if the spec judges turns."""
 
     calls: int
     harmful: int
@@ -122,7 +122,7 @@ def _binds(spec: Spec, spans: Sequence[Span]) -> bool:
 
 
 def _placed(calls: Sequence[_Call]) -> list[_Call]:
-    """The calls in order: none stands before the one it is a part of."""
+    """The calls in order; a call never precedes the one it is a part of."""
     known = {(call.trace, call.span_id): call for call in calls}
 
     def at(call: _Call) -> int:
@@ -174,7 +174,7 @@ _Group = list[tuple[_Call, int]]
 
 
 def _groups(tokens: Sequence[tuple[_Call, int]]) -> list[_Group]:
-    """Calls that are judged together, in order.
+    """Groups of calls that are judged together, in order.
 
     Siblings that hang together by overlap are, and so are the calls that stand between them. One of
     these that overlaps none of its own siblings stands where it started: it ends there.
@@ -216,7 +216,7 @@ def _step_group(spec: Spec, ways: Mapping[_End, _Path], group: _Group) -> dict[_
 
 
 def _tried(spec: Spec, costs: Costs, group: _Group) -> dict[_End, _Path]:
-    """Every order in which no call comes before one that had ended when it started.
+    """Tries every order in which no call precedes one that had ended when it started.
 
     Of those that have taken the same calls and led to the same costs, the best goes on, and of
     equals the one nearest to the start order.
@@ -253,7 +253,7 @@ def _run(spec: Spec, costs: Costs, call: tuple[_Call, int]) -> tuple[int, Costs]
 
 
 def _step(spec: Spec, costs: Costs, token: int) -> Costs:
-    """Every reading goes on: one that is allowed moves, one that is not stays, a harm further."""
+    """Takes a call in every state by every reading: allowed ones move, refused ones stay at one harm more."""
     meaning, after = spec.alphabet.tokens[token], dict[int, int]()
     none = not meaning.symbols or not meaning.sure
     for state, cost in costs.items():

@@ -1,4 +1,4 @@
-"""What it costs not to page for what was not seen: `python -m tests.simulation.price`.
+"""The cost of not paging for calls before the start: `python -m tests.simulation.price`.
 
 For so long as the idle limit after a start without a journal, a fresh session may be one whose
 first calls were missed. Faulty runs of a spec are played to a monitor that has just started, and

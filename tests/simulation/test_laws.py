@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_arrival_ends_in_one_truth(seed: int) -> None:
-    """Batches that overtake each other, sent twice, lost, by skewed clocks: the naive truth."""
+    """Overtaking, repeated and lost batches with skewed clocks give the naive result."""
     any_arrival(seed)
 
 
@@ -31,7 +31,7 @@ def test_beyond_the_window_differences_are_counted(seed: int) -> None:
 
 
 def test_some_calls_do_come_too_late() -> None:
-    """The law of late calls is not met by there being none."""
+    """The generated worlds hold late calls, so the law of late calls is really tested."""
     assert sum(beyond_the_window(seed) for seed in range(3)) > 0
 
 
@@ -51,12 +51,12 @@ def test_a_restart_at_any_moment_pages_nobody(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_sampled_sessions_page_nobody(seed: int) -> None:
-    """Head-sampled traces, marked, and calls with dropped attributes, of good sessions."""
+    """Good sessions with marked head sampling or dropped attributes page nobody."""
     sampled(seed)
 
 
 def test_a_share_of_a_thousand_sessions_pages_nobody() -> None:
-    """The same of many sessions, of which hundreds are seen."""
+    """The same holds for hundreds of sampled sessions out of a thousand."""
     assert sampled(1, sessions=1_000) > 500
 
 
@@ -72,7 +72,7 @@ def test_a_seed_gives_one_world() -> None:
 
 
 def test_the_price_is_first_steps_alone() -> None:
-    """After a start, what a monitor that saw everything flags is missed only from the front."""
+    """After a start, only harms at the beginning of a run are missed."""
     prices = {price.fault: price for price in measure(load_spec(SPEC), runs=5)}
 
     assert prices["first 1 left out"].complete == 5
@@ -82,7 +82,7 @@ def test_the_price_is_first_steps_alone() -> None:
 
 
 def test_the_program_says_its_seeds() -> None:
-    """`python -m tests.simulation` plays rounds and names the seeds they came from."""
+    """`python -m tests.simulation` plays rounds and prints their seeds."""
     command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--rounds", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
@@ -92,7 +92,7 @@ def test_the_program_says_its_seeds() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_five_minutes_of_simulation() -> None:
-    """Every law holds for as many seeds as five minutes give."""
+    """Every law holds for all seeds that five minutes allow."""
     command = [sys.executable, "-m", "tests.simulation", "--seed", "10000", "--minutes", "5"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

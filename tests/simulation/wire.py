@@ -1,4 +1,4 @@
-"""Spans made in memory: what a decoder would give, without the bytes."""
+"""Spans made in memory, as a decoder would return them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def span_of(
 
 
 def named(conversation: str) -> dict[str, Any]:
-    """The attribute that tells a session; nothing where it tells none."""
+    """The attribute that names a session; empty if there is none."""
     return {_CONVERSATION: conversation} if conversation else {}
 
 

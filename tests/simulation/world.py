@@ -1,4 +1,4 @@
-"""What agents do in a simulated world: sessions of turns, turns of calls, as spans.
+"""Agents in a simulated world: sessions of turns, turns of calls, as spans.
 
 All is drawn from one `Random`, so a seed gives one world, ever.
 """
@@ -172,7 +172,7 @@ class World:
         return made
 
     def _help(self, made: Session, start_ns: int) -> None:
-        """A turn of another service, which says at once that it takes part."""
+        """A turn of another service, which joins the session from its first span."""
         other = self.chance.choice(
             [service for service in sorted(GOOD) if service != made.service]
         )
@@ -182,7 +182,7 @@ class World:
         made.spans += [*helper.spans, self._greeting(helper, start_ns)]
 
     def _greeting(self, made: Session, start_ns: int) -> Span:
-        """A span at the start of a turn that tells agent and session."""
+        """A span at the start of a turn that names agent and session."""
         first = made.spans[0]
         return wire.agent(
             first.resource,

@@ -22,7 +22,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Bad(NamedTuple):
-    """A run whose call at `place` (from 1) is harmful for a reason; 0: it only ends too early."""
+    """A run whose call at `place` (from 1) is harmful for a reason; at 0 it only ends too early."""
 
     calls: Sequence[Call]
     place: int
@@ -275,7 +275,7 @@ def harms(judged: dict[str, Any]) -> list[tuple[int, str]]:
 
 
 def test_there_is_a_run_for_each_world() -> None:
-    """Fifteen worlds, as in table 2 of the paper, and none without its runs."""
+    """The fifteen worlds of table 2 of the paper each have their runs."""
     files = {path.stem for path in (SPECS / "worlds").glob("*.yaml")}
     assert len(files) == 15
     assert files == set(WORLDS)
@@ -283,7 +283,7 @@ def test_there_is_a_run_for_each_world() -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_good_run_is_accepted(name: str) -> None:
-    """It is judged by its world alone, without harm, to an accepting end, on a golden path."""
+    """Only its own world judges it: without harm, on a golden path, to an accepting state."""
     world = WORLDS[name]
     found = judge(world.good, service__name=world.service)
     assert list(found) == [name]
@@ -305,7 +305,7 @@ def test_the_bad_run_is_caught_where_it_goes_wrong(name: str, which: int) -> Non
 
 
 def test_worlds_do_not_judge_other_sessions() -> None:
-    """The rover has its two specs, a stranger none, and a world only its own."""
+    """The rover has its two specs, an unknown agent none, and a world only its own."""
     assert set(judge(calls("scan", "water"), service__name="farm-rover")) == {
         "farm_rover",
         "rover_policy",
@@ -384,7 +384,7 @@ def test_all_policies_at_once_and_none_by_default() -> None:
 
 
 def test_a_failed_check_opens_no_door() -> None:
-    """A check that failed has no effect; neither has a payment that failed."""
+    """A failed check has no effect, and neither has a failed payment."""
     judged = judge(calls("run_tests", "deploy"), 1, offrails__policies="checked_writes")
     assert harms(judged["checked_writes"]) == [(2, "out_of_order")]
     judged = judge(calls("charge_card", "charge_card"), 1, offrails__policies="no_repeat")

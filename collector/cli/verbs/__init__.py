@@ -1,1 +1,1 @@
-"""The verbs, a module each: `add` declares its options, `run` does it. What does the work is loaded when asked for."""
+"""One module per verb: `add` declares its options, `run` runs it and imports what it needs."""

@@ -1,4 +1,4 @@
-"""`offrails accept`: writes into a spec that a call is no harm for a time."""
+"""`offrails accept`: writes into a spec that a harmful call is accepted until a day."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ __all__ = ["add", "run"]
 def add(group: Any) -> None:
     """Adds the verb and its options."""
     accept = group.add_parser(
-        "accept", help="write into a spec that a call is no harm for a time"
+        "accept", help="write into a spec that a harmful call is accepted until a day"
     )
     accept.add_argument(
         "verdict",
         metavar="VERDICT",
-        help="SESSION#STEP, a span id, or the verdict as JSON (- reads it)",
+        help="SESSION#STEP, a span id, or the verdict as JSON (- reads standard input)",
     )
     add_specs(accept)
     accept.add_argument(
-        "--why", required=True, metavar="TEXT", help="for whoever reads it later"
+        "--why", required=True, metavar="TEXT", help="the reason, kept in the spec"
     )
-    accept.add_argument("--until", required=True, metavar="DAY", help="last day, as 2026-12-31")
-    accept.add_argument("--who", metavar="NAME", help="who says so (the user's name)")
     accept.add_argument(
-        "--spec", default="", metavar="ID", help="under which spec it is harmful"
+        "--until", required=True, metavar="DAY", help="last day (UTC), such as 2026-12-31"
+    )
+    accept.add_argument(
+        "--who", metavar="NAME", help="who accepts it (default: the user's name)"
+    )
+    accept.add_argument(
+        "--spec", default="", metavar="ID", help="the spec that judged it, if there are several"
     )
     place = accept.add_mutually_exclusive_group()
     place.add_argument(
@@ -47,10 +51,14 @@ def add(group: Any) -> None:
         dest="url",
         default="127.0.0.1:4319",
         metavar="URL",
-        help="a running service's admin address (127.0.0.1:4319)",
+        help="admin address of a running service (default: 127.0.0.1:4319)",
     )
     place.add_argument(
-        "--runs", nargs="+", type=to_path, metavar="RUNS", help="recordings that have the call"
+        "--runs",
+        nargs="+",
+        type=to_path,
+        metavar="RUNS",
+        help="recordings that hold the call, in place of a service",
     )
     add_token_file(accept)
     accept.set_defaults(run=run)
@@ -86,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any]:
-    """The harmful calls that go by the given name, one for each spec."""
+    """The harmful calls that match the given name, one for each spec."""
     from collector.offline.accept import Named, NotAccepted, by_service, harmful_calls
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import replay

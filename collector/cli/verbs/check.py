@@ -1,4 +1,4 @@
-"""`offrails check`: says what is wrong with specs."""
+"""`offrails check`: reports errors and warnings of specs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from collector.cli.inputs import (
 __all__ = ["add", "run"]
 
 NOTES_MAX = 3
-"""Tasks without `match` that are named one by one."""
+"""Number of tasks without `match` that are listed by name."""
 
 
 def add(group: Any) -> None:
     """Adds the verb and its options."""
-    check = group.add_parser("check", help="say what is wrong with specs")
+    check = group.add_parser("check", help="report errors and warnings of specs")
     check.add_argument("paths", nargs="+", type=to_path, metavar="FILE|DIR")
-    check.add_argument("--json", action="store_true", help="one finding a line")
+    check.add_argument("--json", action="store_true", help="print one finding per line as JSON")
     check.add_argument(
         "--runs",
         nargs="+",
         type=to_path,
         default=(),
         metavar="RUNS",
-        help="recorded good runs: say which of them a spec rejects",
+        help="recordings of good runs: also report those that a spec rejects",
     )
     check.set_defaults(run=run)
 
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _unmatched(specs: Sequence[Any]) -> Iterator[str]:
-    """A note on tasks that match no session by its attributes: one line for few, one for many."""
+    """Notes on tasks without `match`: a line for each of the first `NOTES_MAX`, and one for the rest."""
     found = [spec for spec in specs if spec.kind == "task" and not spec.match.rules]
     for spec in found[:NOTES_MAX]:
         yield (
@@ -77,7 +77,7 @@ def _unmatched(specs: Sequence[Any]) -> Iterator[str]:
 
 
 def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
-    """Which of the good runs are rejected; a run without a spec's name is for the only task."""
+    """Reports which good runs are rejected. A run that names no spec is judged by the only task."""
     from collector.offline import check_runs
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, replay

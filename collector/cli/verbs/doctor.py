@@ -1,4 +1,4 @@
-"""`offrails doctor`: sends a test span and says what is missing."""
+"""`offrails doctor`: sends a test span and reports what is missing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["add", "run"]
 
 def add(group: Any) -> None:
     """Adds the verb and its options."""
-    doctor = group.add_parser("doctor", help="send a test span and say what is missing")
+    doctor = group.add_parser("doctor", help="send a test span and report what is missing")
     doctor.add_argument(
         "endpoint",
         nargs="?",
         metavar="ENDPOINT",
-        help="[http[s]://]HOST[:PORT] or unix:PATH (OTEL_EXPORTER_OTLP_ENDPOINT, or 127.0.0.1)",
+        help="[http[s]://]HOST[:PORT] or unix:PATH (default: OTEL_EXPORTER_OTLP_ENDPOINT, else 127.0.0.1)",
     )
     doctor.set_defaults(run=run)
 

@@ -19,10 +19,13 @@ def add(group: Any) -> None:
     draw.add_argument(
         "--format",
         choices=("mermaid", "dot"),
-        help="of what is printed; mermaid is the default",
+        help="format of the printed text (default: mermaid)",
     )
     draw.add_argument(
-        "--out", type=to_path, metavar="FILE.svg|.png", help="write a picture instead"
+        "--out",
+        type=to_path,
+        metavar="FILE.svg|.png",
+        help="write a picture in place of printing text",
     )
     draw.add_argument(
         "--runs",
@@ -30,14 +33,14 @@ def add(group: Any) -> None:
         type=to_path,
         default=(),
         metavar="RUNS",
-        help="recordings: draw in the sessions named by --session, or (a reference) all",
+        help="with --out: recordings whose sessions are drawn in; a reference shows all, unless --session names some",
     )
     draw.add_argument(
         "--session",
         action="append",
         default=[],
         metavar="ID",
-        help="draw in the path of a session of --runs; repeatable for a reference",
+        help="session of --runs whose path is drawn in; repeatable for a reference",
     )
     draw.set_defaults(run=run)
 

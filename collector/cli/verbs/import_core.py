@@ -15,19 +15,23 @@ __all__ = ["add", "run"]
 def add(group: Any) -> None:
     """Adds the verb and its options."""
     bring = group.add_parser("import", help="write specs from published automata")
-    bring.add_argument("source", choices=("core",), help="whose: the CORE authors'")
+    bring.add_argument(
+        "source", choices=("core",), help="core: the automata of the CORE authors"
+    )
     bring.add_argument(
         "files",
         nargs="+",
         type=to_path,
         metavar="FILE.json",
-        help="a data set, or one automaton",
+        help="a data set or one automaton",
     )
     bring.add_argument(
-        "--out", type=to_path, required=True, metavar="DIR", help="for the specs"
+        "--out", type=to_path, required=True, metavar="DIR", help="folder for the specs"
     )
     bring.add_argument(
-        "--no-repair", action="store_true", help="refuse defective tasks, repair nothing"
+        "--no-repair",
+        action="store_true",
+        help="refuse defective tasks instead of repairing them",
     )
     bring.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`offrails init`: writes a starter spec from what was seen of an agent."""
+"""`offrails init`: writes a starter spec from the observed calls of an agent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ __all__ = ["add", "run"]
 
 def add(group: Any) -> None:
     """Adds the verb and its options."""
-    init = group.add_parser("init", help="write a starter spec from what was seen of an agent")
+    init = group.add_parser(
+        "init", help="write a starter spec from the observed calls of an agent"
+    )
     init.add_argument(
         "--from",
         dest="sources",
         nargs="+",
         default=["127.0.0.1:4319"],
         metavar="URL|FILE|DIR",
-        help="a running service's admin address (127.0.0.1:4319), or recorded spans or plain runs",
+        help="admin address of a running service (default: 127.0.0.1:4319), recorded spans, or plain runs",
     )
+    init.add_argument("--service", help="service.name of the agent, if there are several")
     init.add_argument(
-        "--service", help="which agent, by its service.name, where there are several"
-    )
-    init.add_argument(
-        "--out", type=to_path, metavar="FILE", help="where to; else it is printed"
+        "--out",
+        type=to_path,
+        metavar="FILE",
+        help="file for the spec (default: standard output)",
     )
     add_token_file(init)
     init.set_defaults(run=run)

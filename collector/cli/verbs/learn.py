@@ -16,27 +16,34 @@ def add(group: Any) -> None:
     """Adds the verb and its options."""
     learn = group.add_parser("learn", help="learn a reference from recorded runs")
     learn.add_argument("files", nargs="+", type=to_path, metavar="FILE|DIR")
-    learn.add_argument("--id", help="of the reference; with --update that of OLD")
-    learn.add_argument("--out", type=to_path, required=True, metavar="FILE", help="for it")
-    learn.add_argument("--writes", metavar="TOOL,...", help="tools that change something")
+    learn.add_argument("--id", help="id of the reference; with --update, the id of OLD")
+    learn.add_argument(
+        "--out", type=to_path, required=True, metavar="FILE", help="file for the reference"
+    )
+    learn.add_argument(
+        "--writes", metavar="TOOL,...", help="tools that change something, comma separated"
+    )
     outcomes = learn.add_mutually_exclusive_group()
     outcomes.add_argument(
-        "--success", metavar="ATTR=VALUE", help="what a successful run says of itself"
+        "--success", metavar="ATTR=VALUE", help="attribute and value that mark a successful run"
     )
     outcomes.add_argument(
-        "--labels", type=to_path, metavar="FILE", help="session and outcome a line"
+        "--labels",
+        type=to_path,
+        metavar="FILE",
+        help="file with a session and its outcome per line",
     )
     learn.add_argument(
         "--update",
         type=to_path,
         metavar="OLD",
-        help="propose the next version of this reference",
+        help="reference whose next version is proposed",
     )
     learn.add_argument(
         "--spec",
         type=to_path,
         metavar="OUT",
-        help="draft a task spec as well, for review (ALERGIA; needs the extra learn)",
+        help="also draft a task spec for review (ALERGIA; needs offrails[learn])",
     )
     learn.set_defaults(run=run)
 

@@ -28,32 +28,34 @@ def add(group: Any) -> None:
     replay.add_argument("files", nargs="+", type=to_path, metavar="FILE|DIR")
     add_specs(replay)
     form = replay.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one judgement object a line")
-    form.add_argument("--table", action="store_true", help="a table for people (the default)")
+    form.add_argument(
+        "--json", action="store_true", help="print one judgement per line as JSON"
+    )
+    form.add_argument("--table", action="store_true", help="print a table (default)")
     replay.add_argument(
-        "--together", action="store_true", help="the spans of all files as one stream"
+        "--together", action="store_true", help="read the spans of all files as one stream"
     )
     replay.add_argument(
         "--against",
         action="append",
         type=to_path,
         metavar="OLD",
-        help="older specs: say which sessions and calls --specs judges otherwise",
+        help="older specs: report which sessions and calls --specs judges differently; repeatable",
     )
     replay.add_argument(
         "--by",
         choices=("agent", "task"),
-        help="agent: compare agents (or models); task: how alike repeated runs of a task are",
+        help="agent: compare agents or models; task: compare the repeated runs of each task",
     )
     replay.add_argument(
         "--task",
         metavar="ATTR",
-        help="with --by task: the attribute that names a run's task (else its task spec)",
+        help="with --by task: attribute that names the task of a run (default: its task spec)",
     )
     replay.add_argument(
         "--weights",
         metavar="pc=1,harm_free=2",
-        help="with --by agent: a single number of your making",
+        help="with --by agent: add one number per agent, the weighted mean of these scores",
     )
     replay.set_defaults(run=run)
 
@@ -105,14 +107,14 @@ _NOT_JUDGED = "no spec judged a run: name specs by --specs; a spec judges what i
 
 
 def _noted(found: Iterable[dict[str, Any]], judged: list[bool]) -> Iterator[dict[str, Any]]:
-    """The judgements as they are; notes of each whether a spec gave it."""
+    """Passes judgements on, and appends to `judged` whether a spec gave each."""
     for judgement in found:
         judged.append(bool(judgement["spec"]))
         yield judgement
 
 
 def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:
-    """What `--specs` would have judged otherwise than `--against`."""
+    """Reports what `--specs` judges differently from `--against`."""
     from collector.offline import spec_diff
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, replay

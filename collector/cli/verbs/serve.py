@@ -27,26 +27,46 @@ _Options = dict[tuple[str, ...], Any]
 def add(group: Any) -> None:
     """Adds the verb and its options."""
     serve = group.add_parser("serve", help="receive spans and judge calls as they arrive")
-    serve.add_argument("--config", type=to_path, metavar="FILE.yaml", help="settings")
+    serve.add_argument("--config", type=to_path, metavar="FILE.yaml", help="settings file")
     add_specs(serve)
     place = "H:P|unix:PATH|off"
-    serve.add_argument("--grpc", metavar=place, help="OTLP over gRPC (127.0.0.1:4317)")
-    serve.add_argument("--http", metavar=place, help="OTLP over HTTP (127.0.0.1:4318)")
-    serve.add_argument("--metrics", metavar="H:P|off", help="/metrics (127.0.0.1:9464)")
-    serve.add_argument("--admin", metavar="H:P|off", help="the API (127.0.0.1:4319)")
     serve.add_argument(
-        "--record", type=to_path, metavar="DIR", help="keep accepted spans there"
+        "--grpc", metavar=place, help="address for OTLP over gRPC (default: 127.0.0.1:4317)"
     )
     serve.add_argument(
-        "--history", choices=("auto", "complete"), help="complete: no session began before us"
+        "--http", metavar=place, help="address for OTLP over HTTP (default: 127.0.0.1:4318)"
     )
     serve.add_argument(
-        "--show-arguments", action="store_true", default=None, help="show arguments in the API"
+        "--metrics",
+        metavar="H:P|off",
+        help="address of /metrics and health (default: 127.0.0.1:9464)",
+    )
+    serve.add_argument(
+        "--admin",
+        metavar="H:P|off",
+        help="address of the API and the session view (default: 127.0.0.1:4319)",
+    )
+    serve.add_argument(
+        "--record",
+        type=to_path,
+        metavar="DIR",
+        help="folder in which accepted spans are recorded",
+    )
+    serve.add_argument(
+        "--history",
+        choices=("auto", "complete"),
+        help="complete: declare that no session began before the service",
+    )
+    serve.add_argument(
+        "--show-arguments",
+        action="store_true",
+        default=None,
+        help="keep arguments of calls and show them in the API",
     )
     serve.add_argument(
         "--print-config",
         action="store_true",
-        help="print the settings in use as YAML, without secrets, and end",
+        help="print the effective settings as YAML, without secrets, and exit",
     )
     serve.set_defaults(run=run)
 
@@ -80,8 +100,8 @@ def run(options: argparse.Namespace) -> int:
                 return OK
 
 
-class _CannotStart(Exception):  # noqa: N818 - it is caught in this module alone
-    """Why the service cannot start, and the exit code where it ends for that."""
+class _CannotStart(Exception):  # noqa: N818 - caught in this module only
+    """Why the service cannot start, and the exit code if it exits."""
 
     def __init__(self, why: str, code: int = USAGE) -> None:
         super().__init__(why)
@@ -108,7 +128,11 @@ def _serve(file: Path | None, given: _Options) -> int:
 
 
 def _stopped_meanwhile(problem: _CannotStart, file: Path | None, given: _Options) -> bool:
-    """Stands by until the next try where the service fails open, and else ends the program."""
+    """Exits, or with `specs_on_error: start` stands by until the next try.
+
+    Returns:
+        True if the service was stopped while it stood by.
+    """
     from collector.config.settings import standby
 
     settings = standby(file, os.environ, given)

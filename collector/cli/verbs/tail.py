@@ -16,10 +16,15 @@ __all__ = ["add", "run"]
 def add(group: Any) -> None:
     """Adds the verb and its options."""
     tail = group.add_parser("tail", help="show the verdicts of a running service")
-    tail.add_argument("url", nargs="?", metavar="URL", help="its API (http://127.0.0.1:4319)")
-    tail.add_argument("--agent", default="", help="of this agent only")
-    tail.add_argument("--spec", default="", help="under this spec only")
-    tail.add_argument("--session", default="", help="of this session only")
+    tail.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="API of the service (default: http://127.0.0.1:4319)",
+    )
+    tail.add_argument("--agent", default="", help="only verdicts of this agent")
+    tail.add_argument("--spec", default="", help="only verdicts under this spec")
+    tail.add_argument("--session", default="", help="only verdicts of this session")
     tail.add_argument(
         "--kind",
         action="append",
@@ -33,14 +38,14 @@ def add(group: Any) -> None:
             "stalled",
             "divergence",
         ),
-        help="of this kind only; repeatable",
+        help="only verdicts of this kind; repeatable",
     )
-    tail.add_argument("--json", action="store_true", help="one verdict a line, as JSON")
+    tail.add_argument("--json", action="store_true", help="print one verdict per line as JSON")
     tail.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="auto: on a terminal",
+        help="colour the output; auto: on a terminal",
     )
     add_token_file(tail)
     tail.set_defaults(run=run)

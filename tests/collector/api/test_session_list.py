@@ -1,4 +1,4 @@
-"""Lists of sessions: sorted, filtered, bounded; and what the page asks for beside them."""
+"""Lists of sessions are sorted, filtered and bounded. So is what the page loads beside them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tu
 
 
 def test_worst_come_first(monitor: Monitor) -> None:
-    """By harm, by HarmRate, by PrefixCrit, by time."""
+    """Sessions are sorted by harm, then HarmRate, then PrefixCrit, then time."""
     assert names(monitor, sort="harm") == ["two", "one", "good"]
     assert names(monitor, sort="harm_rate") == ["one", "two", "good"]
     assert names(monitor, sort="prefix_crit") == ["two", "one", "good"]
@@ -101,7 +101,7 @@ def test_worst_come_first(monitor: Monitor) -> None:
 
 
 def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
-    """The limit holds, and what matches beyond it is counted."""
+    """The limit holds, and matches beyond it are counted."""
     assert names(monitor, only="harmful") == ["two", "one"]
     assert names(monitor, q="GOO") == ["good"]
     assert names(monitor, agent="nobody") == []
@@ -112,7 +112,7 @@ def test_a_list_is_filtered_and_bounded(monitor: Monitor) -> None:
 
 
 def test_a_list_is_searched_by_what_was_called(monitor: Monitor) -> None:
-    """Tool, reason, severity, mode and time, alone and together: then one harmful call has all of them."""
+    """Filters by tool, reason, severity, mode and time. Filters that are combined must hold for one call."""
     assert names(monitor, tool="OPEN_val") == ["two", "good"]
     assert names(monitor, reason="out_of_order") == ["two", "one"]
     assert names(monitor, reason="out_of_order", tool="water") == ["two", "one"]
@@ -128,7 +128,7 @@ def test_a_list_is_searched_by_what_was_called(monitor: Monitor) -> None:
 
 
 def test_severity_by_state_is_found(tmp_path: Path) -> None:
-    """A spec that says how bad a call is by its state is asked for by that severity."""
+    """The severity filter finds calls whose severity depends on the state."""
     text = SPECS.read_text(encoding="utf-8")
     assert "\nseverity:" in text
     spec = tmp_path / "spec.yaml"
@@ -146,7 +146,7 @@ def test_severity_by_state_is_found(tmp_path: Path) -> None:
 
 
 def test_a_row_names_its_latest_harm(monitor: Monitor) -> None:
-    """Which call, why, and how bad; null where there is none."""
+    """A row shows the latest harmful call, its reason and its severity; null where there is none."""
     found = asyncio.run(ranked(monitor, SessionQuery.read({"sort": "harm"})))["sessions"]
     severity = {"tool": "water", "reason": "out_of_order", "severity": "critical"}
     assert [row["last_harm"] for row in found] == [
@@ -174,7 +174,7 @@ def test_lists_are_cut_and_counted_by_sessions() -> None:
 
 
 def test_hidden_names_are_not_found_by_what_they_hide(monitor: Monitor) -> None:
-    """A tool's name that is redacted matches by what is shown of it alone."""
+    """A redacted tool name is found by its shown form only."""
 
     async def found(**query: str) -> int:
         hidden: dict[str, Any] = await ranked(
@@ -205,7 +205,7 @@ def test_hidden_names_are_not_found_by_what_they_hide(monitor: Monitor) -> None:
     ],
 )
 def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
-    """400, with what was expected."""
+    """A bad query gets 400 and the expected form."""
     status, found = ask(monitor, "/api/v1/sessions", f"steps=0&{query}")
     assert status == 400
     assert "must be" in found["error"]
@@ -253,7 +253,7 @@ def test_specs_are_told_as_they_are_drawn(monitor: Monitor) -> None:
 
 
 def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
-    """Other paths go on; the page's own take GET alone."""
+    """Other paths reach the API; the page's own paths take GET only."""
     assert ask(monitor, "/api/v1/sessions")[0] == 0
     assert ask(monitor, "/-/reload", method="POST")[0] == 0
     assert ask(monitor, "/page/other.js")[0] == 0
@@ -267,7 +267,7 @@ def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
 
 
 def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred who ask at once share one list; the next waits, and holds what came meanwhile."""
+    """A hundred requests at once share one list. The next one waits and gets a newer list."""
     begun: list[float] = []
     took: list[float] = []
 
@@ -297,7 +297,7 @@ def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyP
 def test_a_list_that_fails_fails_alone(
     monitor: Monitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who waits for it is told; the next list is made."""
+    """All who wait for a list get its error. The next list is built as usual."""
 
     async def broken(*_: Any) -> dict[str, Any]:
         raise RuntimeError

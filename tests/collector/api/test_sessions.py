@@ -87,7 +87,7 @@ def test_no_sessions() -> None:
 
 
 def test_the_newest_comes_first_and_limit_cuts() -> None:
-    """Over several lumps, too."""
+    """The order and the limit hold over several chunks, too."""
     monitor = filled(*(f"s{number}" for number in range(120)))
 
     assert names(ask(monitor, b"/api/v1/sessions"))[:2] == ["s119", "s118"]
@@ -132,7 +132,7 @@ def test_one_session_in_every_namespace() -> None:
     ],
 )
 def test_ids_are_unquoted_once(path: bytes, session: str) -> None:
-    """As the sender named it: slashes, spaces, signs."""
+    """An id is shown as its sender wrote it: slashes, spaces, percent signs."""
     assert names(ask(filled(session), b"/api/v1/sessions/" + path)) == [session]
 
 

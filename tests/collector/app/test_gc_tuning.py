@@ -43,7 +43,7 @@ def restored() -> Iterator[None]:
 
 
 def test_spans_leave_no_garbage_behind(restored: None) -> None:
-    """Neither while sessions live nor once they are over is anything left that refers to itself."""
+    """Sessions leave no objects in reference cycles, neither while they live nor once they are over."""
     traffic = generate(50, 30)
     now = 1_800_000_000 * SECOND
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
@@ -64,7 +64,7 @@ def test_spans_leave_no_garbage_behind(restored: None) -> None:
 
 
 def _any_span(wire: Any, chance: Random) -> Any:
-    """Of few traces, sessions, parents and call ids, so that nearly everything happens to each."""
+    """A span of few traces, sessions, parents and call ids, so that most combinations occur."""
     trace = chance.choice("tuvw")
     attributes = {"session.id": chance.choice("abcd")} if chance.random() < 0.4 else {}
     names = [f"{trace}{number}" for number in range(12)]
@@ -162,7 +162,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
 
 
 def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> None:
-    """Live sessions refer to each other and to what they are summed up in, which is undone then."""
+    """A dropped monitor breaks the references between its live sessions and their sums."""
     traffic = generate(50, 10)
 
     def play() -> None:
@@ -184,7 +184,7 @@ def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> No
 
 
 def test_what_there_is_at_the_start_is_left_alone(restored: None) -> None:
-    """It is frozen, and the young are looked at less often than Python does by itself."""
+    """Objects of the start are frozen, and young objects are collected less often than by default."""
     gc_tuning.settle()
 
     assert gc.get_freeze_count() > 1_000
@@ -196,7 +196,7 @@ class Kept:
 
 
 def test_new_objects_are_looked_at_once(restored: None) -> None:
-    """In portions, after which they are old; garbage among them goes."""
+    """Young objects are collected in portions, once; cyclic garbage among them is freed."""
     gc_tuning.settle()
     seen: list[int] = []
 

@@ -57,7 +57,7 @@ def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
 
 
 def test_a_full_service_that_nobody_asks_is_ready_again(health: Health) -> None:
-    """A Service sends nothing to a pod that is not ready: then nothing would ever be taken again."""
+    """A full service becomes ready without a request: Kubernetes sends none to a pod that is not ready."""
     stats = Stats()
     readiness = Readiness(Ready(full_seconds=2), health, stats, ())
     for second in range(4):
@@ -71,7 +71,7 @@ def test_a_full_service_that_nobody_asks_is_ready_again(health: Health) -> None:
 
 
 def test_a_quiet_service_is_ready(health: Health) -> None:
-    """No span for an hour, and nobody refused; nor where it is set to be ready all the same."""
+    """A service is ready after an hour without spans or refusals, and where the setting says always."""
     stats = Stats()
     quiet = Readiness(Ready(), health, stats, ())
     quiet.tick(0)
@@ -87,7 +87,7 @@ def test_a_quiet_service_is_ready(health: Health) -> None:
 
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_failing_sink_counts_by_choice(health: Health, counts: bool) -> None:
-    """From a failed delivery until one arrives, if that is set."""
+    """If the setting is on, a failed delivery makes the service unready until one succeeds."""
 
     class Sink:
         name = "webhook"

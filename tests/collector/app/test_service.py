@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Stands still unless it is told."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000 * SECOND
@@ -85,7 +85,7 @@ async def http(address: str, method: str, path: str, sent: bytes = b"") -> tuple
 
 
 def running(use: Callable[[App, Clock], Awaitable[T]], **changes: Any) -> T:
-    """What `use` makes of a started app, which is stopped afterwards."""
+    """Starts an app, runs `use` on it, and stops it."""
 
     async def run() -> T:
         clock = Clock()
@@ -151,7 +151,7 @@ def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_settings_become_limits() -> None:
-    """Seconds turn into nanoseconds, words into switches."""
+    """Settings in seconds become nanoseconds, and words become switches."""
     made = limits_of(
         Settings(
             sessions=Sessions(
@@ -207,7 +207,7 @@ def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.plain
 def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is counted, and the next tick comes."""
+    """An error of one tick is counted, and the next tick runs."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
 
     async def use(app: App, _: Clock) -> str:
@@ -228,7 +228,7 @@ def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_listeners_that_are_off() -> None:
-    """They have no address and open nothing."""
+    """Listeners that are off have no address and open no port."""
 
     async def use(app: App, _: Clock) -> dict[str, str]:
         return app.addresses
@@ -327,7 +327,7 @@ def test_a_clock_that_is_set_is_logged_and_ends_nothing(
 
 
 def test_small_corrections_of_a_clock_are_no_jumps() -> None:
-    """What adds up over hours is not told; five seconds at once are, in both directions."""
+    """Small corrections are not reported, even if they add up; a jump of five seconds is, either way."""
     wall, steady = Clock(), Clock()
     watch = ClockWatch(wall, steady)
     for seconds, expected in ((4.9, 0), (0.2, 0), (5, 5), (-5, -5), (0, 0)):

@@ -1,4 +1,4 @@
-"""How the service ends: pages leave, verdicts become final, counters are scraped, losses are logged."""
+"""The end of the service: pages are sent, verdicts become final, counters are scraped, losses are logged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Hook:
 
 
 def with_app(use: Callable[[App, Hook], Awaitable[T]], **changes: Any) -> T:
-    """What `use` makes of a service that has one harmful call, which is still to settle."""
+    """Runs `use` on a service with one harmful call that is still provisional."""
 
     async def run() -> T:
         hook = Hook()
@@ -132,7 +132,7 @@ def _value(page: bytes) -> float:
 
 
 def test_nobody_who_scrapes_is_waited_for() -> None:
-    """Where nobody ever scraped, the end waits for nobody."""
+    """A service that was never scraped ends without waiting for a scrape."""
 
     async def use(app: App, _hook: Hook) -> bool:
         await app.stop()
@@ -142,7 +142,7 @@ def test_nobody_who_scrapes_is_waited_for() -> None:
 
 
 def test_counters_that_nobody_scraped_are_logged() -> None:
-    """The scraper does not come back: one line says so."""
+    """If the scraper does not come back, one log line says so."""
 
     async def use(app: App, _hook: Hook) -> list[str]:
         await http(app.addresses["metrics"], "GET", "/metrics")

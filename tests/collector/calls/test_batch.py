@@ -36,7 +36,7 @@ class Told:
 
     @property
     def all(self) -> tuple[Any, ...]:
-        """What was told, what is shown, and what was counted."""
+        """The verdicts, the judgements and the counts."""
         seen = [each.as_json() for each in self.pipeline.inventory]
         return self.verdicts, list(self.monitor.judgements()), self.stats.counts, seen
 
@@ -74,7 +74,7 @@ def steps(told: Told) -> list[Any]:
 @pytest.mark.plain
 @pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
 def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All others of its request are judged, and what comes later as if that had not come."""
+    """The other calls of the request are judged, and later requests as if it had not come."""
     spans, behind = spans_of(4, 0.0), place + 2
     others = [*spans[:place], *spans[place + 1 : behind]]
     told, wanted = Told(), Told().send(others, 1)
@@ -97,7 +97,7 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.plain
 def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request whose calls cannot be judged leaves none behind; sent again, each is judged once."""
+    """A failed request leaves no calls behind. When it is sent again, each call is judged once."""
     spans, told = spans_of(5, 0.0), Told()
     first, later = spans[:40], spans[40:]
     observe = told.monitor.observe

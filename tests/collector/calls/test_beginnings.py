@@ -55,7 +55,7 @@ class Service:
         self.paged += [each.tool for each in verdicts if each.kind == "harmful"]
 
     def send(self, *spans: Span) -> Service:
-        """Each in a request of its own."""
+        """Sends each span in a request of its own."""
         for span in spans:
             self.pipeline.consume([span], span.end_ns, "test")
         return self
@@ -95,7 +95,7 @@ def _root(wire: Wire, start: float = 0, **more: Any) -> Span:
 
 
 def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire) -> None:
-    """The first request of the model holds no earlier turn: nothing came before `move`."""
+    """The model's first request holds no earlier turn, so nothing came before `move`."""
     spans = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "move", 2, attributes=SESSION),
@@ -108,14 +108,14 @@ def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire
 
 
 def test_without_a_proof_a_session_has_the_benefit_of_the_doubt(wire: Wire) -> None:
-    """It may have begun before the process."""
+    """Without a proof, the session may have begun before the process started."""
     service = Service().send(_call(wire, "move", 2, attributes=SESSION))
 
     assert (service.paged, service.one()["joined"]) == ([], True)
 
 
 def test_a_trace_that_is_its_session_is_new_if_its_root_is(wire: Wire) -> None:
-    """No model is seen. The verdict follows when the root span has ended."""
+    """Without a model's span, the verdict follows when the root span has ended."""
     service = Service().send(_call(wire, "move", 2))
     assert service.paged == []
 
@@ -149,7 +149,7 @@ REFUTED = {
 def test_earlier_turns_take_every_proof_away(
     wire: Wire, messages: tuple[Any, ...], attributes: dict[str, Any]
 ) -> None:
-    """A guard is asked first, about what a person wrote alone: it proves nothing for the agent behind it."""
+    """A guard model sees only the user's text, which proves nothing about the agent's own history."""
     spans = [
         _model(wire, 1, USER, attributes=attributes),
         _model(wire, 2, *messages, attributes=attributes),
@@ -162,7 +162,7 @@ def test_earlier_turns_take_every_proof_away(
 
 
 def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
-    """What is known in the end is the same."""
+    """The order of the spans does not change what is known in the end."""
     spans = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "move", 2, attributes=SESSION),
@@ -178,7 +178,7 @@ def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
 
 
 def test_a_second_turn_belongs_to_what_its_first_turn_proves(wire: Wire) -> None:
-    """Its own requests hold the first turn, and take nothing back."""
+    """The second turn's requests hold the first turn, and withdraw no proof."""
     first = [
         _model(wire, 1, USER, attributes=SESSION),
         _call(wire, "unlock_safety", 2, attributes=SESSION),

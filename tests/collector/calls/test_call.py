@@ -81,7 +81,7 @@ def _chain(wire: Any) -> list[Any]:
 
 
 def test_a_chain_of_four_spans_is_one_call_in_any_order(wire: Any, bench: Any) -> None:
-    """Name and start from the outermost, arguments from who has them, error if any says so."""
+    """Name and start come from the outermost span, arguments from any that has them, an error from any."""
     for spans in permutations(_chain(wire)):
         (step,) = bench().send(*spans).steps()
 
@@ -91,7 +91,7 @@ def test_a_chain_of_four_spans_is_one_call_in_any_order(wire: Any, bench: Any) -
 
 
 def test_a_chain_with_a_plain_span_between_is_one_call(wire: Any, bench: Any) -> None:
-    """Spans that are no calls do not hide that one call is above another."""
+    """A span between that is no tool call does not break the chain."""
     outer, inner = _chain(wire)[0], _chain(wire)[3].but(parent_span_id=b"between!")
     between = wire.span("send").but(span_id=b"between!", parent_span_id=outer.span_id)
     for spans in permutations((outer, between, inner)):
@@ -136,7 +136,7 @@ def test_two_instrumentations_of_one_call_are_one(wire: Any, bench: Any) -> None
 
 
 def test_spans_with_one_call_id_that_overlap_are_one(wire: Any, bench: Any) -> None:
-    """Two instrumentations side by side, neither above the other, share the model's call id."""
+    """Two spans with one call id that overlap are one call, though neither is above the other."""
     one = wire.tool("move", call_id="c", id="a", parent="x", start=1, end=2)
     two = wire.tool("move", call_id="c", arguments=MOVE, id="b", parent="y", start=1.5, end=2.5)
     for spans in permutations((one, two)):
@@ -155,7 +155,7 @@ def test_a_connected_component_is_one_call(wire: Any, bench: Any) -> None:
 
 
 def test_repeats_and_retries_stay(wire: Any, bench: Any) -> None:
-    """Siblings with the same tool and arguments are calls of their own; so are retries in turn."""
+    """Siblings with the same tool and arguments are separate calls, and so are retries."""
     siblings = [wire.tool("move", arguments=MOVE, parent="agent", start=n) for n in (1, 2)]
     overlapping = [
         wire.tool("move", arguments=MOVE, id=f"o{n}", parent="agent", start=5, end=6)
@@ -185,7 +185,7 @@ def test_what_begins_behind_the_end_of_the_call_above_is_another(
 
 
 def test_an_agent_as_a_tool_is_no_chain(wire: Any, bench: Any) -> None:
-    """A tool that runs an agent which calls a tool of the same name: two calls."""
+    """A tool runs an agent, which calls a tool of the same name: these are two calls."""
     outer = wire.tool("ask", id="a", start=1, end=5)
     agent = wire.span(
         "invoke_agent sub",
@@ -202,7 +202,7 @@ def test_an_agent_as_a_tool_is_no_chain(wire: Any, bench: Any) -> None:
 
 
 def test_different_call_ids_are_different_calls(wire: Any, bench: Any) -> None:
-    """A tool below one of its own name, each with an id from the model, is another call."""
+    """A tool below one of the same name is another call if each has its own call id from the model."""
     outer = wire.tool("ask", call_id="1", id="a", start=1, end=5)
     inner = wire.tool("ask", call_id="2", id="b", parent="a", start=2, end=3)
     for spans in permutations((outer, inner)):
@@ -210,7 +210,7 @@ def test_different_call_ids_are_different_calls(wire: Any, bench: Any) -> None:
 
 
 def test_a_server_with_a_slow_clock_is_still_inside(wire: Any, bench: Any) -> None:
-    """Ancestry decides who is outermost, not the clocks of two machines."""
+    """Ancestry decides which span is outermost; the clocks of two machines do not."""
     outer = wire.tool("move", arguments=MOVE, id="a", start=10, end=11)
     inner = wire.span(
         "tools/call move",
@@ -249,7 +249,7 @@ def _pending(wire: Any, **more: Any) -> Any:
 
 
 def test_a_pending_span_is_judged_and_then_completed(wire: Any, bench: Any) -> None:
-    """Logfire tells of a call when it begins; the real span completes the same step."""
+    """Logfire sends a pending span when a call begins. The final span completes the same step."""
     real = wire.tool("move", id="real", start=1, end=3, status=2).but(
         parent_span_id=bytes(7) + b"\xaa"
     )
@@ -264,7 +264,7 @@ def test_a_pending_span_is_judged_and_then_completed(wire: Any, bench: Any) -> N
 
 
 def test_a_pending_span_after_the_real_one_is_a_duplicate(wire: Any, bench: Any) -> None:
-    """What has ended does not begin again."""
+    """A pending span that arrives after the final one changes nothing."""
     real = wire.tool("move", id="real", arguments=MOVE, start=1, end=3)
     found = bench().send(real, _pending(wire))
 
@@ -283,7 +283,7 @@ def test_a_span_without_an_end_is_pending(wire: Any, bench: Any) -> None:
 
 
 def _llm(wire: Any, number: int, calls: list[tuple[str, str]], answered: list[str]) -> Any:
-    """An LLM span of OpenInference that asks for calls; each in a trace of its own."""
+    """An LLM span of OpenInference with requested calls, in a trace of its own."""
     attributes: dict[str, Any] = {"openinference.span.kind": "LLM", "session.id": "s1"}
     for index, call_id in enumerate(answered):
         attributes[f"llm.input_messages.{index}.message.tool_call_id"] = call_id
@@ -304,7 +304,7 @@ def _dialogue(wire: Any) -> list[Any]:
 
 
 def test_requests_are_judged_where_tools_are_silent(wire: Any, bench: Any) -> None:
-    """Once an answer comes back without any tool span, what the model asks for is what happens."""
+    """If an answer arrives without a tool span, the model's requests are judged as calls."""
     found = bench().send(*_dialogue(wire))
     steps = found.steps()
 
@@ -316,7 +316,7 @@ def test_requests_are_judged_where_tools_are_silent(wire: Any, bench: Any) -> No
 
 
 def test_requests_are_not_judged_where_tools_have_spans(wire: Any, bench: Any) -> None:
-    """A tool span of the same service says that requests tell nothing new; late, it takes back."""
+    """A tool span of the same service stops requests from being judged, and withdraws earlier ones."""
     tool = wire.tool("move", call_id="c1", start=1.5, attributes={"session.id": "s1"})
     one, two, three = _dialogue(wire)
 
@@ -326,7 +326,7 @@ def test_requests_are_not_judged_where_tools_have_spans(wire: Any, bench: Any) -
 
 
 def test_requests_by_setting(wire: Any, bench: Any) -> None:
-    """`always` judges the first request at once, `never` none."""
+    """`always` judges the first request at once; `never` judges none."""
     first = _dialogue(wire)[0]
 
     assert bench(requested="always").send(first).tools() == ["move"]
@@ -404,7 +404,7 @@ _TOLD: dict[str, tuple[str, Any]] = {
 
 
 def _turn(wire: Any, key: str, value: Any, **more: Any) -> int:
-    """Harms of a model that asks to move, under a task that begins with another call."""
+    """The number of harmful calls of a model that requests a move, under a task that begins otherwise."""
     asked = {
         "openinference.span.kind": "LLM",
         "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
@@ -437,7 +437,7 @@ def test_a_turn_of_a_bare_model_is_not_paged_for_what_other_traces_hold(
 def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
     wire: Any, told: tuple[str, Any]
 ) -> None:
-    """It was given no answer, so no call was made before."""
+    """The model was given no tool results, so no call was made before."""
     assert _turn(wire, *told) == 1
 
 
@@ -451,7 +451,7 @@ def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
 def test_a_turn_in_a_session_that_may_hold_all_is_judged_from_the_beginning(
     wire: Any, more: dict[str, Any]
 ) -> None:
-    """Its other turns have its session's id."""
+    """The other turns share its session id, so none is missing."""
     assert _turn(wire, *_GIVEN["conventions"], **more) == 1
 
 
@@ -502,7 +502,7 @@ def test_an_answer_without_an_id_is_one_where_nothing_has_ids(
 
 
 def test_a_call_of_llama_stack_and_the_mcp_clients_below_are_one(wire: Any, bench: Any) -> None:
-    """Its MCP client has spans of its own, in newer versions."""
+    """In newer versions the MCP client below writes a span, too. Both are one call."""
     scope = "llama_stack.providers.inline.responses.builtin.responses.tool_executor"
     made = bench().send(
         wire.span(
@@ -516,7 +516,7 @@ def test_a_call_of_llama_stack_and_the_mcp_clients_below_are_one(wire: Any, benc
 def test_what_googles_client_has_executed_itself_is_judged_at_once(
     wire: Any, bench: Any
 ) -> None:
-    """One span of a model tells the calls that it asked for and got the answers of."""
+    """One model span holds both the requested calls and their results."""
     key = "message.tool_calls.{}.tool_call.function."
     told = {
         "openinference.span.kind": "LLM",
@@ -552,7 +552,7 @@ def test_what_googles_client_has_executed_itself_is_judged_at_once(
 def test_what_googles_client_has_executed_while_it_streamed_is_judged_at_once(
     wire: Any, bench: Any, told: dict[str, Any], scope: str, judged: bool
 ) -> None:
-    """Its requests begin as any; that they were answered is in what the client gives back, and there alone."""
+    """Only the client's output shows that the requests were executed."""
     key = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
     streamed = {
         "openinference.span.kind": "LLM",
@@ -568,7 +568,7 @@ def test_what_googles_client_has_executed_while_it_streamed_is_judged_at_once(
 def test_a_deep_argument_does_not_hide_what_googles_client_has_executed(
     wire: Any, bench: Any
 ) -> None:
-    """What the client gives back has the model's arguments in it, and cannot be read then."""
+    """The results repeat the model's arguments, and are unreadable if those nest too deeply."""
     key = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
     deep = "[" * 5_000 + "]" * 5_000
     streamed = {
@@ -585,7 +585,7 @@ def test_a_deep_argument_does_not_hide_what_googles_client_has_executed(
 def test_the_span_of_a_call_that_was_judged_as_requested_shows_that_tools_have_spans(
     wire: Any, bench: Any
 ) -> None:
-    """What models asked for and nobody executed is taken back, and no more is judged like it."""
+    """Requests that were not executed are withdrawn, and later requests are not judged."""
     key = "llm.output_messages.0.message.tool_calls.0.tool_call"
 
     def model(number: int, tool: str) -> Any:
@@ -632,7 +632,7 @@ _RESPONSES = [
 def test_a_generation_of_langfuse_holds_requests(
     wire: Any, bench: Any, output: Any, asks: bool
 ) -> None:
-    """As the model's API answered; what is no such answer asks for nothing."""
+    """Requests are read from the response of the model's API. Other outputs hold none."""
     told = {
         "langfuse.observation.type": "generation",
         "langfuse.observation.output": json.dumps(output),
@@ -654,7 +654,7 @@ def test_only_a_generation_of_langfuse_asks(wire: Any, bench: Any, kind: str) ->
 
 
 def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
-    """As those of calls are: ids are cut, and a tool with a longer name is none."""
+    """Requested calls have the bounds of calls: ids are cut, and a tool with too long a name is left out."""
     sent = [("i" * 9_000, "move"), ("c2", "m" * 9_000)]
     steps = bench(requested="always").send(_llm(wire, 1, sent, [])).steps()
     assert [(step["tool"], step["call_id"]) for step in steps] == [("move", "i" * NAME_MAX)]
@@ -668,7 +668,7 @@ def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
 
 
 def test_half_a_surrogate_pair_is_read_like_any_text(wire: Any, bench: Any) -> None:
-    """In names and ids of requests, and in arguments within arguments."""
+    """It may be in names and ids of requests, and in nested arguments."""
     part = {"type": "tool_call", "id": "c\ud800", "name": "move\ud800", "arguments": "\ud800"}
     asked = {
         "gen_ai.operation.name": "chat",
@@ -735,7 +735,7 @@ def test_each_request_is_awaited_for_its_own_time(wire: Any, bench: Any) -> None
 def test_a_request_that_is_told_again_is_the_same_one(
     wire: Any, bench: Any, tool_first: bool, call_id: str
 ) -> None:
-    """Whether its agent's tools were known to have spans when it was first told, or not yet."""
+    """A repeated request counts once, whether or not tool spans were known at first."""
     tool = wire.tool("move", trace="t1", start=1.5)
     asked = _llm(wire, 1, [(call_id, "move")], [])
     again = _llm(wire, 1, [(call_id, "move")], [])
@@ -764,7 +764,7 @@ def test_requests_of_a_trace_wait_each_for_its_tool(wire: Any, bench: Any) -> No
 def test_requests_of_tools_with_too_long_names_are_counted(
     wire: Any, bench: Any, tool_first: bool
 ) -> None:
-    """They are not awaited, and those beside them are as ever."""
+    """They are counted and not awaited; the requests beside them are read."""
     tool = wire.tool("move", trace="t1", start=1.5)
     asked = _llm(wire, 1, [("c1", "m" * 1_025), ("c2", "move"), ("c3", "w" * 1_024)], [])
     found = bench().send(tool, asked) if tool_first else bench().send(asked, tool)
@@ -776,7 +776,7 @@ def test_requests_of_tools_with_too_long_names_are_counted(
 
 
 def test_requests_beyond_the_bound_are_counted(wire: Any, bench: Any) -> None:
-    """The oldest are given up, a few at a time; none is forgotten uncounted."""
+    """Beyond the bound, the oldest requests are dropped a few at a time, and each is counted."""
     found, per_turn = bench(), 250
     turns = OPEN_MAX // per_turn + 1
     for number in range(turns):
@@ -815,7 +815,7 @@ def test_seen_is_bounded_in_all_its_parts() -> None:
 
 
 def test_a_duplicate_is_a_whole_id_of_the_same_trace() -> None:
-    """The ids of a trace stand together: neither two halves of them, nor another tenant's or trace's, are known."""
+    """Neither halves of two known ids nor an id of another tenant or trace are duplicates."""
     seen, trace = DuplicateFilter(), b"a trace's bytes."
     first, second = b"12345678", b"abcdefgh"
     assert not seen.is_repeat(trace + first, 0)
@@ -829,7 +829,7 @@ def test_a_duplicate_is_a_whole_id_of_the_same_trace() -> None:
 
 @pytest.mark.parametrize("ids_a_trace", [1, 5, 500])
 def test_seen_is_bounded_in_bytes(ids_a_trace: int) -> None:
-    """However many ids a trace has, what is remembered takes no more than the bound, and the last id is known."""
+    """The remembered span ids of a trace stay below the bound in bytes. The latest id is always known."""
     seen = DuplicateFilter(bytes_max=1 << 20)
     random, trace = Random(1), b""
     for number in range(30_000):
@@ -855,7 +855,7 @@ def test_a_duplicate_is_found_in_a_trace_of_any_length(count: int) -> None:
 
 
 def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
-    """A piece of a call, of which only what is given matters."""
+    """A part of a call; fields that are not given do not matter."""
     told: dict[str, Any] = {
         "parent": b"0",
         "tool": "move",
@@ -878,7 +878,7 @@ def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
 
 
 def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
-    """Asked again it gives what it gave; whatever is new is in the next one."""
+    """Without news the same object is returned; news gives a new one."""
     key, attributes = SessionKey("", "s"), {"service.name": "svc"}
     call = Call(_piece(evidence=Evidence.PENDING))
 
@@ -916,7 +916,7 @@ def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
 def test_an_end_is_told_no_finer_than_its_beginning(
     language: str, start_ns: int, end_ns: int, told: int
 ) -> None:
-    """JavaScript's spans begin at whole milliseconds: what follows would begin before they end."""
+    """JavaScript's spans start at whole milliseconds, so ends are rounded, or the next call would overlap."""
     resource = {"telemetry.sdk.language": language}
     call = Call(_piece(start_ns=start_ns, end_ns=end_ns, attributes=resource))
     found = call.tool_call(b"t", SessionKey("", "s"), "trace", resource, gaps=False)
@@ -937,7 +937,7 @@ def test_another_tenant_cannot_send_a_span_first(wire: Any, bench: Any) -> None:
 def test_parallel_calls_of_one_id_are_as_many_as_they_have_arguments(
     wire: Any, bench: Any
 ) -> None:
-    """Ids that models write may be equal; one instrumentation tells a call once."""
+    """Call ids that models write may repeat. One instrumentation reports each call once."""
     spans = [
         wire.tool("pay", call_id="pay:0", arguments={"amount": 1}, id="a", start=1, end=2),
         wire.tool("pay", call_id="pay:0", arguments={"amount": 9}, id="b", start=1.5, end=3),
@@ -961,7 +961,7 @@ def test_what_stands_for_no_id_is_none(wire: Any, bench: Any) -> None:
 def test_an_attempt_that_was_made_anew_does_not_tell_how_it_went(
     wire: Any, bench: Any, last: str
 ) -> None:
-    """The last one of a call's attempts does, and what is below it."""
+    """The result is that of the last attempt and the spans below it."""
     mcp = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "pay"}
 
     def attempt(name: str, start: float, status: int, parent: str = "call") -> Any:

@@ -36,7 +36,7 @@ def contradicting_ancestor(wire: Any) -> list[Any]:
 
 @pytest.mark.parametrize("spans", [repeated_id, contradicting_ancestor])
 def test_order_is_nothing(wire: Any, bench: Any, spans: Any) -> None:
-    """Each order ends in two calls, with the same arguments, errors and spans."""
+    """Each order of arrival ends in two calls with the same arguments, errors and spans."""
     given = spans(wire)
     wanted = bench().send(*given).steps()
     assert len(wanted) == 2
@@ -57,7 +57,7 @@ def test_what_is_below_goes_along(wire: Any, bench: Any) -> None:
 def test_an_error_leaves_nothing_to_another_trace(
     wire: Any, bench: Any, spans: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call of one tenant that an error kept from being updated does not go to the session of the next span."""
+    """A call that an error kept from an update does not move to the next span's session."""
     tenant = {"service.name": "svc", "service.namespace": "other"}
     other = wire.tool("look", id="z", trace="other", resource=tenant)
 

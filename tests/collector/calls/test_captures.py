@@ -119,7 +119,7 @@ def test_a_capture_gives_the_calls_the_tools_logged(path: Path, tmp_path: Path) 
 def test_arguments_are_unknown_where_they_are_not_on_the_wire(
     path: Path, tmp_path: Path
 ) -> None:
-    """Without content every call's arguments are None, never {}."""
+    """Without content capture, the arguments of every call are None, never {}."""
     if _expected(path)["telemetry"]["args_observable"]:
         pytest.skip("arguments are on the wire here")
     calls = [call for judgement in _judgements(path, tmp_path) for call in _calls(judgement)]
@@ -142,7 +142,7 @@ def _rover(tmp_path: Path) -> Path:
 
 
 def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never", size: int = 1) -> Any:
-    """What the API shows at the end, after these spans in this order, in requests of so many."""
+    """What the API shows at the end, with the spans sent in this order and in requests of this size."""
     loaded = load_specs([_rover(tmp_path)])
     assert not loaded.refused
     limits = Limits(history_complete=True, keep_arguments=True, fold=False)

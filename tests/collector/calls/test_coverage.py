@@ -1,4 +1,4 @@
-"""What was seen of a session and not judged is told with its reason, in the session and in all."""
+"""Each session, and the service as a whole, counts what was not judged, by reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rover() -> Sequence[Any]:
 
 
 def test_every_span_of_a_session_is_counted(wire: Any, bench: Any) -> None:
-    """Spans before, between and after the calls are seen, whichever of them is a call."""
+    """Spans before, between and after the calls are counted as seen."""
     chat = {"gen_ai.operation.name": "chat"}
     made = bench().send(
         wire.span("chat", chat, start=0),
@@ -40,7 +40,7 @@ def test_every_span_of_a_session_is_counted(wire: Any, bench: Any) -> None:
 
 
 def test_spans_of_a_known_session_follow_it_to_its_late_id(wire: Any, bench: Any) -> None:
-    """Spans seen under a trace's id are the session's, once a later span tells its id."""
+    """Spans counted under a trace move to the session when a later span names it."""
     made = bench().send(
         wire.tool("move", start=1),
         wire.span("chat", {"gen_ai.conversation.id": "c"}, start=0),
@@ -50,7 +50,7 @@ def test_spans_of_a_known_session_follow_it_to_its_late_id(wire: Any, bench: Any
 
 
 def test_spans_that_speak_no_dialect_are_a_reason(wire: Any, bench: Any) -> None:
-    """A database's and a web server's spans are seen and not judged; a model's are no such."""
+    """Spans of databases and web servers are seen and not judged. A model's span is not counted so."""
     made = bench().send(
         wire.span("SELECT", {"db.system": "postgresql"}, start=0),
         wire.tool("move", start=1),
@@ -96,7 +96,7 @@ def test_a_parent_that_comes_late_is_not_missing(wire: Any, bench: Any) -> None:
 
 
 def test_the_end_of_the_input_tells_what_is_missing(wire: Any, bench: Any) -> None:
-    """A replay of a file that lacks a parent says so."""
+    """A replay of a file that lacks a parent reports it."""
     made = bench().send(wire.tool("move", start=1, parent="agent"))
     made.pipeline.finish()
     assert coverage(made)["not_judged"]["span_missing"] == 1
@@ -126,7 +126,7 @@ def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) 
 
 
 def test_a_call_of_two_spans_is_judged_once(wire: Any, bench: Any, rover: Any) -> None:
-    """What was judged and taken back, because its span was a part of another call, is no call."""
+    """A call that was withdrawn, because its span is part of another call, is not counted."""
     resource = {"service.name": "svc", "offrails.spec": "farm_rover"}
     spans = (
         wire.tool("move", id="server", parent="between", start=2, resource=resource),
@@ -138,7 +138,7 @@ def test_a_call_of_two_spans_is_judged_once(wire: Any, bench: Any, rover: Any) -
 
 
 def test_a_duplicate_is_seen_twice_and_judged_once(wire: Any, bench: Any) -> None:
-    """A span that is exported again is one call, two spans seen, and the reason is told."""
+    """A span that is exported twice is one call and two spans seen; the reason is counted."""
     call = wire.tool("move", start=1)
     found = coverage(bench().send(call, call))
     assert found["spans"] == 2

@@ -52,7 +52,7 @@ def harms(bench: Any, name: str = "") -> int:
 
 
 def missed(bench: Any) -> dict[str, int]:
-    """What sessions show as not judged, or not for certain, together."""
+    """The counts, summed over sessions, of what was not judged or not with certainty."""
     found: dict[str, int] = {}
     for each in bench.monitor.judgements():
         for reason, count in each["coverage"]["not_judged"].items():
@@ -67,7 +67,7 @@ def missed(bench: Any) -> dict[str, int]:
 def test_a_spans_attribute_does_not_overrule_its_resources(
     wire: Any, bench: Any, where: str
 ) -> None:
-    """The service that the resource names is the one whose specs hold, whatever spans say."""
+    """The service name of the resource selects the specs, whatever the span says."""
     other = {"service.name": "somebody"}
     call = wire.tool(
         "delete", start=5, resource=ROVER, attributes=other if where == "call" else {}
@@ -79,14 +79,14 @@ def test_a_spans_attribute_does_not_overrule_its_resources(
 
 
 def test_a_spans_attribute_adds_to_its_resources(wire: Any, bench: Any) -> None:
-    """A key that the resource lacks is a span's to tell, as it is for a tenant."""
+    """A span may set a key that its resource lacks, such as the tenant."""
     of_tenant = spec(POLICY.replace("service.name: rover", "tenant: farm"))
     call = wire.tool("delete", attributes={"tenant": "farm"})
     assert harms(bench([of_tenant]).send(call)) == 1
 
 
 def test_a_setting_lets_a_spans_attribute_overrule(wire: Any, bench: Any) -> None:
-    """Where one process speaks for several services, its spans tell which."""
+    """If one process runs several services, the span's attribute may name the service."""
     keys = load(None, {"OFFRAILS_SESSIONS_SPAN_ATTRIBUTES_BIND": "service.name"}, {})
     call = wire.tool("delete", resource={"service.name": "x"}, attributes=ROVER)
     made = bench([spec(POLICY)], span_keys=keys.sessions.span_attributes_bind)
@@ -96,7 +96,7 @@ def test_a_setting_lets_a_spans_attribute_overrule(wire: Any, bench: Any) -> Non
 
 @pytest.mark.parametrize("named", ["only_read", "unheard_of"])
 def test_a_span_that_names_a_spec_unbinds_none(wire: Any, bench: Any, named: str) -> None:
-    """What a span names in `offrails.spec` is judged beside what its resource binds."""
+    """A spec named in a span's `offrails.spec` is judged in addition to those of the resource."""
     bound = spec(
         TASK.replace("only_read", "bound").replace(
             "kind: task", "kind: task\nmatch: {service.name: rover}"
@@ -130,7 +130,7 @@ def test_an_agents_name_of_the_resource_binds_whatever_spans_name(
 
 
 def test_a_call_below_another_with_other_arguments_is_a_call(wire: Any, bench: Any) -> None:
-    """Both ran: neither hides the other, in any order of arrival."""
+    """Both calls are judged, in any order of arrival."""
     spans = (
         wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER),
         wire.tool("delete", arguments=ETC, id="b", parent="a", start=2, end=3, resource=ROVER),
@@ -166,7 +166,7 @@ def test_one_instrumentation_writes_a_calls_arguments_alike(
 def test_two_instrumentations_may_write_them_differently(
     wire: Any, bench: Any, outer: Any, inner: Any
 ) -> None:
-    """One adds a context, or writes a value as a text: that is one call, with all that it was given."""
+    """One span adds a context or writes a value as text. Both are one call with all its arguments."""
     kind = {"openinference.span.kind": "TOOL", "tool.name": "delete"}
     if outer is not None:
         kind["input.value"] = wire.json(outer)
@@ -197,7 +197,7 @@ def test_a_wrapper_without_arguments_is_one_call_alone(wire: Any, bench: Any) ->
 def test_a_wrapper_that_tells_its_arguments_when_it_ends_hides_no_call(
     wire: Any, bench: Any
 ) -> None:
-    """While it is pending it may be the call below it; once it has other arguments it is none."""
+    """A pending wrapper may be the call below it. If it ends with other arguments, both are calls."""
     pending = wire.tool("delete", id="a", start=1, end=0, resource=ROVER)
     ended = wire.tool("delete", arguments=TMP, id="a", start=1, end=9, resource=ROVER)
     inner = wire.tool(
@@ -212,7 +212,7 @@ def test_a_wrapper_that_tells_its_arguments_when_it_ends_hides_no_call(
 def test_parallel_calls_with_one_id_and_other_arguments_are_two(
     wire: Any, bench: Any, scope: str
 ) -> None:
-    """A model may write an id twice, and who tells of the calls does not matter."""
+    """A model may repeat a call id, whichever instrumentation reports the calls."""
     one = wire.tool(
         "delete", call_id="c", arguments=TMP, id="a", start=1, end=4, resource=ROVER
     )
@@ -268,7 +268,7 @@ def test_siblings_of_one_instrumentation_with_one_id_are_two(
 def test_another_tool_under_ids_that_were_seen_is_a_call(
     wire: Any, bench: Any, first: str
 ) -> None:
-    """It is judged as one of its own, once, and counted on the session."""
+    """Another tool under known ids is judged once as a call of its own, and the reuse is counted."""
     second = "delete" if first == "read" else "read"
     one = wire.tool(first, id="a", start=1, resource=ROVER)
     two = wire.tool(second, id="a", start=1, resource=ROVER)
@@ -287,7 +287,7 @@ def test_another_tool_under_ids_that_were_seen_is_a_call(
 def test_another_call_of_the_tool_under_ids_that_were_seen_is_a_call(
     wire: Any, bench: Any, change: dict[str, Any]
 ) -> None:
-    """Other arguments, or another time: a copy has neither."""
+    """Other arguments or another time under known ids make another call; a copy has the same."""
     one = wire.tool("delete", id="a", arguments=TMP, start=1, end=2)
     two = wire.tool("delete", id="a", **{"start": 1, "end": 2, **change})
     made = bench().send(one, two)
@@ -299,7 +299,7 @@ def test_another_call_of_the_tool_under_ids_that_were_seen_is_a_call(
 def test_a_pending_call_that_ends_as_another_is_two(
     wire: Any, bench: Any, first: str, second: str
 ) -> None:
-    """What was said to be running stays, and so does what is said to have run."""
+    """If the final span names another call, both the pending and the final call are kept."""
     spans = (
         wire.tool(first, id="a", start=1, end=0, resource=ROVER),
         wire.tool(second, id="a", start=1, end=2, resource=ROVER),
@@ -310,7 +310,7 @@ def test_a_pending_call_that_ends_as_another_is_two(
 
 
 def test_a_fuller_copy_tells_the_arguments(wire: Any, bench: Any) -> None:
-    """A span that is exported again with its arguments is the same call, which has them now."""
+    """If a span is exported again with arguments, the call gets them."""
     one = wire.tool("delete", id="a", start=1, resource=ROVER)
     two = wire.tool("delete", id="a", arguments=ETC, start=1, resource=ROVER)
     made = bench([spec(OF_PATHS)]).send(one, two, one)
@@ -331,14 +331,14 @@ NAME = "gen_ai.tool.name"
 def test_a_name_that_is_no_text_falls_back_on_the_spans_name(
     wire: Any, bench: Any, value: Any
 ) -> None:
-    """The span's name says which tool ran, and that one is judged."""
+    """If the tool name is not a text, the call is judged under the tool in the span's name."""
     call = wire.span("execute_tool delete", [TOOL, (NAME, value)], resource=ROVER)
     assert harms(bench([spec(POLICY)]).send(call)) == 1
 
 
 @pytest.mark.parametrize("value", [["delete"], b"delete", ["read", "delete"]])
 def test_a_name_that_is_no_text_is_read(wire: Any, bench: Any, value: Any) -> None:
-    """Where nothing else names the tool, what is in it does; of several each is judged."""
+    """If no other attribute names the tool, the names inside the value are read, and each is judged."""
     call = wire.span("span", [TOOL, (NAME, value)], resource=ROVER)
     made = bench([spec(POLICY)]).send(call, call)
     assert harms(made) == 1
@@ -347,7 +347,7 @@ def test_a_name_that_is_no_text_is_read(wire: Any, bench: Any, value: Any) -> No
 
 @pytest.mark.parametrize("value", [None, "", True, {}, []])
 def test_a_call_without_a_name_is_counted(wire: Any, bench: Any, value: Any) -> None:
-    """Nothing says which tool it was, and the session shows that."""
+    """A call without a tool name cannot be judged. The session counts it."""
     made = bench().send(
         wire.span("span", [TOOL, (NAME, value)], start=1), wire.tool("read", start=2)
     )
@@ -366,7 +366,7 @@ def test_a_call_without_a_name_is_counted(wire: Any, bench: Any, value: Any) -> 
     ],
 )
 def test_of_several_names_each_is_judged(wire: Any, bench: Any, names: Any) -> None:
-    """Which of equal keys counts is nowhere written, so none hides another."""
+    """If a span repeats the key with several tool names, each is judged."""
     call = wire.span("span", [TOOL, *((NAME, name) for name in names)], resource=ROVER)
     assert sorted(bench().send(call, call).tools()) == ["delete", "read"]
     made = bench([spec(POLICY)]).send(call)
@@ -375,7 +375,7 @@ def test_of_several_names_each_is_judged(wire: Any, bench: Any, names: Any) -> N
 
 
 def test_the_same_name_twice_is_no_doubt(wire: Any, bench: Any) -> None:
-    """A sloppy exporter that writes attributes twice tells one call."""
+    """An exporter that writes the same attribute twice reports one call."""
     made = bench().send(wire.span("span", [TOOL, (NAME, "read"), TOOL, (NAME, "read")]))
     assert made.tools() == ["read"]
     assert not any(made.covered(each) for each in ("ambiguous_tool", "ambiguous_attribute"))
@@ -394,7 +394,7 @@ def test_of_several_arguments_each_are_judged(wire: Any, bench: Any, given: Any)
 def test_of_several_operations_the_calls_is_judged(
     wire: Any, bench: Any, operations: Any
 ) -> None:
-    """Whichever is last."""
+    """Of several operation names, that of a tool call counts, at any place."""
     told = [("gen_ai.operation.name", each) for each in operations]
     call = wire.span("span", [*told, (NAME, "delete")], resource=ROVER)
     made = bench([spec(POLICY)]).send(call)
@@ -412,7 +412,7 @@ def test_several_sessions_of_one_call_are_counted(wire: Any, bench: Any) -> None
 def test_two_conventions_that_name_two_tools_are_both_judged(
     wire: Any, bench: Any, one: str, other: str
 ) -> None:
-    """Who reads one convention alone would be blind for the other."""
+    """If two conventions name two tools in one span, both tools are judged."""
     also = [("openinference.span.kind", "TOOL"), ("tool.name", other)]
     for told in ([TOOL, (NAME, one), *also], [TOOL, (NAME, one), ("tool.name", other)]):
         made = bench([spec(POLICY)]).send(wire.span("span", told, resource=ROVER))
@@ -432,7 +432,7 @@ def test_two_conventions_that_name_two_tools_are_both_judged(
 def test_another_operation_with_a_calls_attributes_is_judged(
     wire: Any, bench: Any, operation: str, given: str
 ) -> None:
-    """What only a call has says that it is one; that it says otherwise is counted."""
+    """A span with attributes that only calls have is judged. Its other operation name is counted."""
     told = {"gen_ai.operation.name": operation, NAME: "delete", given: "{}"}
     made = bench([spec(POLICY)]).send(wire.span("chat m", told, resource=ROVER))
     assert harms(made) == 1
@@ -453,7 +453,7 @@ def test_another_operation_with_a_calls_attributes_is_judged(
 def test_another_operation_with_a_tools_name_is_counted(
     wire: Any, bench: Any, told: dict[str, Any]
 ) -> None:
-    """It may have run or not: the session shows that nobody judged it."""
+    """A tool name beside another operation proves no call. The session counts it as not judged."""
     made = bench().send(
         wire.tool("read", start=1),
         wire.span("execute_tool delete", told, start=2),
@@ -471,7 +471,7 @@ def test_names_that_tell_of_no_tool_hide_none_that_does(wire: Any, bench: Any) -
 
 
 def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> None:
-    """What the model asked for is read, though its span names a tool."""
+    """The model's requests are read, though its span names a tool."""
     parts = [{"type": "tool_call", "id": "c", "name": "delete", "arguments": {}}]
     told = {
         "gen_ai.operation.name": "chat",
@@ -499,7 +499,7 @@ def test_a_span_that_is_a_models_and_a_calls_is_both(wire: Any, bench: Any) -> N
 def test_what_is_known_to_be_no_call_is_counted(
     wire: Any, bench: Any, scope: str, told: dict[str, Any]
 ) -> None:
-    """Some frameworks write spans that look like calls: others of theirs are."""
+    """Some spans of a framework look like calls and are none. They are counted."""
     call = wire.span("execute_tool X", told, scope=scope, start=1)
     made = bench().send(call, wire.tool("read", start=2))
     assert made.tools() == ["read"]
@@ -546,7 +546,7 @@ def test_a_number_sent_as_text_is_a_number_under_a_limit(
 
 @pytest.mark.parametrize("amount", UNDER)
 def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -> None:
-    """It is judged as the number that it is, and for certain."""
+    """A number as text is judged, with certainty, as that number."""
     call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
     made = bench([spec(LIMITS)]).send(call)
     assert (harms(made), made.covered("odd_number")) == (0, 0)
@@ -558,7 +558,7 @@ def test_a_text_below_the_limit_is_no_harm(wire: Any, bench: Any, amount: Any) -
 def test_a_text_over_a_maximum_is_not_below_it(
     wire: Any, bench: Any, kind: str, amount: Any
 ) -> None:
-    """Whether the larger payments have a symbol of their own, or none."""
+    """An amount above the maximum is harmful, whether or not larger payments have their own symbol."""
     task = """
 id: payments
 kind: task
@@ -587,7 +587,7 @@ constraints: [{absence: pay}]
     "amount", [True, [1000], {"value": 1000}, "a thousand", "1k", "nan", ""]
 )
 def test_what_is_no_number_under_a_limit_is_counted(wire: Any, bench: Any, amount: Any) -> None:
-    """It is judged as what matches it, and the session shows that a limit was asked in vain."""
+    """It is judged by the patterns it matches, and the session counts the comparison that failed."""
     call = wire.tool("pay", arguments={"amount": amount}, resource=ROVER)
     made = bench([spec(LIMITS)]).send(call)
     assert made.covered("odd_number") == 1 == missed(made)["odd_number"]
@@ -625,7 +625,7 @@ def test_a_text_never_equals_a_number(wire: Any, bench: Any) -> None:
     ],
 )
 def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> None:
-    """A policy does not judge it, as it is another tool to the letter; the session shows it."""
+    """A policy does not judge a tool whose name is spelt otherwise. The session counts it."""
     made = bench([spec(POLICY)]).send(
         wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
     )
@@ -635,7 +635,7 @@ def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> 
 def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
     wire: Any, bench: Any
 ) -> None:
-    """Only the specs that judge the call are asked, and those that name it to the letter are content."""
+    """Only specs bound to the session are compared, and an exact match is not counted."""
     both = POLICY.replace(
         "delete: {tool: delete}", "delete: {tool: delete}, upper: {tool: Delete}"
     )
@@ -647,5 +647,5 @@ def test_names_that_specs_of_others_spell_otherwise_are_not_counted(
 
 @pytest.mark.parametrize("name", [" ", "\n\t"])
 def test_a_name_of_blanks_is_none(wire: Any, bench: Any, name: str) -> None:
-    """It is judged as the tool that it names, and counted."""
+    """A blank name is no tool name, so the call is counted as unnamed."""
     assert bench().send(wire.tool(name)).covered("unnamed_tool") == 1

@@ -1,4 +1,4 @@
-"""What is kept of freed arguments tells another call by, and never takes a copy for one."""
+"""Digests of freed arguments distinguish calls, and never take a copy for another call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def piece(
 
 
 def told_apart(one: Piece, other: Piece) -> tuple[bool, bool]:
-    """Whether they are told apart before the arguments of the first are freed, and after."""
+    """Whether two calls are distinguished: before the first one's arguments are freed, and after."""
     before = not agree(one, other)
     one.give_up()
     after = not agree(one, other)
@@ -70,7 +70,7 @@ def test_values_without_names_are_told_from_freed_ones(source: str) -> None:
 
 
 def test_what_is_kept_is_small() -> None:
-    """However many arguments there were."""
+    """The digests stay small for any number of arguments."""
     one = piece({str(number): "x" * 1_000 for number in range(10_000)})
     one.give_up()
     two = piece({str(number): number for number in range(10_000)})

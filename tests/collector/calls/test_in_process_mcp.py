@@ -1,4 +1,4 @@
-"""Claude's calls: told by the agent's spans, by parts of them, and by a server in its process."""
+"""Claude's calls are reported by the agent's spans, their parts, and a server in its process."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_server_in_the_agents_process_tells_nothing_twice(
 
 
 def test_a_failed_call_is_not_told_twice(wire: Any, bench: Any) -> None:
-    """Nor where it is the only one of its tool."""
+    """A failed call is judged once, even if it is the only one of its tool."""
     spans = [
         asked(wire, "mcp__farm__move", status=2),
         served(wire, "move", status=2),
@@ -80,7 +80,7 @@ def test_a_failed_call_is_not_told_twice(wire: Any, bench: Any) -> None:
 
 
 def test_a_server_of_many_underscores_is_known(wire: Any, bench: Any) -> None:
-    """The name of a server may have in it what stands between its name and the tool's."""
+    """A server's name may contain the separator that stands before the tool's name."""
     found = bench().send(served(wire, "move__to"), asked(wire, "mcp__plugin__farm__move__to"))
     assert found.tools() == ["mcp__plugin__farm__move__to"]
 
@@ -97,7 +97,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_other_calls_of_servers_are_judged(wire: Any, bench: Any, other: Any) -> None:
-    """Only what the agent itself tells of is told twice."""
+    """Only calls that the agent itself reports are dropped as duplicates."""
     spans = [asked(wire, "mcp__farm__move"), served(wire, **other)]
     for order in permutations(spans):
         assert sorted(bench().send(*order).tools()) == sorted(
@@ -107,7 +107,7 @@ def test_other_calls_of_servers_are_judged(wire: Any, bench: Any, other: Any) ->
 
 @pytest.mark.parametrize("status", [0, 2])
 def test_a_call_at_another_time_hides_none(wire: Any, bench: Any, status: int) -> None:
-    """A model that calls some other server's `move`, or none's, takes no call of `move` away."""
+    """A model's call of `move` on another server, or on none, does not hide this server's `move`."""
     spans = [
         asked(wire, "mcp__other__move", status=status, start=0, end=0.5),
         served(wire, "move", start=1, end=2),
@@ -127,7 +127,7 @@ def test_a_wrapper_with_another_name_is_a_call_of_its_own(wire: Any, bench: Any)
 
 
 def test_what_a_server_told_is_remembered_with_a_bound(wire: Any, bench: Any) -> None:
-    """Of more calls than that the first ones stay, as they were judged."""
+    """Beyond the bound, the first calls stay as they were judged."""
     calls = [served(wire, "move", start=i, end=i + 0.5) for i in range(CALLS_MAX + 3)]
     found = bench().send(*calls, asked(wire, "mcp__farm__move", start=0, end=900))
     assert found.tools() == ["mcp__farm__move", *["move"] * 3]
@@ -145,7 +145,7 @@ PARTS = {
 def test_a_part_tells_how_the_call_went(
     wire: Any, bench: Any, kind: str, says: dict[str, Any], error: bool
 ) -> None:
-    """Whichever of the two comes first."""
+    """The result is known in either order of arrival."""
     attributes = {"span.type": "tool", "tool_name": "mcp__farm__move"}
     spans = [
         wire.span("claude_code.tool", attributes, scope=CLAUDE_CODE, id="call", parent="agent"),
@@ -158,7 +158,7 @@ def test_a_part_tells_how_the_call_went(
 
 
 def test_a_part_of_no_call_is_ignored(wire: Any, bench: Any) -> None:
-    """Its parent may be no call, or it has none."""
+    """A part is ignored if its parent is not a call or is missing."""
     failed = {"span.type": "tool.execution", "success": False}
     spans = [
         wire.span("claude_code.tool.execution", failed, scope=CLAUDE_CODE, parent="agent"),

@@ -1,4 +1,4 @@
-"""What models ask for, where it is all that is told of calls: none is lost, and none hides another."""
+"""Calls that only models' requests report: none is lost, and none hides another."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def paid(found: Any) -> list[Any]:
 def test_a_deep_argument_hides_no_other_request(
     wire: Any, bench: Any, form: str, levels: int
 ) -> None:
-    """What the model writes for one call does not make those beside it unreadable."""
+    """An unreadable argument of one requested call leaves the calls beside it readable."""
     given = [
         ("1", "pay", '{"amount": 5}'),
         ("2", "log", f'{{"x": {"[" * levels + "]" * levels}}}'),
@@ -88,7 +88,7 @@ def test_a_deep_argument_hides_no_other_request(
 
 
 def test_spans_that_name_a_class_leave_the_requests_to_be_judged(wire: Any, bench: Any) -> None:
-    """Which tool it was, only the model's spans tell."""
+    """Only the model's spans name the tool."""
     named = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "DynamicTool"}
     scope = "@openlit/instrumentation-langchain"
     found = bench().send(
@@ -100,7 +100,7 @@ def test_spans_that_name_a_class_leave_the_requests_to_be_judged(wire: Any, benc
 
 
 def test_tools_of_mcp_say_nothing_of_the_agents_others(wire: Any, bench: Any) -> None:
-    """A tool with a span hides no request of one that has none, in this conversation or the next."""
+    """A tool with spans hides no request of a tool without, in this conversation or the next."""
     found = bench().send(
         model(wire, [("1", "pay", {"amount": 5})], start=1, end=2),
         model(wire, [("2", "look", {})], ("1",), start=3, end=4),
@@ -119,7 +119,7 @@ def test_tools_of_mcp_say_nothing_of_the_agents_others(wire: Any, bench: Any) ->
 
 
 def test_a_request_is_told_once_by_mcp_in_any_order(wire: Any, bench: Any) -> None:
-    """What a span of MCP tells of is not judged as a request beside it."""
+    """A call with an MCP span is not judged again as a request."""
     spans = [
         model(wire, [("1", "look", {})], start=1, end=2),
         mcp(wire, "look", start=3),
@@ -183,7 +183,7 @@ def test_a_tool_span_of_a_framework_tells_of_all(wire: Any, bench: Any) -> None:
 def test_requests_that_are_held_are_lost_to_none_in_silence(
     wire: Any, bench: Any, over: int
 ) -> None:
-    """What does not fit is counted."""
+    """Held requests beyond the bound are counted."""
     turn = HELD_MAX // 4
     spans = [
         model(wire, [(f"{i}-{j}", "pay", {"amount": j}) for j in range(turn)], start=i)
@@ -197,7 +197,7 @@ def test_requests_that_are_held_are_lost_to_none_in_silence(
 
 
 def test_requests_beyond_the_bound_of_a_span_are_counted(wire: Any, bench: Any) -> None:
-    """However many a model asks for at once."""
+    """Requests of one span beyond the bound are counted."""
     asked = [(f"{i}", "pay", {"amount": i}) for i in range(ASKED_MAX + 44)]
     found = bench().send(model(wire, asked, start=1, end=2), model(wire, [], ("0",), start=3))
 
@@ -206,7 +206,7 @@ def test_requests_beyond_the_bound_of_a_span_are_counted(wire: Any, bench: Any) 
 
 
 def test_other_services_do_not_take_what_is_held(wire: Any, bench: Any) -> None:
-    """Of too many services the one that was heard of least recently is forgotten."""
+    """Of too many services, the one heard from least recently is forgotten."""
 
     def another(number: int) -> Span:
         service = {"service.name": f"other-{number}"}
@@ -253,7 +253,7 @@ def test_a_request_that_two_spans_tell_is_one(wire: Any, bench: Any) -> None:
 
 
 def test_a_models_span_that_lost_attributes_is_counted(wire: Any, bench: Any) -> None:
-    """Some of what it asked for may be gone."""
+    """Dropped attributes may have held requests."""
     found = bench().send(model(wire, [("1", "pay", {"amount": 1})], dropped=9))
     assert found.covered("truncated_attributes") == 1
 
@@ -301,7 +301,7 @@ FORMS = {
 def test_requests_are_read_as_a_client_writes_them(
     wire: Any, bench: Any, asked: dict[str, Any], answered: dict[str, Any]
 ) -> None:
-    """Where no tool has spans, what its model asked for is judged once it was answered."""
+    """Without tool spans, a request is judged once its answer arrives."""
     found = bench().send(
         wire.span("model", asked, start=1, end=2), wire.span("model", answered, start=3, end=4)
     )
@@ -311,7 +311,7 @@ def test_requests_are_read_as_a_client_writes_them(
 def test_what_was_judged_as_requested_is_not_counted_as_never_executed(
     wire: Any, bench: Any
 ) -> None:
-    """Unless it is taken back, because the agent's tools have spans after all."""
+    """It is counted only if it is withdrawn, because the agent's tools have spans."""
     spans = [
         model(wire, [("1", "pay", {"amount": 1}), ("2", "look", {})], start=1, end=2),
         model(wire, [], ("1", "2"), start=3, end=4),

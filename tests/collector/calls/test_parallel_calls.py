@@ -40,7 +40,7 @@ def final(text: str, spans: list[object]) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("concurrent", ["strict", "any_order"])
 def test_approved_and_paid_at_once(times: str, concurrent: str) -> None:
-    """A strict policy takes the worst order that the calls may have had, however they arrive."""
+    """A strict policy judges by the worst possible order of the calls, however they arrive."""
     wire, (start, end, later, last) = Wire(), TIMES[times]
     spans = [
         wire.tool("approve", parent="turn", start=start, end=end),
@@ -55,7 +55,7 @@ def test_approved_and_paid_at_once(times: str, concurrent: str) -> None:
 
 
 def test_two_payments_where_one_is_allowed() -> None:
-    """The second of two that overlap is one too many, whichever that is."""
+    """Of two overlapping payments, one is harmful, in whichever order they arrive."""
     wire = Wire()
     spans = [
         wire.tool("approve", parent="turn", start=0, end=1),

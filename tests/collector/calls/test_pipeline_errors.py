@@ -76,7 +76,7 @@ class Service:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """What is shown of all sessions, and the last word on each harm.
+        """The judgements of all sessions, and the last event on each harm.
 
         But for `coverage`, which counts spans as often as they came, and `started`, which keeps the time
         of a request that was judged before its execution came.
@@ -146,7 +146,7 @@ def test_what_is_sent_again_ends_as_if_nothing_had_failed(
 
 
 def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
-    """One call of three cannot be judged: the others are, at once, and it is when it comes again."""
+    """If one of three calls raises, the others are judged at once, and it is judged on a retry."""
     wire = Wire()
     rover = {"service.name": "farm-rover"}
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
@@ -167,7 +167,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
 
 
 def test_a_span_that_always_fails_stops_no_other() -> None:
-    """However often its request is sent: each time it is counted, and the others are duplicates."""
+    """Each retry counts its error, and the other spans are duplicates."""
     wire = Wire()
     spans = [wire.tool("water", start=at, end=at + 1) for at in (0, 2)]
     service, take = Service(), Pipeline._take
@@ -188,7 +188,7 @@ def test_a_span_that_always_fails_stops_no_other() -> None:
 
 
 def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
-    """The sender is told INTERNAL; spans that were judged count as accepted, the others as dropped."""
+    """The sender gets INTERNAL. Judged spans count as accepted, the others as dropped."""
     (body,) = generate(20, 1, seed=1).requests
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
@@ -202,7 +202,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
 
 
 def test_an_error_after_the_last_span_refuses_nothing() -> None:
-    """All was judged, so the sender is told so, and the error is counted."""
+    """All spans were judged, so the request is accepted, and the error is counted."""
     (body,) = generate(20, 1, seed=1).requests
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
@@ -215,7 +215,7 @@ def test_an_error_after_the_last_span_refuses_nothing() -> None:
 
 
 def test_a_sink_that_fails_leaves_nothing_behind() -> None:
-    """Its error goes to who called; the next request is taken as ever."""
+    """The caller gets the sink's error. The next request is taken as usual."""
     wire = Wire()
     told: list[Verdict] = []
     monitor = Monitor([load_spec(ROVER)], Limits(history_complete=True))
@@ -256,7 +256,7 @@ ODD = ("ambiguous_tool", "id_reused", "truncated_attributes", "control", "look_a
 
 
 def odd_spans(wire: Wire) -> list[Span]:
-    """A name twice, ids that come again, attributes that were dropped, a framework's own tool."""
+    """Spans with a repeated name, repeated ids, dropped attributes, and a framework's own tool."""
     rover = {"service.name": "farm-rover"}
     tool, name = ("gen_ai.operation.name", "execute_tool"), "gen_ai.tool.name"
     return [
@@ -282,7 +282,7 @@ def odd_spans(wire: Wire) -> list[Span]:
 def test_a_reason_is_counted_once_though_its_span_is_sent_again(
     stage: str, number: int
 ) -> None:
-    """What an error refused had been counted before; sent again it is judged, and not counted again."""
+    """A reason counted before an error is not counted again when the span is sent again."""
     spans = odd_spans(Wire())
     good, bad = Service(), Service()
     good.send(spans)

@@ -68,7 +68,7 @@ def send(made: Any, *spans: Any) -> int:
 def test_both_tools_of_a_span_are_judged_after_an_error(
     wire: Any, bench: Any, stage: str, at: int
 ) -> None:
-    """An error of ours in either call of a span keeps neither from being judged when it is sent again."""
+    """After an internal error in one of two calls of a span, a retry judges both."""
     made = bench([spec(POLICY)])
     span = wire.tool(
         "look", id="x", start=1, resource=ROVER, attributes={"tool.name": "delete"}
@@ -96,7 +96,7 @@ TENANT = {**ROVER, "deployment.environment.name": "prod", "service.namespace": "
 
 @pytest.mark.parametrize("resource", [ROVER, TENANT])
 def test_copies_are_not_counted_again(wire: Any, bench: Any, resource: dict[str, str]) -> None:
-    """A span that is sent again adds neither to the reused ids nor to the doubts, under any namespace."""
+    """A repeated span adds nothing to the counts of reused ids and of doubts, in any namespace."""
     made = bench([spec(POLICY)])
     first = wire.tool("look", id="x", start=1, resource=resource)
     again = wire.tool("delete", id="x", start=2, resource=resource)
@@ -162,7 +162,7 @@ def test_a_span_without_arguments_changes_nothing_of_a_call_whose_arguments_were
 
 
 def test_a_clock_that_is_set_back_stops_no_period(wire: Any, bench: Any) -> None:
-    """What is held for further spans is freed after the usual time on the new clock."""
+    """After the clock is set back, what is kept for further spans is freed after the usual time."""
     made = bench()
     made.send(wire.tool("pay", id="x", arguments={"secret": "s" * 1000}), now=100_000)
     assert made.pipeline._traces.held > 0

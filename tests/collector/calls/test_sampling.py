@@ -1,4 +1,4 @@
-"""Head sampling is seen by its mark in the trace state, over both encodings."""
+"""Head sampling is recognised by its mark in the trace state, in both encodings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_sampled_calls_are_covered_and_uncertain() -> None:
 
 @pytest.mark.parametrize("dropped", [0, 3])
 def test_dropped_attributes_leave_the_session_uncertain(dropped: int) -> None:
-    """What the sender dropped may have been the session's id, so that calls of it are elsewhere."""
+    """The sender may have dropped the session id, so calls of the session may be elsewhere."""
     monitor, stats = Monitor((), Limits()), Stats()
     made = request("")
     made["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["droppedAttributesCount"] = dropped  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""What was seen of each agent."""
+"""Counts of spans and calls by agent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _of(namespace: str, service: str) -> ToolCall:
 
 
 def test_calls_are_counted_by_what_told_their_session() -> None:
-    """In the order in which that was first seen, whoever asks in between."""
+    """Calls are counted by the source of their session id, in the order of first appearance."""
     seen = Inventory()
     for told_by in ("trace", "trace", "session.id", "trace"):
         seen.record(_call(told_by), "", 1)

@@ -1,4 +1,4 @@
-"""Whose call is it: ids from wherever they are told, late, by ancestors, and by tenants."""
+"""Which session a call belongs to: ids from any source, late ids, ids of ancestors, tenants."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_rung_of_the_ladder_names_a_session(wire: Any, bench: Any, key: st
 
 
 def test_the_best_rung_wins(wire: Any, bench: Any) -> None:
-    """Of several ids on one span, the conversation's comes first."""
+    """Of several ids on one span, the conversation's takes precedence."""
     both = {"session.id": "two", CONVERSATION: "one"}
     assert list(bench().send(wire.tool("move", attributes=both)).sessions()) == ["one"]
 
@@ -84,7 +84,7 @@ def test_a_number_is_an_id(wire: Any, bench: Any) -> None:
 
 
 def test_an_id_told_late_moves_what_was_held(wire: Any, bench: Any) -> None:
-    """Calls of a trace go to the session as soon as any span tells it, in any order."""
+    """Calls of a trace move to the session as soon as any span names it, in any order."""
     spans = [
         wire.tool("move", parent="root", start=1),
         wire.tool("scan", parent="root", start=2),
@@ -121,7 +121,7 @@ def _two_in_one_trace(wire: Any) -> list[Any]:
 
 
 def test_two_conversations_in_one_trace_stay_apart(wire: Any, bench: Any) -> None:
-    """A call belongs to its nearest ancestor that tells a conversation, whatever comes first."""
+    """A call belongs to the conversation of its nearest ancestor that has one, in any order."""
     for order in permutations(_two_in_one_trace(wire)):
         sessions = bench().send(*order).sessions()
         tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
@@ -146,7 +146,7 @@ def test_siblings_tell_where_no_ancestor_does(wire: Any, bench: Any) -> None:
 
 
 def _sub_agent(wire: Any, **session: str) -> list[Any]:
-    """A tool that runs another agent, which gives itself a conversation of its own."""
+    """A tool that runs another agent, which sets a conversation id of its own."""
     sub = {"gen_ai.conversation.id": "of-the-sub-agent"}
     return [
         _agent(wire, "outer", "one", start=0, end=9),
@@ -160,7 +160,7 @@ def _sub_agent(wire: Any, **session: str) -> list[Any]:
 def test_a_sub_agents_conversation_is_the_one_it_was_called_in(
     wire: Any, bench: Any, session: dict[str, str]
 ) -> None:
-    """What runs below a tool call belongs where that call was made, in any order of arrival."""
+    """Spans below a tool call belong to the session of that call, in any order of arrival."""
     for order in permutations(_sub_agent(wire, **session)):
         sessions = bench().send(*order).sessions()
         tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
@@ -216,7 +216,7 @@ def test_many_conversations_in_one_trace(wire: Any, bench: Any) -> None:
 
 
 def test_two_tenants_session_1_never_meet(wire: Any, bench: Any) -> None:
-    """The namespace is part of the key; so are the traces it is told in."""
+    """The namespace is part of the session key and of the trace key."""
     spans = [
         wire.tool(
             "move",
@@ -235,7 +235,7 @@ def test_two_tenants_session_1_never_meet(wire: Any, bench: Any) -> None:
 
 
 def test_a_resource_may_name_the_session(wire: Any, bench: Any) -> None:
-    """Where every call is a trace of its own, an id of the process joins them; a better one wins."""
+    """If each call has its own trace, an id of the process joins them. A better id takes precedence."""
     resource = {"service.name": "svc", "session.id": "run-7"}
     spans = [wire.tool("move", trace=f"t{n}", start=n, resource=resource) for n in (1, 2)]
     assert [len(steps) for steps in bench().send(*spans).sessions().values()] == [2]
@@ -377,7 +377,7 @@ NOBODY = {
 
 @pytest.mark.parametrize("name", NOBODY)
 def test_a_span_that_is_named_after_code_names_nobody(wire: Any, bench: Any, name: str) -> None:
-    """A node of LangGraph under Langfuse, and a method under MLflow, are no agents; nor is who has no name."""
+    """A LangGraph node under Langfuse, a method under MLflow and an empty name are no agent names."""
     scope, attributes = NOBODY[name]
     span = wire.span(name, attributes, id="a", scope=scope, start=0, end=3)
     found = bench().send(wire.tool("move", parent="a", start=1), span)
@@ -419,7 +419,7 @@ def test_a_graph_without_a_name_is_its_services_agent(wire: Any, bench: Any, nam
 
 
 def test_a_graph_that_is_no_agent_has_that_of_its_nodes(wire: Any, bench: Any) -> None:
-    """Where the root says nothing of an agent, it is none."""
+    """If the root names no agent, the agent is taken from the nodes."""
     spans = [
         wire.tool("move", parent="b", start=2),
         _agent(wire, "b", parent="a", name="helper", start=1, end=3),
@@ -437,7 +437,7 @@ def test_a_graph_that_is_no_agent_has_that_of_its_nodes(wire: Any, bench: Any) -
 
 
 def test_a_constant_name_names_nobody(wire: Any, bench: Any) -> None:
-    """`OpenAI Agent` on every tool span says nothing; the agent's span does."""
+    """`OpenAI Agent` on every tool span is no agent name; the name on the agent's span is."""
     spans = [
         wire.tool(
             "move", parent="a", start=1, attributes={"gen_ai.agent.name": "OpenAI Agent"}
@@ -477,7 +477,7 @@ def test_memory_is_bounded_in_spans_and_time(wire: Any) -> None:
 
 
 def test_calls_move_from_a_traces_own_session_once_it_was_asked_for() -> None:
-    """Where nobody has heard of it, nothing can be filed under it."""
+    """Calls move only once the trace's own session has been read."""
     told = Claim(0, SessionKey("tenant", "s1"), "session.id")
     fresh, asked = Trace("tenant", b"\1\2"), Trace("tenant", b"\1\2")
     own = SessionKey("tenant", "0102")
@@ -504,7 +504,7 @@ def test_a_long_trace_forgets_its_older_half(wire: Any, bench: Any) -> None:
     "hidden", ["[Scrubbed due to 'session']", "__REDACTED__", "[no_session_id]"]
 )
 def test_a_hidden_session_id_names_no_session(wire: Any, bench: Any, hidden: str) -> None:
-    """All conversations of a service would be one: the next best id counts, or the trace."""
+    """A masked id would join all conversations. The next best id counts, or the trace."""
     told = bench().send(
         wire.tool("move", trace="1", attributes={"session.id": hidden}),
         wire.tool("move", trace="2", attributes={"session.id": hidden, "thread_id": "t2"}),
@@ -517,7 +517,7 @@ PLAIN = ["thread_id", "session_id", "conversation_id"]
 
 @pytest.mark.parametrize("key", PLAIN)
 def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str) -> None:
-    """What is written below a call, by whatever it has done, is a tool's own, and a model's choice."""
+    """Attributes of spans below a call may be chosen by the model, so they name no session."""
     spans = [
         wire.tool("get_mail", id="call", parent="agent", start=1, end=4),
         wire.span("handle", {key: "victim"}, id="body", parent="call", start=1.5, end=3),
@@ -537,7 +537,7 @@ def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str)
 def test_a_span_around_the_agent_may_name_its_session_plainly(
     wire: Any, bench: Any, key: str, kind: int
 ) -> None:
-    """An application's own span: a root, or below what it was asked for from outside."""
+    """Such a span is the application's own: a root, or below its server span."""
     spans = [
         wire.span(
             "POST /chat", {}, id="server", parent="far" if kind > 1 else "", kind=kind, end=9
@@ -554,7 +554,7 @@ def test_a_span_around_the_agent_may_name_its_session_plainly(
 
 
 def test_a_plain_name_that_is_nobodys_waits(wire: Any, bench: Any) -> None:
-    """While it is not known what is above it."""
+    """An id under a plain name waits until the spans above it are known."""
     spans = [
         wire.span("chat", {"thread_id": "s1"}, id="chat", parent="far", end=8),
         wire.tool("move", parent="chat", start=1, end=2),
@@ -565,7 +565,7 @@ def test_a_plain_name_that_is_nobodys_waits(wire: Any, bench: Any) -> None:
 
 
 def test_a_sub_agent_below_a_call_is_part_of_its_conversation(wire: Any, bench: Any) -> None:
-    """Also where the function that runs it writes its arguments."""
+    """This holds even if the function that runs the sub-agent writes its arguments."""
     spans = [
         wire.tool("ask", id="call", parent="agent", start=1, end=8),
         wire.span("ask", {"thread_id": "other"}, id="body", parent="call", start=2, end=7),

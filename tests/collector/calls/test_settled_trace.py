@@ -45,7 +45,7 @@ FIELDS = [
 
 
 def _claimed() -> Trace:
-    """A trace of which all is known that most traces tell."""
+    """A trace with the usual facts known."""
     trace, key = Trace("farm", TRACE_ID), SessionKey("farm", "s1")
     claim = Claim(3, key, "session.id", b"as it came")
     trace.set_first(claim, b"span id.", 2**63 + 1)
@@ -64,7 +64,7 @@ def _told(trace: Trace) -> list[Any]:
 
 
 def test_a_settled_trace_comes_back_as_it_was() -> None:
-    """Its session, the claim that won, its times and what is true of it."""
+    """Packing keeps the session, the claim that won, the times and the flags."""
     trace = _claimed()
     packed = settled(trace)
 
@@ -75,7 +75,7 @@ def test_a_settled_trace_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize("name", ["sampled", "learnt_early", "has_tools", "doubted"])
 @pytest.mark.parametrize("value", [True, False])
 def test_what_is_true_of_a_trace_stays_true(name: str, value: bool) -> None:
-    """Each of its marks by itself, for a trace that is a session of its own."""
+    """Each flag survives packing, for a trace that is a session of its own."""
     trace = Trace("", TRACE_ID)
     assert trace.key.id == TRACE_ID.hex()
     setattr(trace, name, value)
@@ -119,7 +119,7 @@ def _far(trace: Trace) -> None:
     ],
 )
 def test_what_does_not_fit_stays_as_it_is(change: Any) -> None:
-    """A trace that others refer to, whose session is not known, or of which something rare is known."""
+    """A trace with references, without a known session, or with rare facts is not packed."""
     trace = _claimed()
     change(trace)
     assert settled(trace) is None
@@ -164,7 +164,7 @@ def test_a_call_that_follows_its_trace_late_joins_the_session_told_before(
 
 
 def test_memory_is_told_by_what_holds_it(wire: Any, bench: Any) -> None:
-    """Trees and arguments are there while spans may follow, and are gone when they were freed."""
+    """Trees and arguments are counted while spans may follow, and no longer once they are freed."""
     made = bench().send(wire.tool("move", start=1, arguments={"x": "y" * 500}), now=10)
     held = made.pipeline.memory()
     assert held["arguments"] > 500

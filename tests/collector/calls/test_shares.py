@@ -10,7 +10,7 @@ from collector.calls.trace_store import Traces
 
 
 def test_a_flood_forgets_no_ids_of_another_tenant() -> None:
-    """However many ids one tenant sends within the period, the other's are known."""
+    """One tenant's ids, however many, evict none of another's within the period."""
     seen, random = DuplicateFilter(period_ns=100, bound=16 * 100), Random(1)
     quiet = [random.randbytes(24) + b"quiet/prod" for _ in range(200)]
     for key in quiet:
@@ -73,7 +73,7 @@ def test_a_flood_of_bytes_frees_no_trees_of_another_tenant() -> None:
 
 
 def test_a_flood_of_one_tenant_alone_ends_periods_early() -> None:
-    """Its own trees are freed as ever."""
+    """Its own trees are freed as usual."""
     traces = Traces(period_ns=1_000, spans_max=100)
     loud = [grow(traces, "loud/prod", number, 10) for number in range(2_000)]
     assert sum(trace.tree is not None for trace in loud) <= 300

@@ -1,4 +1,4 @@
-"""The trees of traces: who is above whom, in whatever order spans come."""
+"""The trees of traces: ancestors are found in any order of arrival."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _above(tree: Tree, span_id: bytes) -> list[bytes]:
 
 
 def test_a_parent_that_comes_late_takes_its_place() -> None:
-    """Until then it is known as one that has not come."""
+    """Until the parent arrives, a placeholder stands for it."""
     tree = Tree()
     below = tree.put(b"c", b"b")
     assert _above(tree, b"c") == [b"b"]
@@ -54,7 +54,7 @@ def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
 
 
 def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
-    """Its parent is the one it named last."""
+    """A repeated span keeps the last parent that it named, so no cycle remains."""
     tree = Tree()
     tree.put(b"a", b"b")
     tree.put(b"b", b"a")
@@ -66,7 +66,7 @@ def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
 
 
 def test_a_long_way_up_is_kept_as_it_is() -> None:
-    """Parents that come after very many below them are found, however deep that is."""
+    """Parents that arrive after many descendants are found, at any depth."""
     tree = Tree()
     for number in range(100, 0, -1):
         tree.put(b"%d" % number, b"%d" % (number - 1))
@@ -79,7 +79,7 @@ def test_a_long_way_up_is_kept_as_it_is() -> None:
 
 
 def test_forgotten_spans_are_awaited_anew() -> None:
-    """What is left of them is that others name them, or wait for one above them."""
+    """Of forgotten spans, only references to them and spans that wait for a parent remain."""
     tree = Tree()
     for span_id, parent in ((b"a", b"top"), (b"b", b"a"), (b"c", b"b"), (b"d", b"c")):
         tree.put(span_id, parent)
@@ -136,7 +136,7 @@ def test_what_is_asked_for_is_noted_once() -> None:
 
 
 def test_one_span_does_not_ask_for_hundreds() -> None:
-    """What is noted is bounded by the spans that came, as all that a tree holds."""
+    """The notes of a tree are bounded by the number of spans that came, like all it holds."""
     tree = Tree()
     tree.put(b"model---", b"")
     told = [tree.ask(f"c{number}", "look") for number in range(100)]
@@ -148,7 +148,7 @@ def test_one_span_does_not_ask_for_hundreds() -> None:
 
 
 def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
-    """A model's output may be told again at the end of a long trace."""
+    """A model's output may be repeated at the end of a long trace."""
     tree = Tree()
     for number in range(20):
         node = tree.put(bytes([number]) * 8, b"")
@@ -162,7 +162,7 @@ def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
 
 
 def test_traces_that_share_a_place_are_told_apart() -> None:
-    """By their ids and by their tenants, whichever was asked for last."""
+    """Traces in one cache place are distinguished by id and tenant."""
     traces = Traces()
     ids = [b"first--\0\0------x", b"second-\0\0------x"]
     made = {(name, each): traces.of(name, each) for name in ("", "tenant") for each in ids}
@@ -182,7 +182,7 @@ def _grown(traces: Traces, name: int, now: int) -> Trace:
 
 
 def _old(traces: Traces, count: int) -> list[Trace]:
-    """Traces that are to be forgotten from 2600 on, where a period takes 800."""
+    """Traces that may be forgotten from 2600 on, with a period of 800."""
     old = [_grown(traces, name, 1_000) for name in range(count)]
     _grown(traces, 1_000, 1_800)
     return old
@@ -193,7 +193,7 @@ def _kept(traces: list[Trace]) -> int:
 
 
 def test_an_old_tree_goes_for_each_new_one() -> None:
-    """So that neither waits for thousands; what has gone on meanwhile stays."""
+    """One old tree is dropped for each new one, so no call waits for thousands. Active ones stay."""
     traces = Traces(period_ns=800)
     old = _old(traces, 50)
     kept = []
@@ -225,7 +225,7 @@ def test_old_trees_go_where_no_new_ones_come(step_ns: int) -> None:
 
 
 def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
-    """However few spans come in a period."""
+    """All due traces are freed by the next period, even if few spans arrive."""
     traces = Traces(period_ns=100)
     old = [_grown(traces, name, 1_000) for name in range(50)]
     for number in range(4):
@@ -235,7 +235,7 @@ def test_all_that_is_due_is_forgotten_by_the_next_period() -> None:
 
 
 def test_traces_beyond_the_bound_go_one_for_each_that_comes() -> None:
-    """Nothing waits for all of them; what their calls still waited for is told, of each once."""
+    """One trace is dropped for each new one. Each call that still waited is reported once."""
     traces = Traces(traces_max=40)
     told = []
     for name in range(200):
@@ -283,7 +283,7 @@ gc.collect()
 
 
 def test_what_is_deep_below_other_things_goes_whole() -> None:
-    """As deep as a tree may be, and many sessions: nothing is written beside what is freed."""
+    """A deep tree and many sessions are freed as a whole, without writes to freed memory."""
     environment = {**os.environ, "PYTHONMALLOC": "debug"}
     command = [sys.executable, "-P", "-c", _DEEP]
 
@@ -293,7 +293,7 @@ def test_what_is_deep_below_other_things_goes_whole() -> None:
 
 
 def test_trees_are_bounded_in_bytes() -> None:
-    """A period ends at a third of the bound, so that the trees of three periods fit into it."""
+    """A period ends at a third of the bound, so three periods fit into it."""
     traces = Traces(trees_bytes_max=300 * 1_024)
     grown: list[Trace] = []
     for number in range(1_000):
@@ -309,7 +309,7 @@ def test_trees_are_bounded_in_bytes() -> None:
 
 
 def test_traces_of_one_tenant_do_not_push_out_anothers() -> None:
-    """However many traces one tenant has, another's are found with what was known of them."""
+    """One tenant's traces, however many, evict none of another's."""
     traces = Traces(traces_max=100)
     mine = [traces.of("quiet", number.to_bytes(16, "big")) for number in range(10)]
     for number in range(5_000):
@@ -350,7 +350,7 @@ def _called(traces: Traces, namespace: str, number: int, text: str) -> Call:
 
 
 def test_the_largest_arguments_are_given_up_first() -> None:
-    """Beyond the bound what is largest goes, down to three quarters; calls stay as they were judged."""
+    """Beyond the bound, the largest arguments are freed, down to three quarters. Verdicts stay."""
     traces = Traces(bytes_max=100_000)
     small = [_called(traces, "", number, "x" * 1_000) for number in range(1, 40)]
     large = [_called(traces, "", number, "x" * 30_000) for number in range(40, 42)]
@@ -365,7 +365,7 @@ def test_the_largest_arguments_are_given_up_first() -> None:
 
 
 def test_the_arguments_of_a_tenant_that_holds_little_stay() -> None:
-    """Who holds most gives up its own, however small they are."""
+    """The tenant that holds most frees its own arguments, even if they are small."""
     traces = Traces(bytes_max=100_000)
     mine = _called(traces, "quiet", 1, "x" * 20_000)
     for number in range(2, 500):

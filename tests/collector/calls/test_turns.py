@@ -40,7 +40,7 @@ class Service:
         self.paged += [each for each in verdicts if each.kind == "harmful"]
 
     def send(self, *spans: Span) -> Service:
-        """Each in a request of its own."""
+        """Sends each span in a request of its own."""
         for span in spans:
             self.pipeline.consume([span], span.end_ns + 3600 * SECOND, "test")
         return self
@@ -58,7 +58,7 @@ class Service:
 
 
 def _turn(wire: Any, tools: list[str], given: dict[str, Any], **more: Any) -> list[Span]:
-    """A turn of an agent, in the order that its spans end: models that ask, tools, the agent."""
+    """A turn of an agent in the order in which its spans end: models with requests, tools, the agent."""
     at = {"parent": "agent", "resource": ROVER}
     spans = []
     for number, tool in enumerate(tools):
@@ -72,7 +72,7 @@ def _turn(wire: Any, tools: list[str], given: dict[str, Any], **more: Any) -> li
 
 
 def test_a_later_turn_is_not_paged_for_what_other_traces_hold(wire: Any) -> None:
-    """Its first model was given answers of tools: it goes on where another trace has ended."""
+    """Its first model was given tool results, so it continues a session of other traces."""
     service = Service().send(*_turn(wire, ["move", "scan"], GIVEN))
     found = service.one()
 
@@ -81,14 +81,14 @@ def test_a_later_turn_is_not_paged_for_what_other_traces_hold(wire: Any) -> None
 
 
 def test_what_no_beginning_allows_is_harm_in_a_later_turn_too(wire: Any) -> None:
-    """Wherever it goes on, water does not flow right after a move."""
+    """From no state is water allowed right after a move."""
     service = Service().send(*_turn(wire, ["move", "water"], GIVEN))
 
     assert [each.tool for each in service.paged] == ["water"]
 
 
 def test_a_first_turn_is_judged_from_the_beginning(wire: Any) -> None:
-    """Later models of it were given answers, of its own calls."""
+    """Later model spans of the first turn hold only answers to the turn's own calls."""
     service = Service().send(*_turn(wire, ["move", "scan"], {}))
     found = service.one()
 
@@ -113,7 +113,7 @@ def test_calls_before_the_first_model_are_those_it_was_answered(wire: Any) -> No
 
 
 def test_a_model_that_is_asked_before_and_given_less_changes_nothing(wire: Any) -> None:
-    """A guard is asked about what a person wrote alone: the turn is a later one all the same."""
+    """A guard model sees only the user's text. The turn is a later one all the same."""
     guard = {"openinference.span.kind": "LLM", "input.value": "is this harmless?"}
     first = wire.span("guard", guard, start=0.5, parent="agent", resource=ROVER)
     service = Service().send(first, *_turn(wire, ["move", "scan"], GIVEN))
@@ -122,7 +122,7 @@ def test_a_model_that_is_asked_before_and_given_less_changes_nothing(wire: Any) 
 
 
 def test_a_model_that_tells_no_request_is_heard(wire: Any) -> None:
-    """Some instrumentations leave out what a model wrote when it only asked for calls."""
+    """Some instrumentations leave out a model's message if it only requested calls."""
     given = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": '[{"role": "tool", "parts": [{"type": "tool_call_response"}]}]',
@@ -150,7 +150,7 @@ def test_answers_to_what_was_asked_for_in_the_trace_are_its_own(wire: Any) -> No
 
 
 def test_a_session_that_is_told_has_all_its_turns(wire: Any) -> None:
-    """Also where the last span tells it: what was read both ways is read from the beginning."""
+    """With a session id, answers given to a model are no sign of missing calls: the session is not joined."""
     service = Service().send(*_turn(wire, ["move"], GIVEN, agent={"session.id": "s"}))
     found = service.one()
 
@@ -158,7 +158,7 @@ def test_a_session_that_is_told_has_all_its_turns(wire: Any) -> None:
 
 
 def test_a_history_that_is_said_to_be_complete_is_believed(wire: Any) -> None:
-    """Then no call is missing, whatever models were given."""
+    """With `history: complete`, no call is missing, whatever models were given."""
     service = Service(history_complete=True).send(*_turn(wire, ["move"], GIVEN))
 
     assert [each.tool for each in service.paged] == ["move"]
@@ -170,7 +170,7 @@ def test_a_history_that_is_said_to_be_complete_is_believed(wire: Any) -> None:
 def test_a_turn_is_one_in_any_order_of_its_spans(
     wire: Any, tools: list[str], given: dict[str, Any], agent: dict[str, Any]
 ) -> None:
-    """What comes late takes a doubt back, or brings it."""
+    """A late span may remove a doubt or add one."""
     spans = _turn(wire, tools, given, agent=agent)
     wanted = Service().send(*spans).told()
 
@@ -201,7 +201,7 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("asked", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_what_a_tool_is_like_is_no_answer(wire: Any, asked: dict[str, Any]) -> None:
-    """A parameter may have any name: who writes a tool's schema puts no session in doubt."""
+    """Parameter names in a tool's schema are no sign of an earlier turn."""
     given = {"input.value": json.dumps(asked)}
     service = Service().send(*_turn(wire, ["move", "scan"], given))
 
@@ -223,7 +223,7 @@ ANSWERS = {
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("asked", ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_is_known_in_all_forms(wire: Any, asked: dict[str, Any], cut: bool) -> None:
-    """Also where the end of the text is cut off."""
+    """A tool's result is recognised in all forms, even if the text is cut."""
     text = json.dumps(asked)
     given = {"input.value": text[:-1] if cut else text}
     service = Service().send(*_turn(wire, ["move", "scan"], given))

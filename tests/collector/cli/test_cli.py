@@ -62,7 +62,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage_is_2(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the usage goes to standard error."""
+    """Wrong usage gives exit code 2, with the usage on standard error."""
     assert quits(*arguments) == 2
     captured = capsys.readouterr()
     assert "usage: offrails" in captured.err
@@ -72,7 +72,7 @@ def test_wrong_usage_is_2(
 def test_what_a_verb_does_not_take_is_told_with_its_usage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not with that of all verbs, which does not say what this one takes."""
+    """The error shows the usage of this verb, not that of all verbs."""
     assert quits("init", "many.otlp.jsonl") == 2
     told = capsys.readouterr().err
     assert "usage: offrails init" in told
@@ -141,7 +141,7 @@ def test_draw_of_a_refused_spec(bad: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_disk_that_is_full_is_told_in_a_line() -> None:
-    """What could not be written is a failure, and no traceback."""
+    """A full disk is a failure with one line and no traceback."""
     with Path("/dev/full").open("wb") as out:
         ended = subprocess.run(
             [sys.executable, "-m", "collector", "draw", ROVER],
@@ -160,7 +160,7 @@ def test_a_disk_that_is_full_is_told_in_a_line() -> None:
     [(">&-", b""), ("<&- >&- 2>&-", b""), ("<&-", b"offrails: '' is no verdict")],
 )
 def test_a_standard_stream_may_be_closed(closed: str, said: bytes) -> None:
-    """What is written to it is lost, what is read from it is nothing; neither is a traceback."""
+    """Writes to a closed stream are lost, and reads give nothing. Neither gives a traceback."""
     verb = (
         ["draw", ROVER] if not said else ["accept", "-", "--why", "x", "--until", "2999-12-31"]
     )
@@ -193,7 +193,7 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
 
 
 def test_a_reader_that_leaves_is_not_the_file_that_is_written(tmp_path: Path) -> None:
-    """What is learnt is written; nobody reads what is said of it."""
+    """If the reader of standard output leaves, the learnt file is written all the same."""
     runs, out = tmp_path / "runs.jsonl", tmp_path / "r.yaml"
     runs.write_text('{"run": "1", "calls": [{"name": "x"}]}\n')
     reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""What looks healthy and judges nothing is said: by `check`, by `replay`, and in the log."""
+"""`check`, `replay` and the log report a setup that looks healthy but judges nothing."""
 
 from __future__ import annotations
 

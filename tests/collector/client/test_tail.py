@@ -37,7 +37,7 @@ HARMFUL: dict[str, Any] = {
 
 
 class Service(Loopback):
-    """What answers as the admin listener would."""
+    """A stand-in for the admin listener."""
 
     def __init__(self, body: bytes, status: int = 200) -> None:
         class Handler(Quiet, BaseHTTPRequestHandler):
@@ -101,7 +101,7 @@ def test_hostile_text_stays_text(text: str) -> None:
 
 
 def test_filters(service: Service) -> None:
-    """By agent, spec, session and kind; what was missed is told in any case."""
+    """Verdicts are filtered by agent, spec, session and kind. Missed verdicts are always reported."""
     missed = "... 3 verdicts missed: this reader is too slow"
     assert len(_shown(service, Filters())) == 3
     assert _shown(service, Filters(agent="nobody")) == [missed]
@@ -120,7 +120,7 @@ def test_no_service_there() -> None:
 
 
 def test_a_service_that_refuses() -> None:
-    """Its status is told."""
+    """The error shows the status of the response."""
     refusing = Service(b"", 404)
     with pytest.raises(TailError, match="404"):
         tail(refusing.url, Filters(), print, colour=False)
@@ -128,7 +128,7 @@ def test_a_service_that_refuses() -> None:
 
 
 def test_who_hangs_up_may_speak_tls() -> None:
-    """A listener with TLS has no words for who does not speak it."""
+    """If the listener hangs up, the error suggests TLS: a TLS listener answers plain HTTP with nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def hang_up() -> None:
@@ -146,7 +146,7 @@ def test_who_hangs_up_may_speak_tls() -> None:
 
 
 def test_empty_lines_keep_alive() -> None:
-    """They are no verdicts."""
+    """Empty lines keep the connection alive and are no verdicts."""
     assert list(lines([b"\n", b"{}\n", b"[]\n"])) == [{}]
 
 

@@ -1,4 +1,4 @@
-"""Types of settings: texts as numbers, switches, paths and lists, and what is said of others."""
+"""Types of settings: texts as numbers, switches, paths and lists, and the errors for other values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.spec.document.validation import Fault, Model, validated
 
 
 class Setting(Model):
-    """What a variable may set."""
+    """A setting that a variable may set."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -87,11 +87,11 @@ def test_a_text_may_stand_for_a_number(key: str, text: Any, value: Any) -> None:
     ],
 )
 def test_texts_that_are_no_numbers(key: str, value: Any, said: str) -> None:
-    """And numbers that no setting can mean."""
+    """Texts that are no numbers are refused, and so are numbers out of range."""
     assert validated(Setting, {key: value}) == (None, [Fault((key,), "value", said)])
 
 
 def test_a_record_as_a_whole() -> None:
-    """What only the fields together can tell is a fault of the record."""
+    """An error that concerns several fields is reported for the whole record."""
     assert validated(Setting, {"on": True})[1] == [Fault((), "value", "on needs a file")]
     assert validated(Setting, {"on": True, "file": "x"})[1] == []

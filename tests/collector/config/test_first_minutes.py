@@ -1,4 +1,4 @@
-"""What is said of the first minutes after a start."""
+"""Messages about the first minutes after a start, when sessions may be older than the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 def test_it_says_until_when_and_what_turns_it_off() -> None:
-    """A session may have begun before: nobody knows that it did."""
+    """The message says until when sessions may be older than the process, and which setting ends that."""
     said = first_minutes("until " + until(1_800_000_000 * SECOND, 1_800 * SECOND))
 
     assert "until 2027-01-15T08:30:00Z, a session may have begun before the start" in said
@@ -25,7 +25,7 @@ def test_it_says_until_when_and_what_turns_it_off() -> None:
 def test_init_says_it_beside_the_spec(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On stderr: the spec is all that is on stdout."""
+    """The message goes to standard error; standard output has only the spec."""
     runs = tmp_path / "good.jsonl"
     runs.write_text(json.dumps({"run": "r", "calls": [{"name": "login"}]}) + "\n")
     code = main(["init", "--from", str(runs)])

@@ -1,4 +1,4 @@
-"""What `serve --print-config` shows of secrets: nothing, wherever they are written."""
+"""`serve --print-config` shows no secrets, wherever they are written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_secret_is_printed(
 
 
 def test_masked_settings_are_settings(tmp_path: Path) -> None:
-    """What is printed is a settings file that can be used, with the masks in it."""
+    """The printed text is a valid settings file that holds the masks."""
     file = tmp_path / "settings.yaml"
     file.write_text(as_yaml(load(None, SECRETS, {})))
     again = load(file, {}, {})
@@ -77,7 +77,7 @@ def test_refused_settings_keep_their_secrets() -> None:
     st.booleans(),
 )  # fmt: skip
 def test_no_url_keeps_a_secret(url: str, query: list[str], path: bool) -> None:
-    """Whatever the URL: password and values of the query are gone, host and names of keys are not."""
+    """In any URL, password and query values are masked; the host and the names of keys are not."""
     shown = masked_url("?".join(filter(None, (url, "&".join(query)))), path=path)
     assert "SECRET" not in shown
     assert "h.example" in shown

@@ -72,14 +72,14 @@ def test_the_least_limit_on_the_way_counts(tmp_path: Path, groups: Path) -> None
 
 
 def test_in_a_container(tmp_path: Path, groups: Path) -> None:
-    """The root is the container's own, whatever path the process is told."""
+    """The container's root cgroup is read, whatever path the process names."""
     groups.write_text("0::/../../kubepods/pod1\n")
     group(tmp_path, "memory.max", str(192 * MIB))
     assert cgroup_limit(tmp_path, groups) == 192 * MIB
 
 
 def test_version_1(tmp_path: Path, groups: Path) -> None:
-    """The controller has a tree of its own; a number beyond all memory is no limit."""
+    """In cgroup v1, the limit is in the memory controller's own tree. A huge number means no limit."""
     groups.write_text("5:cpu:/x\n4:memory:/docker/1\n")
     name = "memory.limit_in_bytes"
     group(tmp_path / "memory", name, "9223372036854771712")
@@ -90,12 +90,12 @@ def test_version_1(tmp_path: Path, groups: Path) -> None:
 
 @pytest.mark.parametrize("text", ["max", "", "-1", "0", "many"])
 def test_no_limit(tmp_path: Path, groups: Path, text: str) -> None:
-    """What is no number is no limit."""
+    """A value that is not a number means no limit."""
     groups.write_text("0::/\n")
     group(tmp_path, "memory.max", text)
     assert cgroup_limit(tmp_path, groups) == 0
 
 
 def test_no_cgroups(tmp_path: Path, groups: Path) -> None:
-    """Another system, or one without the files."""
+    """Without cgroup files there is no limit."""
     assert cgroup_limit(tmp_path, groups) == 0

@@ -42,7 +42,7 @@ def problem(
 
 
 def test_the_defaults_are_on_loopback() -> None:
-    """Nothing is reachable from elsewhere unless it is asked for."""
+    """By default, no port is reachable from other hosts."""
     settings = load(None, {}, {})
 
     assert settings == Settings()
@@ -71,12 +71,12 @@ def test_the_defaults_are_on_loopback() -> None:
 def test_what_is_no_section_is_not_overridden(
     written: Any, text: str, environ: Any, options: Any, told: str
 ) -> None:
-    """A variable or an option for one key of it would throw away what the file says."""
+    """If the file has no section there, a variable or option for one of its keys is refused."""
     assert told in problem(written(text), environ, options)
 
 
 def test_a_section_without_keys_is_filled(written: Any) -> None:
-    """By variables, as if it were not there."""
+    """Variables fill an empty section as if it were missing."""
     settings = load(written("receiver:\n"), {"OFFRAILS_GRPC": "a:1"}, {})
     assert settings.receiver.grpc == "a:1"
 
@@ -112,7 +112,7 @@ def test_an_empty_path_is_not_the_working_directory(text: str) -> None:
     ],
 )
 def test_a_variable_of_separators_alone_is_refused(name: str, text: str) -> None:
-    """It was meant to name something."""
+    """A list variable without any item is refused."""
     assert problem(environ={name: text}).startswith(f"{name}: ")
 
 
@@ -120,7 +120,7 @@ def test_a_variable_of_separators_alone_is_refused(name: str, text: str) -> None
     "text", ["specs: ['']\n", "specs: [a, ' ']\n", "record: {folder: ''}\n"]
 )
 def test_an_empty_path_in_a_file_is_refused(written: Any, text: str) -> None:
-    """It names nothing, and is not the working directory."""
+    """An empty path is refused: it must not mean the working directory."""
     assert "expected" in problem(written(text)) or "found an empty text" in problem(
         written(text)
     )
@@ -289,7 +289,7 @@ def test_foreign_variables_are_left_alone() -> None:
 
 @pytest.mark.parametrize("word", ["off", "OFF", "Off", "false"])
 def test_off_is_off(written: Any, word: str) -> None:
-    """However YAML reads the word."""
+    """`off` is read alike, whether YAML takes it for a text or a boolean."""
     assert load(written(f"metrics: {word}\n"), {}, {}).metrics == "off"
 
 
@@ -389,7 +389,7 @@ def test_all_problems_are_told_at_once(written: Any) -> None:
     ],
 )
 def test_the_message_says_what_was_expected(written: Any, text: str, said: str) -> None:
-    """In the terms of a settings file."""
+    """The message uses the terms of a settings file."""
     assert problem(written(text)).endswith(f": Input should be {said}")
 
 
@@ -397,13 +397,13 @@ def test_the_message_says_what_was_expected(written: Any, text: str, said: str) 
     ("text", "value"), [("'7'", 7), ("7.0", 7), ("'7.0'", 7), ("' 7 '", 7)]
 )
 def test_a_text_may_stand_for_a_number(written: Any, text: str, value: int) -> None:
-    """In a file as in a variable."""
+    """A file may write a number as text, like a variable."""
     found = load(written(f"sessions: {{max: {text}}}"), {}, {}).sessions.max
     assert (found, type(found)) == (value, int)
 
 
 def test_every_fault_of_every_section_is_told(written: Any) -> None:
-    """Each with its line and column, in the order of the settings."""
+    """Every error is reported with its line and column, in the order of the settings."""
     file = written(
         "log: {burst_seconds: 0}\nreceiver:\n  head_seconds: x\n  grcp: a:1\nmax: 1\n"
     )
@@ -447,7 +447,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    """Descriptions are what a reference of the settings is made of."""
+    """Every setting has a description, from which its reference page is made."""
     assert {leaf.path for leaf in leaves(Settings) if not leaf.description} == set()
 
 
@@ -462,7 +462,7 @@ def test_every_setting_says_what_it_is() -> None:
     ],
 )  # fmt: skip
 def test_a_misspelt_variable_is_refused(name: str, told: str) -> None:
-    """What sets nothing is not passed over, beside other faults too."""
+    """A variable that names no setting is an error, beside other errors, too."""
     assert problem(environ={f"OFFRAILS_{name}": "x"}) == told
     both = problem(environ={f"OFFRAILS_{name}": "x", "OFFRAILS_HISTORY": "some"})
     assert "OFFRAILS_HISTORY: history" in both
@@ -483,7 +483,7 @@ def test_a_misspelt_variable_is_refused(name: str, told: str) -> None:
     ],
 )
 def test_variables_of_kubernetes_are_not_ours(name: str) -> None:
-    """It names them after services, which may be named as we are."""
+    """Kubernetes sets variables named after services, perhaps with our prefix. They are ignored."""
     load(None, {f"OFFRAILS_{name}": "tcp://10.0.0.1:4317"}, {})
     assert unknown({f"OFFRAILS_{name}": "x"}) == []
 
@@ -501,7 +501,7 @@ def test_variables_of_others_that_begin_as_ours_are_told() -> None:
 
 
 def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
-    """What `serve --print-config` prints reads back as the same settings."""
+    """The output of `serve --print-config` reads back as the same settings."""
     settings = load(None, {"OFFRAILS_TRACE_URL": "https://a/{trace_id}"}, {("metrics",): "off"})
     file = tmp_path / "settings.yaml"
     file.write_text(as_yaml(settings))
@@ -509,13 +509,13 @@ def test_the_settings_in_use_are_a_settings_file(tmp_path: Path) -> None:
 
 
 def test_a_trace_link_is_a_link(tmp_path: Path) -> None:
-    """A link that a browser would run is refused."""
+    """A link that a browser would run as a script is refused."""
     with pytest.raises(SettingsError, match="expected a link"):
         load(None, {"OFFRAILS_TRACE_URL": "javascript:alert(1)"}, {})
 
 
 def test_labels_of_alerts_are_labels(written: Any) -> None:
-    """A name that Alertmanager refuses, or that is the alert's own, would lose every page."""
+    """Label names that Alertmanager refuses, or that the alert uses itself, are refused."""
     for text, said in (
         ("{a-b: c}", "'a-b' is no name of a label"),
         ("{session: s}", "session: every alert has a label of that name already"),
@@ -542,14 +542,14 @@ def test_labels_of_alerts_are_labels(written: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_link_names_what_is_put_in(written: Any, text: str, said: str) -> None:
-    """A name that stands for nothing would be in each page; braces of a query's JSON are none."""
+    """An unknown placeholder is refused. Braces of a query's JSON are no placeholders."""
     assert said in problem(written(text))
     file = written("""trace_url: '/explore?left={"query":"{trace_id}","a":{}}'""")
     assert load(file, {}, {}).trace_url.endswith('{"query":"{trace_id}","a":{}}')
 
 
 def test_two_listeners_have_two_addresses(written: Any) -> None:
-    """Wherever they are set; ports that are free, and listeners that are off, are no clash."""
+    """Two listeners on one address are refused. Port 0 and listeners that are off never clash."""
     file = written("metrics: 127.0.0.1:4319")
     assert problem(file) == f"{file}: metrics and admin are both 127.0.0.1:4319"
     said = problem(None, {"OFFRAILS_GRPC": "unix:/a", "OFFRAILS_HTTP": "unix:/a"})

@@ -1,4 +1,4 @@
-"""Specs that change while calls come in: nothing is lost, nothing that runs is changed."""
+"""Specs reload while calls arrive: no call is lost, and running sessions keep their version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text(golden: str, version: str, name: str = "shop") -> str:
 
 
 class Log:
-    """Remembers what it was told."""
+    """Records the reload's log calls."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, dict[str, Any]]] = []
@@ -102,7 +102,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def test_a_running_session_keeps_its_version(shop: Shop) -> None:
-    """What began under version 1 is judged under it to the end; what begins now, under 2."""
+    """Sessions that began under version 1 stay under it; new sessions are judged under version 2."""
 
     async def play() -> None:
         assert shop.kinds("old", "a") == [("1", "progress")]
@@ -116,7 +116,7 @@ def test_a_running_session_keeps_its_version(shop: Shop) -> None:
 
 
 def test_attributes_learnt_late_choose_among_the_specs_of_the_beginning(shop: Shop) -> None:
-    """Another resource of the same session, after a reload, brings no second judgement."""
+    """A second resource of the session, after a reload, adds no second judgement."""
     shop.kinds("s", "a")
     shop.file.write_text(text(EVIL, "2"))
     shop.file.with_name("more.yaml").write_text(text(EVIL, "1", "more"))
@@ -154,7 +154,7 @@ def test_a_file_that_says_the_same_changes_nothing(shop: Shop) -> None:
 
 
 def test_severities_of_the_new_version_are_counted_from_zero(shop: Shop) -> None:
-    """A pair that is known already gets the counters that only the new version can raise."""
+    """A known pair gets counters at zero for severities that only the new version has."""
     shop.kinds("s", "a")
     shop.file.write_text(text(GOOD, "2") + "severity: {default: critical}\n")
     asyncio.run(shop.reloader.reload("signal"))
@@ -172,7 +172,7 @@ async def _until(probe: Any) -> None:
 
 
 def test_a_changed_file_is_read(shop: Shop) -> None:
-    """Written, broken, mended, removed and put back: each is noticed."""
+    """A file that is written, broken, mended, removed and put back is noticed each time."""
 
     async def play() -> None:
         watcher = asyncio.create_task(shop.reloader.watch())
@@ -193,7 +193,7 @@ def test_a_changed_file_is_read(shop: Shop) -> None:
 
 
 def test_a_file_that_is_being_written_is_left_alone(shop: Shop) -> None:
-    """A file that looks different at each look is not read until it rests."""
+    """A file is read only after two checks find it unchanged."""
 
     async def play() -> int:
         shop.reloader._poll_seconds = 0.02
@@ -226,7 +226,7 @@ def test_the_look_sees_a_replaced_file(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_keeps_the_specs_in_use(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not empty: what is in use stays, the log says why, and when it can be read again it is."""
+    """An unreadable folder is logged and keeps the specs; once it is readable, it is read."""
     list_folder, refused = os.scandir, [True]
 
     def scandir(path: Any) -> Any:
@@ -285,7 +285,7 @@ def ask(shop: Shop, method: str, path: str, **headers: str) -> tuple[int, Any]:
 
 
 def test_post_reloads_and_says_what_was_found(shop: Shop) -> None:
-    """200 and what is in use now; 422 and the findings where the old specs stay."""
+    """The response is 200 with the specs in use, or 422 with the findings if the old specs stay."""
     shop.file.write_text(text(GOOD, "2"))
     expected = {"success": True, "changed": True, "specs": 1, "findings": []}
     assert ask(shop, "POST", "/-/reload") == (200, expected)
@@ -356,7 +356,7 @@ def test_reloads_during_calls_lose_nothing_and_change_nothing(shop: Shop) -> Non
 
 @pytest.mark.long
 def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
-    """200 reloads during 20,000 calls: old versions go when their last session is forgotten."""
+    """Over 200 reloads and 20,000 calls, old versions are freed with their last session."""
     (tmp_path / "shop.yaml").write_text(text(GOOD, "1"))
     shop = Shop(tmp_path)
     shop.monitor.limits = Limits(
@@ -368,7 +368,7 @@ def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
 
 
 def test_an_accepted_call_is_taken_at_the_next_reload(shop: Shop) -> None:
-    """What `offrails accept` writes holds for sessions that begin after the reload."""
+    """An entry that `offrails accept` wrote holds for sessions that begin after the reload."""
     assert shop.kinds("old", "b") == [("1", "harmful")]
     entry = Acceptance("b", "G0", None, "ana", "a test", date(2026, 1, 31))
     shop.file.write_text(with_acceptance(shop.file.read_text(), entry))

@@ -102,12 +102,12 @@ def test_usual_forms_mean_what_the_runtime_says(span: bytes) -> None:
     ],
 )
 def test_all_else_is_left_to_the_runtime(fault: str, span: bytes) -> None:
-    """Nothing is guessed, and nothing raised."""
+    """For other bodies the scan returns nothing and raises nothing."""
     assert read(body(span)) is None, fault
 
 
 def test_attributes_are_counted_before_their_keys_are_read() -> None:
-    """As many as a span may have are read; of more not one key is looked at."""
+    """If a span has too many attributes, none of its keys is read."""
     asked = list[bytes]()
 
     def shape(raw: bytes) -> None:
@@ -144,7 +144,7 @@ def test_a_message_cut_off_anywhere_is_left_to_the_runtime() -> None:
 def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
     order: str, is_read: bool
 ) -> None:
-    """A resource and a scope stand before what they describe, once; the runtime reads all ways alike."""
+    """The scan reads a resource and a scope only once and before their spans. The runtime reads any order."""
     described = Resource(
         attributes=[KeyValue(key="service.name", value=AnyValue(string_value="s"))]
     )
@@ -169,7 +169,7 @@ def test_parts_of_a_request_in_other_orders_are_left_to_the_runtime(
 
 
 def test_values_are_a_sequence_of_what_was_sent() -> None:
-    """By place, by length, and never beyond their end."""
+    """Values have places and a length, and no access goes beyond the end."""
     span = read(body(IDS + field(9, PAIR) * 3))
     assert span is not None
     (values,) = (each.values for each in span.spans)
@@ -180,7 +180,7 @@ def test_values_are_a_sequence_of_what_was_sent() -> None:
 
 
 def test_values_outlive_their_request() -> None:
-    """They hold what they are parts of."""
+    """Values keep their request's bytes alive."""
     batch = read(bytes(bytearray(body(IDS + field(9, PAIR)))))
     assert batch is not None
     (span,) = batch.spans
@@ -216,7 +216,7 @@ ODD = [field(1, b"k") + field(2, field(5, b"")), field(1, b"k") + field(2, field
 
 @given(st.lists(st.sampled_from([*USUAL, *ODD]) | st.binary(max_size=40), max_size=8))
 def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
-    """Text, recurring text and comparison say of each place what they say of its bytes."""
+    """Text, recurring text and comparison give the same by place and by bytes."""
     batch = read(body(IDS + b"".join(field(9, pair) for pair in pairs)))
     if batch is None:
         return
@@ -237,7 +237,7 @@ def test_a_value_is_read_by_its_index_as_by_itself(pairs: list[bytes]) -> None:
 
 @pytest.mark.parametrize("size", [5, 20, 40])
 def test_keys_that_differ_in_any_byte_are_told_apart(size: int) -> None:
-    """However alike they are: few of their bytes tell where they are remembered, all what they are."""
+    """Keys that share a place in the cache are distinguished by all their bytes."""
     for at in range(size):
         for byte in b"ab":
             key = bytes([*b"k" * at, byte, *b"k" * (size - at - 1)])
@@ -248,7 +248,7 @@ def test_keys_that_differ_in_any_byte_are_told_apart(size: int) -> None:
 
 
 def test_recurring_texts_are_one_object() -> None:
-    """Whichever request they come in."""
+    """Equal texts of two requests are one object."""
     first, second = (read(body(IDS + field(9, PAIR))) for _ in range(2))
     assert first is not None
     assert second is not None
@@ -258,7 +258,7 @@ def test_recurring_texts_are_one_object() -> None:
 
 
 def test_long_texts_are_left_to_who_looks_at_their_size() -> None:
-    """The longest that is read by its index is the longest whose size nobody bounds."""
+    """Texts of up to TEXT_BYTES_MAX bytes are read from the index; longer ones are not."""
     most = native().TEXT_BYTES_MAX
     text = b"v" * (most - 9)
     pairs = [field(1, b"k") + field(2, field(1, text + more)) for more in (b"", b"v")]
@@ -289,7 +289,7 @@ def test_values_of_other_readers_are_left_to_their_codec() -> None:
 
 @pytest.mark.parametrize("known", [[(0, PAIR)], ((0,),), (0,), ((0, PAIR, 0),)])
 def test_what_is_compared_comes_in_pairs(known: Any) -> None:
-    """Anything else is a fault of ours, and told."""
+    """An odd number of arguments raises an error."""
     with pytest.raises(TypeError, match="pairs"):
         native().all_came_as([PAIR], known)
 
@@ -307,7 +307,7 @@ def test_equal_ids_and_names_are_one_object() -> None:
 
 
 def test_equal_keys_are_one_object_in_all_shapes() -> None:
-    """So that a list of keys that is new has no key that is: each is hashed once."""
+    """Equal keys are one object, so that each is hashed once."""
     pairs = [field(9, field(1, key) + field(2, b"")) for key in (b"a key", b"another")]
     reader = native_reader()
     raws = [body(IDS + b"".join(each)) for each in (pairs, pairs[::-1])]
@@ -320,7 +320,7 @@ def test_equal_keys_are_one_object_in_all_shapes() -> None:
 
 @pytest.mark.parametrize("key", [b"\xff", b"k\xc3", b"\0", b"", "ä".encode() * 64, b"k" * 129])
 def test_odd_keys_are_what_the_runtime_says(key: bytes) -> None:
-    """Not UTF-8, empty, or longer than is remembered: once and again."""
+    """Keys that are empty, long or not UTF-8 are read as the runtime reads them, each time."""
     raw = body(IDS + field(9, field(1, key) + field(2, b"")))
     reader = native_reader()
     (expected,) = otlp_proto.decode_any(raw, CODEC).spans
@@ -331,7 +331,7 @@ def test_odd_keys_are_what_the_runtime_says(key: bytes) -> None:
 
 
 def test_more_than_is_remembered_is_read_all_the_same() -> None:
-    """Ids, names and shapes push each other out of their places, and none is taken for another."""
+    """Ids, names and shapes may evict each other from the cache, and are never confused."""
     reader = native_reader()
     numbers = [*range(3_000), *range(3_000)]
     for number in numbers:
@@ -355,7 +355,7 @@ def test_a_reader_takes_a_body_and_its_codec() -> None:
 
 
 def test_a_reader_may_be_asked_while_it_reads() -> None:
-    """What Python decides may make it read another body: each gives its own spans."""
+    """Nested reads, from code that Python runs meanwhile, each give their own spans."""
     inner = body(IDS + field(9, PAIR) * 300)
     counts = list[int]()
 

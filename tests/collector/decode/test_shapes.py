@@ -23,7 +23,7 @@ def test_equal_lists_are_one_object_while_they_are_remembered() -> None:
 
 
 def test_more_than_is_remembered_is_forgotten_at_once() -> None:
-    """What it holds stays below the bound, however many come; those that come again are found again."""
+    """The cache stays below its bound, and shapes that recur are found again."""
     shapes, size, most = Shapes(), 1_000, 0
     for number in range(3 * BYTES_MAX // size):
         assert shapes.of(_keys(number, size)) == _keys(number, size)
@@ -33,7 +33,7 @@ def test_more_than_is_remembered_is_forgotten_at_once() -> None:
 
 
 def test_a_large_list_is_not_held() -> None:
-    """It pushes out nothing, either."""
+    """A large list of keys is not cached and evicts nothing."""
     shapes = Shapes()
     small = shapes.of(("a",))
     large = tuple(f"{number}".ljust(KEY_MAX) for number in range(KEY_BYTES_MAX // KEY_MAX + 1))

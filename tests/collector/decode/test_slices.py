@@ -94,7 +94,7 @@ def test_slices_of_protobuf_hold_the_spans_of_the_whole(sizes: list[list[int]]) 
 
 @given(sizes=SIZES)
 def test_slices_of_json_hold_the_spans_of_the_whole(sizes: list[list[int]]) -> None:
-    """The same of the other encoding."""
+    """The slices of a JSON body hold the same spans as the whole body."""
     body = as_json(request(sizes))
     whole = facts(otlp_json.decode(body))
     for most in (1, 200, 100_000):
@@ -158,7 +158,7 @@ GROUP = b"\xa3\x06\x08\x01\xa4\x06"
 
 
 def test_unknown_fields_and_groups_are_skipped() -> None:
-    """At every level of the envelopes."""
+    """Unknown fields and groups are skipped at every level of the envelopes."""
     scope = request([[2]]).resource_spans[0].scope_spans[0].SerializeToString()
     other = raw_field(100, b"z") + b"\xa0\x06\x05" + b"\xa5\x06abcd" + b"\xa1\x06abcdefgh"
     body = raw_field(1, raw_field(2, scope + GROUP) + GROUP + other) + GROUP + other
@@ -185,7 +185,7 @@ def test_unknown_fields_and_groups_are_skipped() -> None:
     ],
 )
 def test_broken_envelopes_are_malformed(body: bytes) -> None:
-    """Whatever is cut off or no protobuf; the whole parser says the same."""
+    """Cut or invalid envelopes are malformed, for the full parser, too."""
     with pytest.raises(Malformed):
         otlp_proto.decode(body)
     with pytest.raises(Malformed):
@@ -206,7 +206,7 @@ def test_broken_envelopes_are_malformed(body: bytes) -> None:
     ],
 )
 def test_broken_json_is_malformed(body: bytes) -> None:
-    """Also where only the envelopes are read."""
+    """Broken JSON is found even where only the envelopes are read."""
     with pytest.raises(Malformed):
         list(json_slices(body))
 
@@ -230,7 +230,7 @@ def test_nulls_and_other_names_are_read_as_ever() -> None:
 
 
 def test_a_resource_without_spans_is_checked() -> None:
-    """Its fault is found in a slice of its own."""
+    """A fault in a resource without spans is found, in a slice of its own."""
     body = b'{"resourceSpans":[{"resource":{"attributes":7}}]}'
     with pytest.raises(Malformed):
         [otlp_json.decode(piece) for _, piece in json_slices(body)]
@@ -241,7 +241,7 @@ def test_a_resource_without_spans_is_checked() -> None:
 
 
 def test_a_span_with_millions_of_fields_is_left_out_unread() -> None:
-    """It would take a gigabyte to look at them; its neighbours are taken."""
+    """Such a span would take 1 GB to read, so it is left out. Its neighbours are taken."""
     good = request([[1]]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
     crowd = b"\x4a\x00" * (16 * ATTRIBUTES_MAX)
     body = raw_field(1, raw_field(2, raw_field(2, crowd) + raw_field(2, good)))
@@ -268,7 +268,7 @@ def test_numbers_and_groups_without_end_give_others_their_turn() -> None:
     cut=st.integers(0, 8),
 )
 def test_lengths_of_every_size_are_read(lengths: list[int], cut: int) -> None:
-    """Of one, two and three bytes; and what is cut off within them is malformed."""
+    """Lengths of one, two and three bytes are read; a cut length is malformed."""
     spans = b"".join(raw_field(2, raw_field(100, b"x" * length)) for length in lengths)
     scope = spans[: len(spans) - cut]
     body = raw_field(1, raw_field(2, scope))

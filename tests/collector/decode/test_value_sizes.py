@@ -1,4 +1,4 @@
-"""Attribute values over the bound are unknown: told of, never a crash, never cut in two."""
+"""Attribute values over the bound are unknown and counted. They crash nothing and are never cut."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def decoded(encoding: Encoding, body: bytes, sizes: Sizes) -> Batch:
     ids=["text", "tree"],
 )
 def test_a_large_value_is_unknown_and_told_of(encoding: Encoding, value: Any) -> None:
-    """Its neighbours are read; each attempt to read it is told of."""
+    """The values beside it are read. Each attempt to read the large one is counted."""
     if isinstance(value, dict):
         value = {"a": "b", "c": value["c"]}
     notes: list[int] = []
@@ -116,7 +116,7 @@ def test_a_value_just_within_the_bound_is_read(encoding: Encoding) -> None:
 
 @pytest.mark.parametrize("encoding", ["proto", "json"])
 def test_what_a_resource_keeps_is_small(encoding: Encoding) -> None:
-    """It lives as long as its sessions do."""
+    """A resource lives as long as its sessions, so its large values are dropped."""
     given = {"service.name": "s", "big": "x" * (KEPT_MAX + 1)}
     given |= {f"k{number}": "x" * 8_000 for number in range(20)}
     notes: list[int] = []
@@ -146,7 +146,7 @@ def test_weight_grows_with_what_is_in_it(value: Any, more: int) -> None:
 
 
 def test_kept_leaves_small_attributes_as_they_are() -> None:
-    """Of any type."""
+    """Small attributes of any type stay unchanged."""
     given = {"a": "b", "n": 1, "l": ["x"], "none": None}
     assert kept(given, lambda: pytest.fail("nothing is large")) == given
 

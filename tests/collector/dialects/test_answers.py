@@ -1,4 +1,4 @@
-"""What agents say in the end reaches the comparison of sessions, from whichever span tells it."""
+"""Final answers of agents reach the comparison of sessions, from whichever span holds them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _said(text: str) -> dict[str, Any]:
 
 
 def _session(wire: Any, made: Any, number: int, *texts: str) -> None:
-    """One session: a call, and what the model said after it; it ends."""
+    """A session with one call and the model's final answer; it ends."""
     trace = f"trace{number}"
     made.send(wire.tool("move", trace=trace, start=1))
     for place, text in enumerate(texts):
@@ -32,7 +32,7 @@ def _session(wire: Any, made: Any, number: int, *texts: str) -> None:
 
 
 def test_models_last_words_are_compared(wire: Any, bench: Any) -> None:
-    """Two of three sessions end with the same words: one pair of three agrees."""
+    """Two of three sessions end with the same answer: one pair of three agrees."""
     spec, findings = compile_text(TASK, "t.yaml")
     assert spec is not None, findings
     made = bench([spec])

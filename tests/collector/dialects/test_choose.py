@@ -23,7 +23,7 @@ MOVE = {"x": 3, "y": 4}
 
 
 def test_each_span_names_its_own_agent() -> None:
-    """A name may be the one before it, another one, nobody's, or longer than is remembered."""
+    """The agent's name may equal the last one, differ, be missing, or be too long for the cache."""
     names = ["rover", "rover", "mower", "OpenAI Agent", "rover", "", "x" * MARK_MAX, "rover"]
     message = ExportTraceServiceRequest()
     for number, name in enumerate(names, start=1):
@@ -89,7 +89,7 @@ def _spans(decode: Any, given: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.parametrize("decode", [otlp_proto.decode, otlp_json.decode])
 @pytest.mark.parametrize("size", [10, 5_000, 20_000])
 def test_requests_are_found_in_messages_of_any_length(decode: Any, size: int) -> None:
-    """A long text is only looked through, and tells the same as a short one."""
+    """A long text is only scanned, with the same result as a short one."""
     key = "gen_ai.output.messages"
     outputs = outputs_of({key: 0})
     assert outputs is not None

@@ -51,7 +51,7 @@ def test_an_event_below_a_call_tells_how_it_went(
 
 @pytest.mark.parametrize("tool", ["mcp__farmmove", "mcp__farm__move"])
 def test_a_servers_tool_is_one_call(wire: Any, bench: Any, tool: str) -> None:
-    """Codex names the server before it in two ways; its own span below has the id, the server's has none."""
+    """Codex prefixes the server's name in two ways. Its span below has the call id, the server's has none."""
     client = {
         "rpc.method": "tools/call",
         "mcp.server.name": "farm",
@@ -70,7 +70,7 @@ def test_a_servers_tool_is_one_call(wire: Any, bench: Any, tool: str) -> None:
 
 
 def test_a_tool_below_another_is_a_call_of_its_own(wire: Any, bench: Any) -> None:
-    """A server's tool that has no id of the model's is no part of a call that another name has."""
+    """A server's tool without a call id is not part of a call with another name."""
     server = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "ove"}
     found = bench().send(
         call(wire, "mcp__farmmove"),
@@ -80,7 +80,7 @@ def test_a_tool_below_another_is_a_call_of_its_own(wire: Any, bench: Any) -> Non
 
 
 def test_an_id_that_comes_again_hides_no_call(wire: Any, bench: Any) -> None:
-    """Models write ids, and a part of the agent may have one that writes the same: what hands to it is no server's."""
+    """Models write call ids, and a sub-agent's may repeat one: a hand-off to it is no server's call."""
     server = {"mcp.method.name": "tools/call", "gen_ai.tool.call.id": "call_1"}
     spans = [
         wire.tool("delegate", call_id="call_1", id="outer", start=1, end=9),

@@ -1,4 +1,4 @@
-"""What an instrumentation writes over several spans, and where it may mislead; single spans are in `tables/`."""
+"""Calls that an instrumentation writes over several spans, and misleading spans. Single spans are in `tables/`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ARGS = {"gen_ai.tool.call.arguments": AS_JSON}
 
 
 def test_a_prompt_of_semantic_kernel_for_java_is_a_control_call(wire: Any, bench: Any) -> None:
-    """It is of no plugin, so it was the program that called it."""
+    """A prompt belongs to no plugin, so the program called it and not the model."""
     key = {"semantic_kernel.function.invocation.name": "ask"}
     found = bench().send(wire.span("function_invocation null-ask", key, scope="SemanticKernel"))
 
@@ -66,7 +66,7 @@ UNREADABLE = ['{"x": 3, "y"', "[1, 2]", "3", '"move"', "not json", [1], 7, True,
 
 @pytest.mark.parametrize("value", UNREADABLE, ids=repr)
 def test_unreadable_arguments_are_none_and_counted(wire: Any, bench: Any, value: Any) -> None:
-    """What cannot be understood is never guessed."""
+    """Unreadable arguments are unknown and counted, never guessed."""
     span = wire.span("execute_tool move", {**GEN, "gen_ai.tool.call.arguments": value})
     found = bench().send(span)
 
@@ -88,7 +88,7 @@ def test_what_is_not_packed_as_datadog_does_is_unknown(
 
 
 def test_a_tool_of_nemo_is_one_call_with_the_function_below_it(wire: Any, bench: Any) -> None:
-    """Of one that raised the function's span alone is sent, below one that never comes."""
+    """If the tool raised, only the function's span is sent; its parent never arrives."""
     found = bench().send(
         wire.span("move", NEMO_RETURNED, id="function", parent="tool", start=1),
         wire.span("move", NEMO_TOOL, id="tool", parent="root", end=1.5),
@@ -111,7 +111,7 @@ def test_what_dapr_calls_its_parts_names_no_agent(wire: Any, bench: Any) -> None
 
 
 def test_an_agent_of_datadog_is_named_by_its_span(wire: Any, bench: Any) -> None:
-    """Models' spans and the workflow around all are no calls, and name nobody."""
+    """Models' spans and the workflow's span are no calls and name no agent."""
     spans = [
         wire.span(
             name,
@@ -150,7 +150,7 @@ OPENCODES = {"tool.name": "move", "tool.call_id": "call_1", "message.id": "msg_1
 def test_keys_that_anybody_may_write_hide_no_convention(
     wire: Any, bench: Any, says: dict[str, Any], told: list[Any]
 ) -> None:
-    """OpenCode's own keys are such: elsewhere they are what somebody has added."""
+    """OpenCode's keys may be custom attributes elsewhere, and then hide no other convention."""
     found = bench().send(wire.span("move", {**OPENCODES, **says}, scope="my.app"))
     assert [step["arguments"] for step in found.steps()] == told
 
@@ -159,7 +159,7 @@ def test_keys_that_anybody_may_write_hide_no_convention(
 def test_arguments_in_messages_to_the_tool_are_of_one_message(
     wire: Any, bench: Any, value: str
 ) -> None:
-    """Which of several it would be is not ours to say."""
+    """With several messages, the arguments are unknown: any of them might be meant."""
     told = {"tanstack.ai.tool.outcome": "success", "gen_ai.input.messages": value}
     found = bench().send(wire.span("move", {"gen_ai.tool.name": "move", **told}))
 
@@ -218,7 +218,7 @@ _SCAN = {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "t
 def test_a_node_in_javascript_is_given_the_conversation(
     wire: Any, bench: Any, given: Any, arguments: Any
 ) -> None:
-    """The call is beside it, or in the last message; anything else tells nothing."""
+    """The call is beside the state or in its last message. Anything else names no call."""
     text = given if isinstance(given, str) else json.dumps(given, separators=(",", ":"))
     tool = wire.span(
         "scan",
@@ -270,7 +270,7 @@ _SAYS = _message("human", content=json.dumps({"tool_calls": [_SCAN]}))
 def test_a_node_in_python_is_given_the_state(
     wire: Any, bench: Any, messages: Any, value: str, told: bool
 ) -> None:
-    """Its last message may ask for the call; what it asked is the call's only if it is given that."""
+    """The last message may request the call. Its arguments count only if they equal the tool's input."""
     tool = {**OI_TOOL, "tool.name": "scan", "input.value": value}
     state = {
         "openinference.span.kind": "CHAIN",
@@ -287,7 +287,7 @@ def test_a_node_in_python_is_given_the_state(
 
 @pytest.mark.parametrize("end", ["", "[", "[{", "[" * 10_000])
 def test_a_state_that_is_cut_off_tells_nothing(wire: Any, bench: Any, end: str) -> None:
-    """Long attributes are cut by whoever sends them."""
+    """A state that was cut by an exporter's length limit names no call."""
     cut = '{"messages": [{"data": {"tool_calls": [' + end
     tool = {**OI_TOOL, "tool.name": "scan", "input.value": "field 3"}
     state = {"openinference.span.kind": "CHAIN", "input.value": cut}
@@ -302,7 +302,7 @@ def test_a_state_that_is_cut_off_tells_nothing(wire: Any, bench: Any, end: str) 
 def test_an_agent_in_javascript_is_named_by_its_node(
     wire: Any, bench: Any, workflow: str
 ) -> None:
-    """The workflow around it is none, whatever its program calls it."""
+    """The workflow around the node is no agent, whatever its name."""
     kind = {"openinference.span.kind": "AGENT"}
     node = {**kind, "graph.node.id": "farm_rover"}
     scope = OI_JS + "openai-agents"
@@ -320,7 +320,7 @@ def test_an_agent_in_javascript_is_named_by_its_node(
 def test_a_span_of_adk_that_has_a_name_alone_failed_but_in_python(
     wire: Any, bench: Any, language: Any, error: bool
 ) -> None:
-    """There it is also what is left of a long running tool that has not answered yet."""
+    """In Python it may also be a long-running tool without a result yet."""
     resource = {"service.name": "svc", "telemetry.sdk.language": language}
     span = wire.span("execute_tool move", scope="gcp.vertex.agent", resource=resource)
 
@@ -328,7 +328,7 @@ def test_a_span_of_adk_that_has_a_name_alone_failed_but_in_python(
 
 
 def test_an_agent_of_upsonic_is_named_by_its_run(wire: Any, bench: Any) -> None:
-    """By a key of its own, on a span of a server."""
+    """The name is in a key of its own, on a server span."""
     found = bench().send(
         wire.span("tool.execute", UPSONIC, scope="upsonic", parent="run", start=2),
         wire.span(
@@ -345,7 +345,7 @@ def test_an_agent_of_upsonic_is_named_by_its_run(wire: Any, bench: Any) -> None:
 
 
 def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> None:
-    """What else has a name there, as a workflow, is no agent."""
+    """Other spans with a name, such as a workflow's, name no agent."""
     scope, call = "@voltagent/core", {"tool.name": "move", "tool.call.id": "call_1"}
     agent = {"entity.type": "agent", "entity.name": "farm_rover"}
     flow = {"entity.type": "workflow", "entity.name": "farm work"}
@@ -358,7 +358,7 @@ def test_an_agent_of_voltagent_is_named_on_its_spans(wire: Any, bench: Any) -> N
 
 
 def test_an_agent_of_eino_is_named_by_its_run(wire: Any, bench: Any) -> None:
-    """What else is run by a name, as a chain or a graph, is no agent; its conversation is on every span."""
+    """Chains and graphs have run names, too, but are no agents. Every span has the conversation."""
 
     def run(name: str, component: str, parent: str) -> Any:
         told = {
@@ -412,7 +412,7 @@ def test_two_instrumentations_of_langchain_are_one_call(wire: Any, bench: Any) -
 def test_a_bare_argument_below_another_instrumentation_has_its_name(
     wire: Any, bench: Any
 ) -> None:
-    """The node is around the inner span alone: what it lists is of the whole call."""
+    """The argument's name is taken from the node's span around the inner one."""
     listed = [
         {"name": "scan", "args": {"area": "field 3"}, "id": "call_1", "type": "tool_call"}
     ]
@@ -457,7 +457,7 @@ def test_a_node_of_two_like_calls_tells_only_what_is_certain(wire: Any, bench: A
 
 
 def test_dropped_attributes_are_counted(wire: Any, bench: Any) -> None:
-    """A span that lost attributes on its way says that it is not whole."""
+    """A span that lost attributes on its way is counted."""
     assert bench().send(wire.tool("move", dropped=2)).covered("truncated_attributes") == 1
 
 
@@ -524,7 +524,7 @@ OF_MODELS = {
 def test_a_model_cannot_wrap_its_arguments_as_a_framework_does(
     wire: Any, bench: Any, scope: str, key: str, forged: dict[str, Any]
 ) -> None:
-    """Members that look like a framework's own are arguments like the others."""
+    """Members that look like a framework's wrapper are plain arguments."""
     attributes = {
         "gen_ai.tool.call.arguments": {**GEN},
         "traceloop.entity.input": {

@@ -41,7 +41,7 @@ def _requests(path: Path) -> list[list[bool]]:
 @pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize("run", ["golden", "harmful", "error", "parallel"])
 def test_the_first_request_of_a_capture_is_known_as_one(name: str, run: str) -> None:
-    """And none of those behind it, which hold the turns before them."""
+    """Only the first request of a capture is fresh; later ones hold the turns before them."""
     (requests,) = _requests(CAPTURES / name / f"{run}.otlp.jsonl")
 
     assert requests == [True] + [False] * (len(requests) - 1)
@@ -119,7 +119,7 @@ NO_PROOF = {
 
 @pytest.mark.parametrize(("scope", "attributes"), FIRST.values(), ids=FIRST)
 def test_a_first_request_is_proven(wire: Any, scope: str, attributes: dict[str, Any]) -> None:
-    """It holds what a system and a user wrote, and continues nothing."""
+    """It holds only a system's and a user's messages, and continues nothing."""
     assert _is_fresh(wire.span("chat", attributes, scope=scope))
 
 
@@ -127,7 +127,7 @@ def test_a_first_request_is_proven(wire: Any, scope: str, attributes: dict[str, 
 def test_what_may_go_on_proves_nothing(
     wire: Any, scope: str, attributes: dict[str, Any]
 ) -> None:
-    """Only what is known to be a first request is one."""
+    """A request that may continue a conversation is not fresh."""
     assert not _is_fresh(wire.span("chat", attributes, scope=scope))
 
 

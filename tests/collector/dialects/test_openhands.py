@@ -45,13 +45,13 @@ def test_a_servers_tool_has_its_own_name(wire: Any, bench: Any) -> None:
 
 
 def test_a_servers_tool_without_its_clients_span_is_a_call(wire: Any, bench: Any) -> None:
-    """Under the name that all of them have."""
+    """It is judged under the common name of all server tools."""
     found = bench().send(call(wire, "MCPToolAction"))
     assert found.tools() == ["MCPToolAction"]
 
 
 def test_an_action_of_its_own_takes_no_other_tools_name(wire: Any, bench: Any) -> None:
-    """What a tool itself asks a server for is another call."""
+    """A call that a tool itself makes to a server is another call."""
     spans = [call(wire, "MoveAction", "part"), client(wire, "log", "client", start=2, end=3)]
     for order in permutations(spans):
         assert sorted(bench().send(*order).tools()) == ["MoveAction", "log"]
@@ -61,5 +61,5 @@ def test_an_action_of_its_own_takes_no_other_tools_name(wire: Any, bench: Any) -
 def test_an_action_of_the_agents_own_is_a_control_call(
     wire: Any, bench: Any, name: str
 ) -> None:
-    """Nothing happens by it."""
+    """An action of the agent's own has no effect outside."""
     assert bench().send(call(wire, name)).covered("control") == 1

@@ -1,4 +1,4 @@
-"""A node around tools tells of calls only what the last message of its state asks for."""
+"""Of a node around tools, only the calls in the last message of its state are read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ WAYS: dict[str, tuple[Listed, str, tuple[str, str]]] = {
 def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
     way: str, calls: list[Any], others: list[Any], more: Any
 ) -> None:
-    """Whatever other messages hold, and what the graph keeps beside them."""
+    """Other messages, and other members of the graph's state, are ignored."""
     listed, within, separators = WAYS[way]
     text = json.dumps(_state(within, calls, others, more), separators=separators)
     asked = tuple(Wrapped(call["name"], call["args"], call["id"]) for call in calls)
@@ -75,7 +75,7 @@ def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
 def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
     calls: list[Any], others: list[Any], more: Any, call: Any
 ) -> None:
-    """The call is at the front, where LangGraph writes it; what is no call there tells nothing."""
+    """The call that LangGraph writes first is read. Anything else there is ignored."""
     for sent in [*calls, call]:
         text = json.dumps(
             {
@@ -95,7 +95,7 @@ def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
 def test_a_node_whose_last_message_asks_for_nothing_tells_nothing(
     way: str, calls: list[Any], last: Any
 ) -> None:
-    """A tool's answer is the tool's: what it holds asks for nothing."""
+    """A tool's result may hold text that looks like a request. It is ignored."""
     listed, within, separators = WAYS[way]
     state = _state(within, calls, [last], None)
     state["messages"].reverse()
@@ -109,7 +109,7 @@ LONG = "x" * 400_000
 @pytest.mark.parametrize("where", ["page", "argument"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_long_conversation_hides_no_argument(way: str, where: str) -> None:
-    """What a tool returned may be a long page, and what it is given a long text."""
+    """Arguments are found though results or arguments are long."""
     listed, within, separators = WAYS[way]
     text = LONG if where == "argument" else "rm"
     call = {"name": "scan", "args": {"area": text}, "id": "a", "type": "tool_call"}
@@ -130,7 +130,7 @@ def test_a_call_that_is_sent_alone_is_told_however_long_the_state_is(length: int
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
-    """A model may give a call what a message of a tool has."""
+    """A model may write arguments that look like a tool's message."""
     listed, within, separators = WAYS[way]
     given = {"type": "tool", "id": ["ToolMessage"], "role": "tool"}
     call = {"name": "scan", "args": given, "id": "a", "type": "tool_call"}
@@ -142,7 +142,7 @@ def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
 @pytest.mark.parametrize("levels", [150, 900, 5_000])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_nests_too_deeply_is_not_told(way: str, levels: int) -> None:
-    """However deep this Python reads: the tool's own span says what it was given."""
+    """Too deep a state is not read, whatever Python's limit. The tool's own span has the arguments."""
     listed, within, separators = WAYS[way]
     call = {"name": "scan", "args": {"area": "@"}, "id": "a", "type": "tool_call"}
     state = json.dumps(_state(within, [call], [], None), separators=separators)

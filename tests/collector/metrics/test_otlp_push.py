@@ -108,7 +108,7 @@ def of_pairs(name: str) -> bool:
 
 
 def test_own_metrics_arrive() -> None:
-    """Counters as sums since the start, gauges, histograms by bucket; whose they are; no pairs."""
+    """Counters arrive as cumulative sums, with gauges, histograms and the resource, but no pair series."""
 
     async def main() -> None:
         async with Receiver() as receiver:
@@ -174,7 +174,7 @@ def test_pairs_are_pushed_on_request() -> None:
 
 
 def test_hidden_names_stay_hidden() -> None:
-    """What is taken out of /metrics is taken out here."""
+    """Names removed from /metrics are removed here, too."""
 
     async def main() -> None:
         async with Receiver() as receiver:
@@ -191,7 +191,7 @@ def test_hidden_names_stay_hidden() -> None:
 
 
 def test_a_receiver_that_is_away_costs_its_pushes() -> None:
-    """Failures are counted, the first is logged; when it is back the values arrive, and the loop goes on."""
+    """Failed pushes are counted and the first is logged. Values arrive once the receiver is back."""
 
     async def main() -> None:
         with captured() as told:
@@ -238,7 +238,7 @@ def _settings(telemetry: Telemetry) -> Settings:
 
 
 def test_nothing_is_loaded_until_it_is_on() -> None:
-    """Neither the module nor the exporter, nor the SDK."""
+    """If it is off, neither the module nor the exporter nor the SDK is loaded."""
     program = (
         "import sys, collector.app.service, collector.cli.main; "
         "print(sorted(n for n in sys.modules if n.startswith(('opentelemetry.sdk', "
@@ -251,7 +251,7 @@ def test_nothing_is_loaded_until_it_is_on() -> None:
 
 
 def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sets an endpoint and has not installed the extra is told its name."""
+    """If an endpoint is set and the extra is missing, the error names the extra."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
     with pytest.raises(OSError, match=r"offrails\[otlp\]"):
         push_of("http://127.0.0.1:1", Monitor([]))

@@ -98,7 +98,7 @@ def results(app: App) -> dict[str, int]:
 
 
 def test_all_work_has_spans(tmp_path: Path) -> None:
-    """A request taken and one refused, a delivery, a scrape, reloads: what they were and how they ended."""
+    """Requests, deliveries, scrapes and reloads have spans with their outcome."""
     rover = tmp_path / "rover.yaml"
     rover.write_text((SPECS / "farm_rover.yaml").read_text())
     good = as_json(Rover("s", 1).calls("fly", *GOLDEN).spans)
@@ -151,7 +151,7 @@ def test_all_work_has_spans(tmp_path: Path) -> None:
 
 
 def test_a_flood_has_few_spans() -> None:
-    """A hundred requests in a second: two spans, the others are counted, and none waits for them."""
+    """A hundred requests in a second give two spans. The others are counted, and none waits."""
 
     async def main() -> None:
         async with Receiver() as receiver:
@@ -170,7 +170,7 @@ def test_a_flood_has_few_spans() -> None:
 
 
 def test_pointed_at_itself_it_makes_no_span_of_its_spans() -> None:
-    """One request and three scrapes are four spans, however often they come back; none is judged."""
+    """A service that exports to itself makes no spans of its own exports, and judges none."""
 
     async def main() -> None:
         address = f"127.0.0.1:{free_port()}"
@@ -232,7 +232,7 @@ def test_a_large_request_has_one_span() -> None:
 
 @pytest.mark.parametrize("traces_too", [True, False])
 def test_spans_of_an_offrails_are_not_judged_by_another(traces_too: bool) -> None:
-    """Whether or not it has traces of its own, it finds no call and no agent in them."""
+    """Another service finds no call and no agent in them, with or without traces of its own."""
 
     async def main() -> None:
         async with Receiver() as receiver:
@@ -299,20 +299,20 @@ def test_a_receiver_that_hangs_ends_nothing() -> None:
 
 
 def test_without_an_endpoint_traces_are_refused() -> None:
-    """There is nowhere to send them: a mistake that is said at the start."""
+    """Traces without an endpoint are an error at the start."""
     with pytest.raises(ValidationError, match="traces needs otlp_endpoint"):
         Telemetry(traces=True)
 
 
 def test_off_there_is_no_tracer() -> None:
-    """With metrics alone nothing makes a span."""
+    """If only metrics are on, no spans are made."""
     app = App(settings(Telemetry(otlp_endpoint="http://127.0.0.1:1")), [])
     assert app._traces is None
     assert app._tracer is None
 
 
 def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who turns traces on and has not installed the extra is told its name."""
+    """If traces are on and the extra is missing, the error names the extra."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
     with pytest.raises(OSError, match=r"offrails\[otlp\]"):
         App(settings(traces("http://127.0.0.1:1")), [])

@@ -40,7 +40,7 @@ def text_of(registry: CollectorRegistry, *, open_metrics: bool = False) -> str:
 
 
 def values(registry: CollectorRegistry) -> dict[str, float]:
-    """What is shown of the process itself."""
+    """The metrics of the process itself."""
     rows = (line.split(" ") for line in text_of(registry).splitlines())
     return {
         row[0].removesuffix("_total"): float(row[1])
@@ -81,7 +81,7 @@ def test_each_value_is_of_its_unit(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_proc(tmp_path: Path) -> None:
-    """Nothing is told, and nothing fails."""
+    """Without /proc there are no process metrics, and no error."""
     assert values(runtime(str(tmp_path))) == {}
 
 
@@ -150,7 +150,7 @@ PROMETHEUS_3 = (
     ],
 )
 def test_the_format_is_what_the_scraper_takes(accept: str, wanted: bool) -> None:
-    """OpenMetrics where it is accepted in our version, else the text format; as client libraries do."""
+    """OpenMetrics is sent if our version is accepted, else the text format."""
     assert is_open_metrics(accept) is wanted
     theirs = choose_encoder(accept)[1]
     assert (

@@ -80,7 +80,7 @@ def scrape(
 
 
 def test_every_family_of_the_table_is_exposed() -> None:
-    """What is described is there, with its help, from the first scrape on; and nothing else."""
+    """Exactly the documented families are exposed, with their help, from the first scrape on."""
     status, _, text = scrape()
 
     found = {family.name for family in plain_families(text)}
@@ -91,7 +91,7 @@ def test_every_family_of_the_table_is_exposed() -> None:
 
 
 def test_both_formats_parse() -> None:
-    """The text format, and OpenMetrics where it is accepted."""
+    """The text format and OpenMetrics are both valid."""
     stats = Stats()
     stats.request("grpc", "traces", "OK")
     stats.drop("duplicate", 3)
@@ -122,7 +122,7 @@ def test_both_formats_parse() -> None:
 
 
 def test_losses_are_counted_from_zero_and_say_since_when() -> None:
-    """A counter of losses that is born at 500 would never have increased."""
+    """Loss counters start at zero with a created time, or Prometheus would miss the first increase."""
     fresh = {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in plain_families(scrape()[2])
@@ -161,7 +161,7 @@ def test_losses_are_counted_from_zero_and_say_since_when() -> None:
 
 
 def test_a_scrape_is_compressed_for_who_accepts_it() -> None:
-    """The same text, in slices that stay short; who does not accept gzip gets it as it is."""
+    """The gzip response holds the same text, in short slices. Other clients get it uncompressed."""
     app = MetricsApp(Families(Crowd(2_000, 100, 20).monitor, Stats()), Health())
     plain = b"".join(each.body for each in asyncio.run(_slices(app)))
     made = asyncio.run(_slices(app, b"deflate, gzip;q=0.5"))
@@ -196,7 +196,7 @@ def test_bounds_of_buckets_are_written_as_prometheus_does() -> None:
 
 
 def test_hostile_labels_are_escaped() -> None:
-    """A label is what a sender says; the text stays one line a sample."""
+    """Labels hold senders' text. Each sample stays on one line."""
     stats = Stats()
     stats.count("arguments_unreadable", 'x"} 1\nevil{a="')
 
@@ -207,7 +207,7 @@ def test_hostile_labels_are_escaped() -> None:
 
 
 def test_other_paths_and_methods() -> None:
-    """404 says where to look, 405 what to use."""
+    """404 names the right path, 405 the right method."""
     assert scrape(path="/")[0] == 404
     status, headers, _ = scrape(method="POST")
     assert (status, headers[b"allow"]) == (405, b"GET, HEAD")
@@ -217,7 +217,7 @@ def test_other_paths_and_methods() -> None:
 
 
 class Slice(NamedTuple):
-    """A part of a scrape, as it is sent."""
+    """A part of a scrape response, as it is sent."""
 
     characters: int
     series: int
@@ -270,7 +270,7 @@ def test_a_large_scrape_is_rendered_in_slices() -> None:
 
 @pytest.mark.long
 def test_a_hundred_thousand_sessions() -> None:
-    """200 agents and 50 specs: beyond their bound pairs fold, and a scrape tells no more of them.
+    """With 200 agents and 50 specs, pairs beyond the bound fold, and the scrape stops growing.
 
     What it takes is measured by `tests.bench.scrape`.
     """
@@ -312,7 +312,7 @@ class _Scraper:
 
 
 def test_a_scrape_that_is_under_way_is_not_the_next_one() -> None:
-    """It was rendered before: what was counted since is in the scrape that begins after it."""
+    """A scrape that begins later is rendered anew, with the later counts."""
 
     async def use() -> None:
         app = MetricsApp(Families(Monitor(), Stats()), Health())

@@ -189,7 +189,7 @@ def test_posts_go_over_one_kept_tls_connection(keys: Keys) -> None:
 
 
 def test_a_client_certificate_is_shown(keys: Keys) -> None:
-    """A receiver that wants one has it; without it the reason is told."""
+    """A receiver that wants a client certificate gets it; without one, the error gives the reason."""
 
     async def main() -> None:
         async with receiver(keys.context(mutual=True)) as heard:
@@ -217,7 +217,7 @@ def _both(keys: Keys) -> Path:
 
 
 def test_an_unknown_authority_is_said(keys: Keys) -> None:
-    """The reason is in words, and it may be tried again."""
+    """The error says that the certificate is not trusted, and is retryable."""
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
@@ -287,7 +287,7 @@ def test_certificates_are_read_once_and_not_on_the_event_loop(
 
 
 def test_a_first_post_does_not_stall_the_event_loop(keys: Keys) -> None:
-    """Also where nobody prepared it: others are served while certificates are read."""
+    """The first post loads certificates off the event loop, even if it was not prepared."""
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
@@ -309,7 +309,7 @@ def test_a_first_post_does_not_stall_the_event_loop(keys: Keys) -> None:
 
 
 def test_a_renewed_certificate_is_used(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read again when they change; what cannot be used changes nothing."""
+    """Changed files are read again; unusable ones change nothing."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     ca = keys.folder / "rotated.pem"
     ca.write_bytes(keys.other.cert.read_bytes())
@@ -348,7 +348,7 @@ def _basic(text: str) -> str:
     ],
 )
 def test_a_user_in_the_url_is_sent(user: str, sent: str | None) -> None:
-    """As `Authorization`, and neither in the target nor as the host."""
+    """The user is sent as `Authorization`, and neither in the target nor in the host."""
 
     async def main() -> None:
         async with receiver() as heard:
@@ -380,7 +380,7 @@ def test_users_tokens_and_headers_of_the_settings_are_sent(tmp_path: Path) -> No
 
 
 def test_a_renewed_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file is read again when it has changed."""
+    """A token file is read again when it changes."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     token = tmp_path / "token"
     token.write_text("first")
@@ -401,7 +401,7 @@ def test_a_renewed_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_redirect_is_not_followed_and_no_cookie_is_kept() -> None:
-    """Credentials go where they were meant for, and nowhere else."""
+    """Credentials go only to the configured address."""
     answer = (
         b"HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\nset-cookie: a=b\r\n"
         b"content-length: 0\r\n\r\n"
@@ -483,7 +483,7 @@ def test_a_proxy_that_is_set_is_used(keys: Keys) -> None:
 
 
 def test_a_proxy_that_refuses_is_named(keys: Keys) -> None:
-    """What it answers is the reason; its password is not in it."""
+    """The error holds the proxy's response, and not its password."""
 
     async def main() -> None:
         async with receiver(keys.context()) as secure, proxy(refuses=True) as way:
@@ -498,7 +498,7 @@ def test_a_proxy_that_refuses_is_named(keys: Keys) -> None:
 def test_log_events_have_credentials_and_a_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The exporter is given what the other sinks have, and takes the same way."""
+    """The exporter gets the credentials and the proxy of the other sinks."""
     token = tmp_path / "token"
     token.write_text("t0ken")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -544,7 +544,7 @@ def test_log_events_have_credentials_and_a_proxy(
 def test_the_environments_proxy(
     url: str, environ: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By scheme, but for NO_PROXY and this machine; what is set comes first."""
+    """The proxy is chosen by scheme, except for NO_PROXY and the loopback; the setting takes precedence."""
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
 
@@ -557,7 +557,7 @@ def test_the_environments_proxy(
 def test_an_environments_proxy_that_cannot_be_used(
     wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stops no start, and is the reason of each failure."""
+    """The service starts, and each failed delivery gives the reason."""
     monkeypatch.setenv("all_proxy", wrong)
 
     async def main() -> None:
@@ -592,7 +592,7 @@ def service() -> Iterator[Loopback]:
 def test_verbs_reach_this_machine_without_a_proxy(
     service: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the environment says: `init`, `accept`, `tail` and `doctor` go the same way."""
+    """`init`, `accept`, `tail` and `doctor` reach the loopback directly, whatever the environment says."""
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert ask(service.url, "/api/v1/seen") == {}
@@ -606,7 +606,7 @@ def test_verbs_reach_this_machine_without_a_proxy(
 def test_verbs_take_the_proxy_to_other_hosts(
     service: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that nobody knows but the proxy is reached through it."""
+    """A name that only the proxy can resolve is reached through it."""
     monkeypatch.setenv("http_proxy", service.url)
     assert ask("http://offrails.invalid:4319", "/api/v1/seen") == {}
     shown: list[str] = []
@@ -618,7 +618,7 @@ def test_verbs_take_the_proxy_to_other_hosts(
 
 
 def test_passwords_are_in_no_message_of_the_verbs() -> None:
-    """Who asks an address with a user in it is told the address without."""
+    """Error messages show the address without its user."""
     for url in ("http://me:pw-1@127.0.0.1:9", "me:pw-1@127.0.0.1:9", "ftp://me:pw-1@x/y"):
         with pytest.raises(NoAnswerError) as asked:
             ask(url, "/")
@@ -638,7 +638,7 @@ def test_a_user_is_taken_out_of_a_url() -> None:
 
 
 def test_httpx_is_loaded_only_where_it_is_used() -> None:
-    """A service without sinks that post pays neither the time nor the memory."""
+    """A service without sinks that post does not load httpx."""
     program = (
         "import sys, collector.app.service, collector.app.serve, collector.cli.main; "
         "print([n for n in ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar') if n in sys.modules])"

@@ -45,7 +45,7 @@ def ask(long: LongResponses, client: Client, address: str) -> asyncio.Task[bool]
 def test_a_good_client_beside_slow_readers_is_answered(
     rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers of its own address that do not read make room for it, the slowest first."""
+    """Slow readers of the same address are closed, the slowest first, to make room for it."""
     monkeypatch.setattr(long_responses, "SLOW_SECONDS", 0.0)
 
     async def go() -> None:

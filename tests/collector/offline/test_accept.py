@@ -1,4 +1,4 @@
-"""`offrails accept`: a verdict becomes an entry in the spec, and the call is none from then on."""
+"""`offrails accept` turns a verdict into an entry of the spec, and the call is harmful no longer."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_named_step_is_accepted(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_of_a_policy_the_constraint_is_named(folder: Path) -> None:
-    """The entry has the constraint and its own state, so that it holds whatever else happened."""
+    """The entry names the constraint and its state, so other constraints do not matter."""
     runs = ("--runs", str(folder / "runs.jsonl"))
     assert accept(folder, "friday#1", *runs, "--spec", "guard") == 0
     [entry] = load_spec(folder / "guard.yaml").accepted
@@ -166,7 +166,7 @@ def test_what_cannot_be_accepted_is_said(
     more: tuple[str, ...],
     said: str,
 ) -> None:
-    """Each refusal says why, and no file is touched."""
+    """Each refusal gives its reason and changes no file."""
     assert accept(folder, verdict, "--runs", str(folder / "runs.jsonl"), *more) == 1
     assert said in capsys.readouterr().err
     assert (folder / "shop.yaml").read_text() == SHOP
@@ -174,7 +174,7 @@ def test_what_cannot_be_accepted_is_said(
 
 
 def test_it_is_accepted_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second entry for the same place would only hide which one holds."""
+    """A second entry for the same place is refused: it would hide which one applies."""
     runs = ("--runs", str(folder / "runs.jsonl"), "--spec", "guard")
     line = '{"kind": "harmful", "spec": "guard", "symbol": "pay", "tool": "pay", '
     line += '"constraint": "precedence: [login, pay]", "state_before": "start"}'
@@ -189,7 +189,7 @@ def test_it_is_accepted_once(folder: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_wrong_day_is_a_usage_error(
     folder: Path, capsys: pytest.CaptureFixture[str], day: str, said: str
 ) -> None:
-    """Days are told from nonsense, and from what is over, before anything is looked up."""
+    """Malformed and past dates are refused before anything is looked up."""
     with pytest.raises(SystemExit) as caught:
         main(["accept", "a#1", "--specs", str(folder), "--why", "x", "--until", day])
     assert caught.value.code == 2

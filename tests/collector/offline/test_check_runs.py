@@ -1,4 +1,4 @@
-"""Good runs that a spec rejects, and what that says of the spec."""
+"""Good runs that a spec rejects, and the findings about the spec."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_good_runs_are_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_tool_that_no_run_calls_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A policy of names that do not exist guards nothing: the runs show what tools are called."""
+    """A policy on a tool that no run calls is reported: the name may be wrong."""
     code, out = check(tmp_path, capsys, golden="[login, pay], [login, refund]")
     assert code == 1  # the symbol is not declared
     spec = tmp_path / "shop.yaml"
@@ -122,7 +122,7 @@ def test_a_policy_names_its_constraint(
 def test_runs_without_a_spec_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where it is unclear which task is meant, that is no silent success."""
+    """If it is unclear which task is meant, the check fails with a message."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(
             f"id: {name}\nalphabet: {{x: {{tool: login}}}}\ngolden: [[x]]\n"
@@ -136,7 +136,7 @@ def test_runs_without_a_spec_are_said(
 
 
 def test_no_runs_test_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty file is told, and is no success."""
+    """An empty file is reported and fails."""
     check(tmp_path, capsys)
     (tmp_path / "good.jsonl").write_text("\n")
     given = ["check", str(tmp_path / "shop.yaml"), "--runs", str(tmp_path / "good.jsonl")]

@@ -35,7 +35,7 @@ def test_means_leave_out_what_is_undefined() -> None:
 
 
 def test_what_has_no_scores_does_not_count() -> None:
-    """Policies, sessions no spec matched, and what is not exact."""
+    """Policies, unmatched sessions and inexact ones do not count."""
     others = [
         judgement() | {"spec_kind": "policy"},
         judgement() | {"spec_kind": None, "spec": None},
@@ -47,7 +47,7 @@ def test_what_has_no_scores_does_not_count() -> None:
 
 
 def test_the_spread_over_repeated_runs() -> None:
-    """Mean, quartiles (type 7), the worst: the least, for HarmRate the greatest."""
+    """Mean, quartiles (type 7) and the worst value: the least, but the greatest for HarmRate."""
     values = (0.0, 0.25, 0.5, 1.0)
     runs = [judgement(pc=value, harm_rate=1 - value) for value in values]
     found = {each.score: each for each in spreads(runs)}
@@ -61,7 +61,7 @@ def test_the_spread_over_repeated_runs() -> None:
 
 
 def test_only_repeated_runs_have_a_spread() -> None:
-    """By task and agent; a score defined once has none."""
+    """Runs are grouped by task and agent. A score defined only once has no spread."""
     runs = [
         judgement(spec="once"),
         judgement(agent="b"),

@@ -135,7 +135,7 @@ def test_a_task_is_named_by_an_attribute_or_a_spec(
 
 
 def test_task_goes_with_by_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--task` without `--by task` is a mistake, and said."""
+    """`--task` without `--by task` is a usage error."""
     with pytest.raises(SystemExit, match="2"):
         main(["replay", str(tmp_path), "--task", "kind"])
     assert "--task goes with --by task" in capsys.readouterr().err

@@ -79,7 +79,7 @@ def spec_accepts(spec: Spec, word: Any) -> bool:
 @given(WORDS)
 @settings(max_examples=60, deadline=None)
 def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
-    """Compiled, the drafted document accepts the model's words and no others, loops included."""
+    """The drafted document accepts exactly the model's words, loops included."""
     model = by_last_tool(words)
     if not model.edges:
         return
@@ -93,7 +93,7 @@ def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
 @given(WORDS, st.integers(0, 4))
 @settings(max_examples=60, deadline=None)
 def test_pruning_leaves_what_is_frequent(words: list[tuple[str, ...]], least: int) -> None:
-    """A pruned model accepts no more than the whole; unpruned it accepts every run."""
+    """A pruned model accepts no word that the whole one rejects. The whole one accepts every run."""
     whole = by_last_tool(words)
     model = pruned(whole, words, least)
 
@@ -104,7 +104,7 @@ def test_pruning_leaves_what_is_frequent(words: list[tuple[str, ...]], least: in
 
 
 def test_failed_runs_teach_nothing_but_try_it() -> None:
-    """With outcomes it is made of the successes; how many failures it accepts too is said."""
+    """The draft is made of successful runs; the number of failed runs it accepts is reported."""
     told = runs(("get pay", True), ("get pay", True), ("get", False), ("get pay", False))
     found = draft(told, "t", {"gen_ai.agent.name": "bot"}, fake_alergia)
     spec, findings = compile_text(found.text, "t.yaml")
@@ -118,7 +118,7 @@ def test_failed_runs_teach_nothing_but_try_it() -> None:
 
 
 def test_nothing_usual_is_said() -> None:
-    """Runs that all failed draft nothing that would load, and do not end the program."""
+    """If all runs failed, the verb reports it and ends without an exception."""
     found = draft(runs(("get", False)), "t", {}, fake_alergia)
 
     assert "accepts 0 of the 0 usual runs" in found.notes
@@ -126,7 +126,7 @@ def test_nothing_usual_is_said() -> None:
 
 
 def test_the_order_of_runs_makes_no_difference() -> None:
-    """The same runs in any order are the same document."""
+    """The same runs in any order give the same document."""
     told = runs(*[("get pay", None), ("get get pay", None), ("pay", None)] * 4)
 
     assert draft(told, "t", {}, fake_alergia) == draft(told[::-1], "t", {}, fake_alergia)
@@ -135,7 +135,7 @@ def test_the_order_of_runs_makes_no_difference() -> None:
 def test_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the library: exit code 2, how it comes, and nothing is written."""
+    """Without the library: exit code 2, how to install it, and no file."""
     for module in ("aalpy", "aalpy.learning_algs"):
         monkeypatch.setitem(sys.modules, module, None)
     file, out, spec = (tmp_path / name for name in ("runs.json", "r.yaml", "t.yaml"))
@@ -152,7 +152,7 @@ def test_the_extra_is_named(
 @given(WORDS, st.randoms())
 @settings(max_examples=30, deadline=None)
 def test_alergia_accepts_what_it_learnt_from(words: list[tuple[str, ...]], chance: Any) -> None:
-    """Merging only adds: every run is accepted; the order of the runs makes no difference."""
+    """The merged automaton accepts every run, whatever the order of the runs."""
     told = runs(*((" ".join(map(str, (TOOLS.index(t) for t in word))), None) for word in words))
     if not any(run.calls for run in told):
         return

@@ -34,7 +34,7 @@ def reference(tmp_path: Path) -> tuple[Path, Path]:
 def test_runs_are_drawn_in(
     reference: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Named sessions of any recording; none, or too many, is a sentence."""
+    """Named sessions of a recording are drawn. None, or too many, gives a one-line error."""
     file, runs = reference
     out = tmp_path / "r.svg"
     given = ["draw", str(file), "--out", str(out)]
@@ -60,7 +60,7 @@ def test_runs_are_drawn_in(
 def test_what_would_do_nothing_is_usage(
     reference: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And so is a file that cannot be written, named with what is wrong."""
+    """Options without effect, and files that cannot be written, are usage errors."""
     out, runs = tmp_path / "r.svg", ["--runs", str(reference[1])]
     for file, options, said in (
         (ROVER, ["--session", "r1"], "--session goes with --runs"),
@@ -82,7 +82,7 @@ def test_what_would_do_nothing_is_usage(
 def test_a_reference_as_text(
     reference: tuple[Path, Path], form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a file the tree is printed for other programs."""
+    """Without a file the tree is printed as text."""
     capsys.readouterr()
     assert main(["draw", str(reference[0]), "--format", form]) == 0
     text = capsys.readouterr().out

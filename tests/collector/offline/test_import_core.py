@@ -1,4 +1,4 @@
-"""`offrails import core`: what is written, what is told, what is refused, and the exit code."""
+"""`offrails import core`: the written document, messages, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_data_set_without_repairs(
 
 
 def test_the_written_document(tmp_path: Path) -> None:
-    """A document a person would write: the id, the published conventions, a line a symbol."""
+    """The document has the id, the published conventions, and one line a symbol."""
     [file] = write(tmp_path, door_1=automaton(GOOD))
     imported([file], tmp_path / "out")
 
@@ -119,7 +119,7 @@ def test_the_written_document(tmp_path: Path) -> None:
 def test_several_automata_and_one_without_an_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The one that cannot be finished is refused by name and reason, the others are written."""
+    """An automaton without a reachable end is refused by name and reason; the others are written."""
     files = write(tmp_path, one=automaton(GOOD), two=automaton(ENDLESS), three=automaton(GOOD))
     out = tmp_path / "out"
     code = main(["import", "core", *map(str, files), "--out", str(out)])
@@ -178,7 +178,7 @@ def test_without_repairs_a_defect_refuses(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_expected_sequence_is_tried(tmp_path: Path, expected: Any, notes: Any) -> None:
-    """Where the automaton does not accept it, one of the two is wrong: that is told."""
+    """If the automaton rejects its expected sequence, the verb reports it."""
     found = imported(write(tmp_path, one=automaton(GOOD, expected)), tmp_path / "out")["one"]
 
     assert found.file is not None
@@ -225,7 +225,7 @@ def test_terminals_are_not_told_what_to_do(tmp_path: Path) -> None:
 def test_usage(
     tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that does not exist, or none at all: exit 2 and a sentence."""
+    """A missing file, or no file at all, gives exit code 2 and one line."""
     with pytest.raises(SystemExit) as end:
         main(["import", "core", *arguments, "--out", str(tmp_path)])
 

@@ -42,7 +42,7 @@ def text(value: Any) -> dict[str, Any]:
 def spans(
     session: str, calls: Iterable[tuple[str, dict[str, Any], bool]], resource: dict[str, Any]
 ) -> str:
-    """A run as one line of OTLP/JSON, as an agent framework would send it."""
+    """A run as one line of OTLP/JSON, as a framework exports it."""
     trace = hashlib.blake2b(session.encode(), digest_size=16).hexdigest()
     found = [
         {
@@ -148,7 +148,7 @@ def test_labels(tmp_path: Path, labels: str) -> None:
     ],
 )
 def test_bad_labels(tmp_path: Path, labels: str, line: int) -> None:
-    """A file that tells no outcomes is refused with its line, and with what was expected."""
+    """A label file with a bad line is refused with the line and the expected form."""
     (tmp_path / "labels").write_text(labels)
 
     with pytest.raises(BadLabels, match=f":{line}: expected a session"):
@@ -156,7 +156,7 @@ def test_bad_labels(tmp_path: Path, labels: str, line: int) -> None:
 
 
 def test_labels_of_other_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are told, by their file: there are runs to learn from. So is what is no text."""
+    """Labels that name no run, and a file that is not UTF-8, are refused with the file's name."""
     labels, out = tmp_path / "lab.csv", tmp_path / "r.yaml"
     labels.write_text("session,success\nanother,1\n")
     file = str(plain(tmp_path / "runs.jsonl", *RUNS))
@@ -188,7 +188,7 @@ def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @given(st.permutations(range(4)), st.booleans())
 @settings(max_examples=15, deadline=None)
 def test_order_of_files(order: list[int], split: bool) -> None:
-    """Files in any order, spans and plain runs, give the same document, to the letter."""
+    """The order of the files does not change a byte of the document."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         files = [plain(folder / f"{run[0]}.jsonl", run) for run in RUNS[:3]]
@@ -204,7 +204,7 @@ def test_order_of_files(order: list[int], split: bool) -> None:
 
 
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`learn` writes a spec that `check` accepts, and says what to review."""
+    """`learn` writes a spec that `check` accepts, and lists what to review."""
     file, out = plain(tmp_path / "runs.jsonl", *RUNS), tmp_path / "r.yaml"
 
     code = main(["learn", str(file), "--id", "r", "--out", str(out), "--success", "reward=1"])
@@ -243,7 +243,7 @@ def test_update(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No runs, a bad outcome: told in one line, with exit code 1; a missing file with 2."""
+    """No runs or a bad outcome give one line and exit code 1; a missing file gives 2."""
     empty = tmp_path / "empty"
     empty.write_text("")
     out = str(tmp_path / "r.yaml")
@@ -260,7 +260,7 @@ def test_what_cannot_be_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_an_outcome_that_no_run_has_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], recorded: bool
 ) -> None:
-    """All runs would have failed, and the reference be of nobody's making."""
+    """An outcome that no run has is an error, since all runs would count as failed."""
     file = tmp_path / "runs.jsonl"
     if recorded:
         file.write_text(spans("s", [("get_a", {"x": 1}, False)], {"reward": 1.0}))
@@ -274,7 +274,7 @@ def test_an_outcome_that_no_run_has_is_told(
 
 
 def test_bound_by_the_agent_it_was_learnt_from(tmp_path: Path) -> None:
-    """A reference of one agent watches that agent's sessions, and nobody else's."""
+    """A reference learnt from one agent matches only that agent's sessions."""
     file = tmp_path / "spans.jsonl"
     run = [(*A, False), (*B, False)]
     file.write_text(spans("1", run, {"service.name": "shop"}))
@@ -338,7 +338,7 @@ def test_folders_of_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_doubts_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A reference whose page would come in every good run is warned of when it is learnt."""
+    """Learning warns of a reference whose page would fire in every good run."""
     runs = [(str(n), [("get_a", {}), ("book_b", {"id": n})], 1.0) for n in range(4)]
     out = tmp_path / "r.yaml"
 

@@ -82,7 +82,7 @@ def test_a_run_is_a_session_under_the_spec_it_names() -> None:
 
 
 def test_one_file_in_each_form(tmp_path: Path) -> None:
-    """A run alone, over several lines, a list, a line each, and any of it packed."""
+    """A single run, a run over several lines, a list, one run a line, and gzip of each are read."""
     second = RIGHT | {"run": "r2"}
     texts = {
         "line": json.dumps(RIGHT),
@@ -122,7 +122,7 @@ def test_which_calls_failed(call: dict[str, Any], failed: bool) -> None:
 
 
 def test_steps_say_the_order_and_times_do_not() -> None:
-    """Calls that were written down late, by a clock that went back."""
+    """The order of the list counts, though the times go back."""
     calls = [
         {"step": 2, "name": "open", "arguments": {}, "time_unix": 100},
         {"step": 1, "name": "unlock", "arguments": {}, "time_unix": 200},
@@ -134,7 +134,7 @@ def test_steps_say_the_order_and_times_do_not() -> None:
 
 
 def test_arguments_that_are_not_told_are_unknown() -> None:
-    """Left out is not the same as none; a JSON text is read."""
+    """Missing arguments are unknown, not empty. Arguments as JSON text are read."""
     calls = [{"name": "unlock"}, {"name": "open", "arguments": '{"wide": true}'}]
     [run] = read({"calls": calls})
 
@@ -153,7 +153,7 @@ def test_arguments_that_are_not_told_are_unknown() -> None:
     ],
 )
 def test_names_of_runs(record: dict[str, Any], session: str, agent: str) -> None:
-    """Whatever an evaluation calls them; the file's name where it does not."""
+    """The run's name is any of the usual keys, or else the file's name."""
     [run] = read(record | {"calls": []})
 
     assert (run.session, run.agent) == (session, agent)
@@ -170,14 +170,14 @@ def test_a_run_without_calls_is_judged() -> None:
 
 
 def test_policies_judge_runs_too() -> None:
-    """Beside the spec that is named; a task that is not named does not."""
+    """Policies judge a run beside its named spec; other tasks do not."""
     found = judged(RIGHT, spec(), spec(GUARD), spec(DOOR.replace("door", "other")))
 
     assert [each["spec"] for each in found] == ["door", "guard"]
 
 
 def test_runs_of_one_id_stay_apart(tmp_path: Path) -> None:
-    """Two agents' runs may have one id: each record is a run of its own."""
+    """Two agents' runs with the same id are two runs."""
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join([json.dumps(RIGHT)] * 3), encoding="utf-8")
 
@@ -188,7 +188,7 @@ def test_runs_of_one_id_stay_apart(tmp_path: Path) -> None:
 def test_a_spec_that_is_not_loaded_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Once a file, and the run is shown without a spec."""
+    """It is reported once a file, and the run is shown without a spec."""
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join([json.dumps(RIGHT | {"spec": "gate"})] * 2), encoding="utf-8")
     found = replayed(file)
@@ -266,7 +266,7 @@ def table(files: list[Path], *options: str, specs: Path) -> list[str]:
 
 
 def test_the_table_of_repeated_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per run, means, the distribution over runs of one task, and agents compared."""
+    """The table has a line a run, means, the distribution over runs of one task, and the agents compared."""
     (tmp_path / "door.yaml").write_text(DOOR, encoding="utf-8")
     wrong = RIGHT | {"calls": RIGHT["calls"][::-1][:1], "run": "r3"}
     runs = [RIGHT, RIGHT | {"run": "r2"}, wrong, wrong | {"model": "big", "run": "r4"}]

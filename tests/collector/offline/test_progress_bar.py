@@ -52,7 +52,7 @@ def test_reading_then_stages(file: Path) -> None:
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
 def test_silence(file: Path, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is written where nobody watches, nor for what is soon over."""
+    """Nothing is written without a terminal, nor for short work."""
     if stream.isatty():
         monkeypatch.setattr(progress_bar, "SHOWN_FROM_BYTES", 1_000)
     shown = Progress([file], stream)

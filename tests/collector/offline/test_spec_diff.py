@@ -1,4 +1,4 @@
-"""What a change of specs would have changed, on recorded runs."""
+"""The effect of a change of specs on recorded runs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_shadow_and_info_do_not_page(
 
 
 def test_a_spec_that_comes_or_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its sessions were, or are, not judged."""
+    """With an added or removed spec, its sessions are unjudged on one side."""
     here, other = spec(tmp_path / "here", "[a, b]"), tmp_path / "other.yaml"
     other.write_text(f"id: other\n{ALPHABET}golden: [[a]]\n")
 
@@ -107,7 +107,7 @@ def test_a_spec_that_comes_or_goes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_nothing_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same spec against itself."""
+    """A spec compared with itself has no differences."""
     file = spec(tmp_path / "same", "[a, b]")
     _, out = replay(capsys, runs(tmp_path, "ab"), "--specs", file, "--against", file)
     assert "No verdict changes in 1 sessions." in out
@@ -134,7 +134,7 @@ def timed_runs(folder: Path) -> Path:
 def test_a_new_deadline_is_tried_on_old_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which sessions would have missed it, and what that pages; the table and check name them."""
+    """The table and `check` name the sessions that would miss the deadline, and the pages."""
     old = spec(tmp_path / "old", "[a, b]")
     more = "deadlines: [{from: a, to: b, within: 10s}]\n"
     new = spec(tmp_path / "new", "[a, b]", version="2", more=more)

@@ -1,4 +1,4 @@
-"""`offrails init`: what was seen becomes a spec that accepts it."""
+"""`offrails init` writes a spec that accepts the recorded sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def agent(**changes: object) -> Agent:
 
 
 def test_the_starter_compiles_and_is_a_shadow() -> None:
-    """What is written is a sound spec, in shadow mode, for that service."""
+    """The written spec loads, is in shadow mode, and matches the service."""
     spec, findings = compile_text(starter(agent()), "start.yaml")
 
     assert spec is not None, findings
@@ -41,7 +41,7 @@ def test_the_starter_compiles_and_is_a_shadow() -> None:
 
 
 def test_the_starter_says_how_to_see_arguments() -> None:
-    """Where no arguments are on the wire it names the framework's switch."""
+    """If no arguments are on the wire, it names the framework's switch for them."""
     text = starter(agent(arguments=False, switches=["SHOW_ALL=true"]))
 
     assert "SHOW_ALL=true" in text
@@ -58,7 +58,7 @@ def test_hostile_names_stay_data() -> None:
 
 
 def test_several_agents_must_be_chosen_from() -> None:
-    """It never guesses whose spec is wanted."""
+    """With several agents and no choice, the verb refuses to guess."""
     with pytest.raises(NothingSeen, match="--service"):
         choose([agent(), agent(service="other")], None)
     with pytest.raises(NothingSeen, match="no tool call"):
@@ -69,7 +69,7 @@ def test_several_agents_must_be_chosen_from() -> None:
 def test_what_is_no_file_and_no_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file that is not there is not asked as a host; who does not answer is named, and why."""
+    """A missing file is not taken for a host name. An unreachable service is named with the reason."""
     with pytest.raises(SystemExit, match="2"):
         main(["init", "--from", "spans.jsonl"])
     with pytest.raises(SystemExit, match="2"):
@@ -96,7 +96,7 @@ def test_what_is_no_file_and_no_service(
 def test_somebody_elses_service(
     capsys: pytest.CaptureFixture[str], answer: bytes, told: str
 ) -> None:
-    """What does not answer as ours do is told in a line, with nothing of it that a terminal obeys."""
+    """An unexpected response gives a one-line error without the response's control characters."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -138,7 +138,7 @@ def test_plain_runs_are_accepted_by_their_starter(
 
 
 def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are chosen from, as services are; runs without a call are nobody's."""
+    """The verb selects among agents as among services. Runs without calls belong to none."""
     runs = tmp_path / "runs.json"
     each = [{"agent": agent, "calls": [{"name": agent}]} for agent in ("a", "b")]
     runs.write_text(json.dumps([*each, {"agent": "c", "calls": []}]))
@@ -153,7 +153,7 @@ def test_the_runs_of_several_agents(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_recorded_run_is_accepted_by_its_starter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """init from a capture, then replay of it: no harm, and the path is golden."""
+    """A replay of the capture under its own starter spec has no harm and a golden path."""
     run = str(CAPTURES / "pydantic-ai" / "golden.otlp.jsonl")
     out = tmp_path / "start.yaml"
 

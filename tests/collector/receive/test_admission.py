@@ -1,4 +1,4 @@
-"""Who is let in: tokens, files that change, room, and names on spans."""
+"""Admission: bearer tokens, files that change, free places, and names on spans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_room_is_given_back() -> None:
 
 
 def test_without_tokens_anyone_may_send() -> None:
-    """And has no name."""
+    """Any sender is accepted, and has no name."""
     assert Admission().sender("") is None
 
 
@@ -56,7 +56,7 @@ def test_without_tokens_anyone_may_send() -> None:
     ],
 )
 def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> None:
-    """By line; where some have names, the others are told apart from nobody."""
+    """Each line may name its sender. Tokens without a name still differ from requests without a token."""
     file = tmp_path / "tokens"
     file.write_text(text)
     tokens = Tokens(file)
@@ -79,7 +79,7 @@ def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> No
 def test_a_file_without_tokens_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Emptied, commented out or gone: half a change locks nobody out, and the log says so."""
+    """An empty, commented or missing file leaves the old tokens valid and is logged."""
     monkeypatch.setattr("collector.net.watched_files.LOOK_SECONDS", 0.0)
     file = tmp_path / "tokens"
     file.write_text("one\n")
@@ -100,7 +100,7 @@ def test_a_file_without_tokens_changes_nothing(
 
 
 def test_a_change_is_told_once(tmp_path: Path) -> None:
-    """Files are looked at once a second at most; appearing and vanishing are changes."""
+    """Files are checked at most once a second. Creation and deletion are changes."""
     file, now = tmp_path / "file", [0.0]
     watched = Watched(file, clock=lambda: now[0])
     file.write_text("a")
@@ -118,7 +118,7 @@ def test_a_change_is_told_once(tmp_path: Path) -> None:
 
 
 def test_stamps() -> None:
-    """One resource for equal senders and resources; what was claimed is replaced."""
+    """Equal senders and resources share one resource. A name claimed by the sender is replaced."""
     stamp = TenantStamp()
     spans = otlp_proto.decode(proto_body(2)).spans
     one, two = stamp.stamp(spans, "blue")
@@ -186,7 +186,7 @@ def test_nobody_takes_the_last_places(places: int, asked: list[tuple[int, int]])
 
 
 def test_who_gives_up_a_place() -> None:
-    """The oldest of the largest connection of the largest sender; never what is being judged."""
+    """It is the oldest request of the largest connection of the largest sender, never one being judged."""
     admission = Admission(requests_max=6)
     near, other, far = Client("2001:db8::1"), Client("2001:db8::2"), Client("192.0.2.1")
     first, second, third = (_Request(admission, near) for _ in range(3))

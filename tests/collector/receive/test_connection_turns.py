@@ -96,7 +96,7 @@ def test_what_takes_long_is_read_in_turns(run: Run) -> None:
 
 
 def test_who_does_not_read_is_not_answered(run: Run) -> None:
-    """No more than fits is written: what it has asked waits until it reads."""
+    """Only what fits is written. Further requests wait until the client reads."""
 
     async def scenario() -> None:
         wire, connection = connected(10_000)
@@ -115,7 +115,7 @@ def test_who_does_not_read_is_not_answered(run: Run) -> None:
 
 
 def test_a_connection_that_is_gone_has_no_turn(run: Run) -> None:
-    """Nothing is read of what it had sent, and nothing fails."""
+    """The input of a closed connection is dropped without an error."""
 
     async def scenario() -> None:
         wire, connection = connected(1 << 30)
@@ -130,7 +130,7 @@ def test_a_connection_that_is_gone_has_no_turn(run: Run) -> None:
 
 
 def test_less_is_read_while_many_wait(run: Run) -> None:
-    """What is read and waits is held: sixteen may hold as much as the inbox has, all others less."""
+    """While 16 connections have waiting requests, further ones read 16 KiB at a time, not 256 KiB."""
 
     async def scenario() -> None:
         export = Export(lambda *_: None, Stats(), itertools.count().__next__)
@@ -153,7 +153,7 @@ def test_less_is_read_while_many_wait(run: Run) -> None:
 
 @pytest.mark.plain
 def test_all_that_wait_share_a_round(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after another; one that fails does not end the others' turns."""
+    """Connections take turns; an error in one does not end the round."""
     monkeypatch.setattr("collector.receive.connection_turns.ROUND_SECONDS", 0.0)
 
     async def scenario() -> None:

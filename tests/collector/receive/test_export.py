@@ -48,7 +48,7 @@ GOOD, BAD = b"\1" * 16, b"\1"
 
 
 def test_spans_are_handed_on_with_the_time_and_transport() -> None:
-    """The pipeline sees the spans, the clock's time and where they came from."""
+    """The pipeline gets the spans, the time and the transport."""
     pipeline, stats = Pipeline(), Stats()
     answer = Export(pipeline, stats, lambda: 42).traces(body(GOOD, GOOD), "proto", "grpc")
     assert answer == Answer()
@@ -59,7 +59,7 @@ def test_spans_are_handed_on_with_the_time_and_transport() -> None:
 
 
 def test_partial_success_counts_exactly() -> None:
-    """Faulty spans are counted and told; the others are handed on."""
+    """Rejected spans are counted and reported; the others are handed on."""
     pipeline, stats = Pipeline(), Stats()
     answer = Export(pipeline, stats, lambda: 0).traces(body(GOOD, BAD, BAD), "proto", "grpc")
     assert answer.rejected == 2
@@ -71,7 +71,7 @@ def test_partial_success_counts_exactly() -> None:
 
 @pytest.mark.parametrize("raw", [b"", body(), body(BAD)])
 def test_without_spans_the_pipeline_is_not_called(raw: bytes) -> None:
-    """Nothing to judge, nothing to do."""
+    """A request without spans does not call the pipeline."""
     pipeline = Pipeline()
     Export(pipeline, Stats(), lambda: 0).traces(raw, "proto", "grpc")
     assert pipeline.calls == []
@@ -94,7 +94,7 @@ def test_full_success_leaves_partial_success_unset() -> None:
     ],
 )
 def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) -> None:
-    """Of every signal and encoding, and not worth a retry."""
+    """Malformed bodies of any signal and encoding are refused as not retryable."""
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
         asyncio.run(Export(pipeline, Stats(), lambda: 0).ingest(signal, raw, encoding, "grpc"))
@@ -118,7 +118,7 @@ def test_the_limit_holds_whatever_the_transport() -> None:
 
 
 def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
-    """Back-pressure is the pipeline's to decide, and the sender's to hear."""
+    """The sender gets the pipeline's back-pressure."""
     pipeline, stats = Pipeline(Refusal(Outcome.UNAVAILABLE, "full", 7)), Stats()
     with pytest.raises(Refusal) as refusal:
         Export(pipeline, stats, lambda: 0).traces(body(GOOD), "proto", "grpc")
@@ -151,7 +151,7 @@ def test_the_table_has_a_name_for_each_code() -> None:
 
 
 def test_a_status_is_read_back() -> None:
-    """By its message; what is no status has none."""
+    """The message of a Status body is read; other bodies have none."""
     assert status_message(status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))) == "full"
     assert status_message(b"Not Found") is None
 
@@ -167,7 +167,7 @@ def test_histogram_bounds_are_inclusive() -> None:
 
 
 def test_a_histogram_follows_observations_from_bucket_to_bucket() -> None:
-    """Each goes into its own, whatever the one before it was."""
+    """Each observation is counted in its own bucket, whatever came before."""
     histogram = Histogram((0.1, 1.0))
     for seconds in (0.0, 5.0, 6.0, 0.05, 0.1, 0.5, 1.0, 0.0, -1.0):
         histogram.observe(seconds)

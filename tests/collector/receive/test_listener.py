@@ -127,7 +127,7 @@ def test_a_foreign_address_is_an_error_with_the_address() -> None:
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
 def test_ipv6_and_every_interface() -> None:
-    """[::1] listens on IPv6; an empty host is reached by IPv4 too."""
+    """[::1] listens on IPv6. An empty host is reached by IPv4, too."""
 
     async def scenario() -> None:
         for text, via in (("[::1]:0", "[::1]"), (":0", "127.0.0.1")):
@@ -259,7 +259,7 @@ async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.plain
 def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not hold its connection by sending."""
+    """Sending on does not keep its connection open."""
     monkeypatch.setattr("collector.receive.http.connection.LINGER_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
@@ -297,7 +297,7 @@ def trusting(signer: Pair, *own: Pair) -> ssl.SSLContext:
 
 
 def shake(address: tuple[str, int], context: ssl.SSLContext) -> None:
-    """A handshake that fails, with the words that TLS has for it."""
+    """Runs a handshake that fails and returns TLS's message."""
     plain = socket.create_connection(address, 10)
     wrapped = context.wrap_socket(
         plain, server_hostname="localhost", do_handshake_on_connect=False
@@ -316,7 +316,7 @@ async def turns(until: Callable[[], bool]) -> None:
 def test_handshakes_are_connections(
     run: Callable[[Any], None], pairs: tuple[Pair, Pair]
 ) -> None:
-    """Clients that begin TLS and say nothing are never more than may be open; others get in."""
+    """Unfinished handshakes count towards the bound on connections; other clients still get in."""
     signer, server = pairs
 
     async def scenario() -> None:
@@ -354,7 +354,7 @@ def test_handshakes_are_connections(
 def test_why_handshakes_fail(
     run: Callable[[Any], None], pairs: tuple[Pair, Pair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By reason: no certificate, plain text, silence, and so on; one line in the log for all."""
+    """Failures are counted by reason (no certificate, plain text, silence), with one log line for all."""
     signer, server = pairs
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 

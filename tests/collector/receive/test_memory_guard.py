@@ -21,7 +21,7 @@ LIMIT = 100 * MIB
 
 
 class Process:
-    """What a process takes, and its clock, as a test says."""
+    """A process whose memory and clock the test sets."""
 
     def __init__(self) -> None:
         self.taken = 50 * MIB
@@ -39,7 +39,7 @@ class Process:
 
 
 def test_there_is_room() -> None:
-    """Below the first mark all is read that fits with what it becomes, ten times its size."""
+    """Below the first mark, bodies are read if ten times their size fits."""
     assert Process().takes(40).has_room(3 * MIB, MIB)
     assert not Process().takes(40).has_room(4 * MIB, MIB)
 
@@ -53,7 +53,7 @@ def test_scarce_memory_is_for_small_requests_one_after_the_other() -> None:
 
 
 def test_full_memory_is_for_none() -> None:
-    """From the second mark on nothing is read, until there is room again."""
+    """From the second mark on no body is read, until memory is free again."""
     process = Process()
     assert not process.takes(94).has_room(0, 1)
     assert process.takes(60).has_room(0, 1)
@@ -72,7 +72,7 @@ def test_marks_leave_what_requests_become(mib: int, scarce: int, full: int) -> N
 
 
 def test_free_memory_is_given_back_now_and_then() -> None:
-    """Where memory is scarce what is free inside the process goes back, once in a while."""
+    """If memory is scarce, free heap memory is returned to the system from time to time."""
     process = Process()
     for _ in range(10):
         process.takes(80).has_room(0, 1)
@@ -83,7 +83,7 @@ def test_free_memory_is_given_back_now_and_then() -> None:
 
 
 def test_the_process_is_not_looked_at_for_each_request() -> None:
-    """Between two looks what was seen counts."""
+    """Between two measurements the last one counts."""
     process = Process()
     process.takes(60).has_room(0, 1)
     process.taken = 99 * MIB

@@ -44,7 +44,7 @@ def send(to: Admission, sender: str | None, size: int = 1) -> None:
 
 
 def test_a_rate_of_requests_is_kept() -> None:
-    """Two seconds' worth at once, then so many a second; the sender is told how long to wait."""
+    """A burst of two seconds' worth passes, then the rate holds. The sender is told how long to wait."""
     clock, stats = Clock(), Stats()
     to = admission(RateLimit(requests_per_second=0.5), clock, stats)
     send(to, "a")
@@ -94,7 +94,7 @@ def test_bytes_in_flight_are_each_senders_own() -> None:
     rate=st.floats(0.5, 20),
 )
 def test_no_more_than_the_rate_gets_in(gaps: list[float], rate: float) -> None:
-    """Whatever the times of the requests; and who waits as long as told is let in."""
+    """The rate holds for requests at any times, and a sender that waits as told is accepted."""
     clock = Clock()
     to = admission(RateLimit(requests_per_second=rate), clock)
     for taken, gap in enumerate(gaps, 1):
@@ -131,7 +131,7 @@ def _inflated(body: bytes, coding: str, admission: Admission, most: int = 64 << 
 @pytest.mark.parametrize("size", [0, 1, LUMP_BYTES - 1, LUMP_BYTES, LUMP_BYTES + 1, 5_000_000])
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
-    """A lump at a time, the whole is what one call makes, and its bytes are held to the end."""
+    """Inflated bytes are reserved chunk by chunk and held to the end; the result equals one inflation."""
     whole = bytes(number * number % 251 for number in range(1_000)) * (size // 1_000 + 1)
     whole = whole[:size]
     packed = PACK[coding](whole)
@@ -142,7 +142,7 @@ def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_without_room_nothing_more_is_inflated(coding: str) -> None:
-    """A body that becomes larger than the room is refused as soon as that is known, to come again."""
+    """A body that outgrows the free memory while inflating is refused at once as retryable."""
     packed = PACK[coding](bytes(50_000_000))
     admission = Admission(max_inflight_bytes=8 << 20)
     room = Reservation(admission)
@@ -166,7 +166,7 @@ def test_without_room_nothing_more_is_inflated(coding: str) -> None:
 
 
 def test_bodies_find_no_room_that_others_have_become() -> None:
-    """What is held beside bodies counts with them, up to half of their bound."""
+    """Data held beside the bodies counts with them, up to half of their bound."""
     admission = Admission(max_inflight_bytes=100)
     room = Reservation(admission)
 

@@ -1,4 +1,4 @@
-"""Spans that are over a bound are left out by themselves; their sender is told how many and why."""
+"""Spans over a bound are rejected one by one. The sender gets their number and the reason."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("encoding", ["proto", "json"])
 def test_over_a_bound_that_span_alone_is_left_out(encoding: Encoding, fault: str) -> None:
-    """Two of four: counted exactly, named, and the others judged."""
+    """Two spans of four are rejected, counted and named; the others are judged."""
     name, attributes, message = FAULTS[fault]
     service, bad, good = Service(), (name, attributes), ("s", tool("scan"))
     answer = service.send(body(encoding, good, bad, good, bad), encoding)
@@ -114,7 +114,7 @@ def test_at_the_bound_all_is_taken(encoding: Encoding) -> None:
 
 
 def test_a_rejected_span_may_come_again_mended() -> None:
-    """It was not taken, so its id is not remembered."""
+    """A rejected span's id is not remembered, so a corrected span is taken."""
     service = Service()
     assert service.send(body("proto", ("s", tool("t" * 2_000)))).rejected == 1
     assert service.send(body("proto", ("s", tool("scan")))) == Answer()
@@ -147,7 +147,7 @@ def test_a_large_request_is_answered_like_a_small_one(encoding: Encoding) -> Non
 
 @pytest.mark.plain
 def test_spans_that_were_not_kept_are_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond what is kept between the two readings, nothing is lost or judged twice."""
+    """Spans beyond those kept between two readings are decoded again: none is lost or judged twice."""
     monkeypatch.setattr("collector.receive.export.KEPT_SPANS", 100)
     service = Service()
     assert service.send(body("proto", *large())) == Answer()
@@ -157,7 +157,7 @@ def test_spans_that_were_not_kept_are_decoded_again(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("encoding", ["proto", "json"])
 def test_a_large_request_with_a_fault_at_its_end_is_refused_whole(encoding: Encoding) -> None:
-    """Nothing refused is judged, not even what came before the fault."""
+    """No span of a refused request is judged, even if it precedes the fault."""
     good = body(encoding, *large())
     if encoding == "json":
         raw = good.replace(b'"spanId": "0000000000000258"', b'"spanId": 600')
@@ -188,7 +188,7 @@ async def _beside(service: Service, raw: bytes) -> tuple[int, bool]:
 def test_others_are_served_while_a_large_request_is_taken(
     monkeypatch: pytest.MonkeyPatch, seconds: float, least: float, most: float
 ) -> None:
-    """They get a turn by the clock, which is looked at with each slice and each 32 spans."""
+    """Others get a turn by the clock, which is read at each slice and each 32 spans."""
     monkeypatch.setattr("collector.receive.export.TURN_SECONDS", seconds)
     turns, taken = asyncio.run(_beside(Service(), body("proto", *large(3_000))))
     assert taken
@@ -208,7 +208,7 @@ async def _until(reached: Callable[[], bool]) -> None:
 def test_a_large_request_that_was_let_in_is_judged_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sender that goes away does not cut it in two."""
+    """If the sender leaves, the whole request is judged all the same."""
     monkeypatch.setattr("collector.receive.export.TURN_SECONDS", 0)
     service = Service()
 
@@ -257,7 +257,7 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
 
 
 def test_spans_are_handed_on_in_order() -> None:
-    """Of a large request, too."""
+    """The order is kept in large requests, too."""
     seen: list[bytes] = []
 
     def consume(spans: list[Span], _now: int, _transport: str) -> None:

@@ -139,7 +139,7 @@ def test_a_call_is_pending_until_it_ends() -> None:
 
 
 def test_many_threads_lose_no_call() -> None:
-    """Eight threads with sessions of their own: every call is judged, none twice."""
+    """Eight threads with their own sessions: every call is judged exactly once."""
     processor = MonitorSpanProcessor(monitor())
     tracer_provider = provider()
     tracer_provider.add_span_processor(processor)
@@ -181,7 +181,7 @@ def test_whoever_takes_verdicts_cannot_harm_the_agent(caplog: pytest.LogCaptureF
 
 
 def test_over_the_bound_is_not_the_agents_trouble() -> None:
-    """A span with a key that is far too long is left out, and the agent goes on."""
+    """A span with too long a key is rejected, and the agent goes on."""
     processor = MonitorSpanProcessor(monitor())
     tracer_provider = provider(span_limits=SpanLimits(max_attribute_length=None))
     tracer_provider.add_span_processor(processor)
@@ -191,7 +191,7 @@ def test_over_the_bound_is_not_the_agents_trouble() -> None:
 
 
 def test_shutdown_makes_verdicts_final() -> None:
-    """At the provider's end every session is over."""
+    """The provider's shutdown ends every session."""
     final: list[Verdict] = []
     judge = monitor()
     judge.on_final(final.append)

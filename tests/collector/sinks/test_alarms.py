@@ -1,4 +1,4 @@
-"""What leaves the process when a session departs from a reference."""
+"""Sinks report alarms of sessions that depart from a reference."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> Rai
 
 
 class Told:
-    """A pager, and what it told."""
+    """A pager, and the alerts it sent."""
 
     def __init__(self) -> None:
         self.pages: list[PageAlert] = []
@@ -72,7 +72,7 @@ def over(ended: str = "idle") -> SessionFinished:
 
 
 def test_an_unexpected_write_pages_at_once() -> None:
-    """No call that arrives later changes what a write was; its session is one page."""
+    """It pages without settling, since no later call changes it. A session has one page."""
     told = Told()
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised(number=2), 1)
@@ -126,7 +126,7 @@ def test_a_missing_write_outlasts_its_session() -> None:
 
 
 def test_a_page_says_why_and_how_sure() -> None:
-    """What was done, against how many runs, and what such alarms were worth."""
+    """The page shows the call, the number of runs against it, and the precision of such alarms."""
     told = Told()
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised("missing_write", tool="", expected=("log",)), 0)
@@ -145,7 +145,7 @@ def test_a_page_says_why_and_how_sure() -> None:
 
 
 def test_log_lines() -> None:
-    """A page is a warning, a hint is information, what is taken back says so, and each its own level."""
+    """A page is logged as a warning, a hint as information, a withdrawal as such."""
     found: list[dict[str, Any]] = []
     sink = LogSink(Log(found.append))
     sink.alarm(raised())
@@ -172,7 +172,7 @@ def test_log_events_of_the_protocol() -> None:
 
 
 def test_tail_words_an_alarm() -> None:
-    """Which alarm, how loud, how it departs, what was expected, what it is worth."""
+    """The line shows the alarm, its level, the departure, the expected call and its precision."""
     line = formatted(json.loads(json.dumps(as_event(raised()))), colour=False)
 
     assert line == (
@@ -185,7 +185,7 @@ def test_tail_words_an_alarm() -> None:
 @settings(max_examples=60)
 @given(st.text(max_size=40))
 def test_hostile_names_stay_text(text: str) -> None:
-    """In a terminal and in a page no name can begin a line of its own."""
+    """A name cannot begin a line of its own in a terminal or in a page."""
     hostile = raised(tool=text, agent=text, expected=(text,), session=SessionKey("", text))
     key = PageKey(hostile.session, hostile.spec, hostile.alarm)
     page = PageAlert(key, hostile, 0, 0, 0)

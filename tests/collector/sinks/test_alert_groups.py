@@ -57,9 +57,7 @@ def harm(number: int, session: str, severity: str = "critical") -> Verdict:
 
 
 def test_an_agent_that_is_bad_for_eight_minutes_is_one_message() -> None:
-    """A new bad session every ten seconds: one alert under the same labels, with rising counts,
-    and one end of it, when there was no such harm for the time that is set.
-    """
+    """A bad session every 10 s gives one alert with rising counts, which ends once, after the quiet time."""
     world = World()
     for second in range(8 * 60):
         now = second * SECOND
@@ -85,7 +83,7 @@ def test_an_agent_that_is_bad_for_eight_minutes_is_one_message() -> None:
 
 
 def test_the_alert_says_what_the_worst_session_did() -> None:
-    """Its labels are the rules'; counts, reasons and the worst session are beside them."""
+    """Its labels are those of the rules. Counts, reasons and the worst session are annotations."""
     world = World()
     world.pager.consider([harm(1, "mild")], SECOND)
     world.pager.consider([harm(n, "worst") for n in range(2, 5)], 2 * SECOND)
@@ -117,7 +115,7 @@ def test_the_alert_says_what_the_worst_session_did() -> None:
 
 
 def test_what_is_revised_is_over_at_once() -> None:
-    """Harm that turns out to be none waits for no quiet time; what is left of it is counted."""
+    """Withdrawn harm ends without the quiet time. The remaining harm is counted."""
     world = World()
     world.pager.consider([harm(1, "a"), harm(2, "b")], 0)
     right = verdict(1, None, session="a", revised_from=Kind.HARMFUL)
@@ -147,7 +145,7 @@ def test_a_session_that_becomes_worse_is_one_alert_at_a_time() -> None:
 
 
 def test_agents_specs_and_namespaces_are_alerts_of_their_own() -> None:
-    """Namespaces only where /metrics tells them apart, so that the labels are the rules'."""
+    """Each agent, spec and namespace has its own alert; namespaces only if /metrics has that label."""
     news = [
         harm(1, "a"),
         harm(2, "b")._replace(agent="other"),
@@ -163,7 +161,7 @@ def test_agents_specs_and_namespaces_are_alerts_of_their_own() -> None:
 
 
 def test_an_alert_that_goes_on_keeps_its_labels() -> None:
-    """Also when a second namespace is seen meanwhile: a page ends in the alert that it began in."""
+    """A second namespace changes no labels of a firing alert, so the page ends in the same alert."""
     several = [False]
     world = World(namespaced=lambda: several[0])
     world.pager.consider([harm(1, "a")], 0)
@@ -186,7 +184,7 @@ def test_more_of_the_same_takes_no_room_in_its_minute() -> None:
 
 
 def test_groups_that_wait_for_their_end_are_bounded() -> None:
-    """Agents without number leave as many alerts as are kept, and each ends once."""
+    """Any number of agents leaves at most the bound of alerts, and each ends once."""
     world = World(Rules(per_minute=10**9))
     many = QUIET_MAX + 5
     for number in range(many):

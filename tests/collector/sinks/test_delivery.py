@@ -58,7 +58,7 @@ def verdict(reason: Reason | None = Reason.FORBIDDEN, number: int = 1) -> Verdic
 
 
 class Receiver:
-    """An HTTP receiver that answers as told, and keeps what it was sent."""
+    """An HTTP receiver that answers as the test says, and keeps what it received."""
 
     def __init__(self, answer: bytes | None = OK) -> None:
         self.answer = answer
@@ -175,7 +175,7 @@ def test_alertmanager_is_told_again() -> None:
     ],
 )
 def test_a_bad_receiver_is_tried_again(answer: bytes) -> None:
-    """Refused, garbage, nothing, or without end: what waits arrives when it has come round."""
+    """After refusals, garbage, silence or endless responses, queued messages arrive once it recovers."""
 
     async def main() -> None:
         async with Receiver(answer) as hook:
@@ -202,7 +202,7 @@ class _Hook:
 
 
 def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
-    """Putting in never waits; the oldest are dropped, counted; then the newest arrive."""
+    """Enqueuing never waits. The oldest messages are dropped and counted; then the newest arrive."""
 
     async def main() -> None:
         async with Receiver(None) as hook:
@@ -224,7 +224,7 @@ def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
 
 
 def test_a_hanging_receiver_starves_no_other() -> None:
-    """Each sink has its queue: what one does not take, the others have long since had."""
+    """Each sink has its own queue, so the other sinks deliver without delay."""
 
     async def main() -> None:
         async with Receiver(None) as hanging, Receiver() as good:
@@ -316,7 +316,7 @@ def test_a_refusal_for_good_is_not_tried_again() -> None:
 
 
 def test_a_fault_of_a_sink_is_not_the_end() -> None:
-    """What cannot be worded is given up; the next message goes out."""
+    """A message that cannot be rendered is dropped, and the next one is delivered."""
 
     class Faulty:
         name = "faulty"
@@ -375,7 +375,7 @@ def alert_of(number: int) -> dict[str, Any]:
 def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where it works now and then."""
+    """It is logged once a minute, even if some deliveries succeed."""
 
     class Moody:
         name = "moody"
@@ -408,7 +408,7 @@ def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
 
 
 def test_stopping_sends_what_waits_or_counts_it() -> None:
-    """Within the grace what can be sent is; the rest is dropped, and not in silence."""
+    """Within the grace period messages are sent; the rest is dropped, counted and logged."""
 
     async def main() -> None:
         async with Receiver(None) as hook:
@@ -512,7 +512,7 @@ def test_log_events_wait_for_a_receiver_that_is_away(monkeypatch: pytest.MonkeyP
 
 
 def test_the_exporter_is_imported_only_where_it_is_used() -> None:
-    """Start-up and memory do not pay for what is off; where it is missing, a sentence says so."""
+    """The exporter is imported only if it is on. If it is missing, the error says so."""
     program = (
         "import sys, collector.app.service, collector.cli.main; "
         "print(sorted(n for n in sys.modules if n.startswith(('opentelemetry.sdk', "
@@ -525,7 +525,7 @@ def test_the_exporter_is_imported_only_where_it_is_used() -> None:
 
 
 def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sets an endpoint and has not installed the extra is told its name."""
+    """If an endpoint is set and the extra is missing, the error names the extra."""
     name = "opentelemetry.exporter.otlp.proto.http._log_exporter"
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(OSError, match=r"offrails\[otlp\]"):
@@ -533,7 +533,7 @@ def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_slow_reader_of_the_feed_loses_the_oldest() -> None:
-    """It is told how many; nobody waits for it, and when it goes nothing is left."""
+    """It gets the number it missed. Nobody waits for it, and nothing is left when it leaves."""
 
     async def main() -> None:
         attended: list[bool] = []
@@ -553,7 +553,7 @@ def test_a_slow_reader_of_the_feed_loses_the_oldest() -> None:
 
 
 def test_common_labels_are_those_all_share() -> None:
-    """As in Alertmanager's own payload."""
+    """Common labels are those of Alertmanager's own payload."""
     alerts = [
         {"status": "resolved", "labels": {"a": "1", "b": x}, "annotations": {}} for x in "12"
     ]

@@ -1,4 +1,4 @@
-"""Lines of the log that agents cause are limited, and what is left out is counted and told."""
+"""Log lines that agents cause are limited. Omitted lines are counted and summarised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCORES = Finished("accepted", 1, 0, None, None, None, None, None, None)
 
 
 class Written:
-    """A sink on a clock of its own, and the events it wrote."""
+    """A sink with its own clock, and the events it wrote."""
 
     def __init__(self, **settings: float) -> None:
         self.now = 1_000 * SECOND
@@ -44,7 +44,7 @@ def harmful(agent: str = "a", namespace: str = "n", spec: str = "s") -> Verdict:
 
 
 def test_a_flood_of_harmful_calls_is_a_few_lines() -> None:
-    """Ten at once, then one a second; the others are counted in a line when there is room again."""
+    """Ten lines at once, then one a second. The omitted ones are summarised later in one line."""
     written = Written()
     for _ in range(1_320):
         written.sink.deliver([harmful()] * 50)
@@ -70,7 +70,7 @@ def test_other_agents_and_specs_have_lines_of_their_own() -> None:
 
 
 def test_an_agent_that_invents_names_is_limited_by_its_namespace() -> None:
-    """Its names have five hundred lines at once together; other namespaces are heard all the same."""
+    """All its names share a burst of 500 lines. Other namespaces are logged as before."""
     written = Written()
     for number in range(2_000):
         written.sink.deliver([harmful(f"a{number}")])
@@ -80,7 +80,7 @@ def test_an_agent_that_invents_names_is_limited_by_its_namespace() -> None:
 
 
 def test_what_was_left_out_is_never_forgotten() -> None:
-    """Where more agents were left out than there are buckets, the rest is told by namespace."""
+    """If more agents are limited than there are buckets, the rest is summarised by namespace."""
     written = Written(namespace_lines_per_second=0.1, burst_seconds=10)
     agents = PAIRS_MAX + 500
     for number in range(agents):
@@ -110,7 +110,7 @@ def test_ends_of_sessions_and_new_agents_are_limited_too() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_lines_and_takes_none() -> None:
-    """Time that seems to go backwards is as if none had passed."""
+    """If time goes back, the budget stays as it was."""
     limit = LineLimit(1, 50, 2)
     at = 100 * SECOND
     assert [limit.allows("n", "a", "s", at) for _ in range(3)] == [True, True, False]
@@ -130,7 +130,7 @@ def test_a_clock_that_is_set_back_gives_no_lines_and_takes_none() -> None:
     )
 )
 def test_each_line_is_written_or_told(steps: list[tuple[int, int, int, bool]]) -> None:
-    """Whatever comes when: lines written and lines told are all there were, and never too many."""
+    """Lines written plus lines summarised are all lines, and the limit holds, in any sequence."""
     limit = LineLimit(1, 5, 2)
     now = 0
     asked: Counter[str] = Counter()

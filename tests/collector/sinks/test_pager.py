@@ -50,7 +50,7 @@ def verdict(
 
 
 class Told:
-    """A pager, and what it told."""
+    """A pager, and the alerts it sent."""
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.news: list[tuple[str, bool, int]] = []
@@ -85,7 +85,7 @@ def test_the_rest_waits_to_settle() -> None:
 
 
 def test_revised_within_settle_pages_nobody() -> None:
-    """An artefact of the order of arrival is nobody's page; it is counted."""
+    """Harm that is revised within the settling time is counted and pages nobody."""
     told = Told()
     told.pager.consider([verdict()], 0)
     told.pager.consider([verdict(reason=None, revised_from=Kind.HARMFUL)], SECOND // 4)
@@ -96,7 +96,7 @@ def test_revised_within_settle_pages_nobody() -> None:
 
 
 def test_a_revision_resolves_the_page() -> None:
-    """What was paged and turns out to be right is taken back."""
+    """A page on a call that turns out to be allowed is resolved."""
     told = Told()
     told.pager.consider([verdict()], 0)
     told.pager.tick(SECOND)
@@ -147,7 +147,7 @@ def test_shadow_specs_page_nobody() -> None:
 
 
 def test_the_end_of_the_session_resolves() -> None:
-    """Nobody need look at a session that is over."""
+    """A page is resolved when its session ends."""
     told = Told()
     told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
@@ -158,7 +158,7 @@ def test_the_end_of_the_session_resolves() -> None:
 
 
 def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
-    """It is told again each minute; after the quiet time it is over."""
+    """A page is sent again each minute, and resolved after the quiet time."""
     told = Told(Rules(quiet_ns=3 * MINUTE))
     told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     for minute in range(5):
@@ -169,7 +169,7 @@ def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
 
 
 def test_many_pages_are_repeated_a_few_at_a_time() -> None:
-    """Each is told again once in its time, and no tick has to word them all."""
+    """Each page is sent again once in its period, spread over the ticks."""
     told = Told(Rules(per_minute=10**9))
     many = 3 * REPEATED_AT_ONCE + 1
     told.pager.consider((verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(many)), 0)
@@ -192,7 +192,7 @@ def test_the_rate_is_limited() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However many calls wait or fire, the bounds hold."""
+    """The bounds hold for any number of waiting and firing pages."""
     told = Told(Rules(per_minute=10**9))
     told.pager.consider((verdict(n, session=f"s{n}") for n in range(FIRING_MAX + 10)), 0)
     told.pager.tick(SECOND)
@@ -202,7 +202,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_hostile_text_stays_on_its_line() -> None:
-    """Line ends and escape sequences of an agent's names arrive as what they are."""
+    """Line ends and escape sequences in an agent's names are sent escaped."""
     page = PageAlert(
         key=_key(),
         verdict=verdict(tool="wa\x1b[31mter\nSTATUS: fine" + "x" * 999, session="s\r\n\u202e"),
@@ -225,7 +225,7 @@ def _key() -> PageKey:
 
 
 def test_a_page_says_all_that_is_needed() -> None:
-    """Who, where, which call, why, what was allowed, what was skipped, since when."""
+    """The page has agent, session, call, reason, allowed calls, skipped calls and the start time."""
     told: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: told.extend(pages))
     pager.consider([verdict(4)], 0)
@@ -267,7 +267,7 @@ def on_session(number: int = 1, *, withdrawn: bool = False) -> Verdict:
 
 
 def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
-    """It settles, it is told, and taking it back leaves the harm of the same call alone."""
+    """It settles and pages by itself. Its withdrawal leaves the page on the same call alone."""
     told = Told()
     told.pager.consider([verdict(), on_session()], 0)
     told.pager.tick(SECOND)
@@ -280,7 +280,7 @@ def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
 
 
 def test_a_page_on_a_session_says_what_it_came_to() -> None:
-    """Its alert has a name of its own, and the limit that was not kept."""
+    """Its alert has its own name and shows the limit that was exceeded."""
     found: list[PageAlert] = []
     pager = Pager(Rules(), lambda pages, _now, _news: found.extend(pages))
     pager.consider([on_session(4)], 0)
@@ -296,7 +296,7 @@ def test_a_page_on_a_session_says_what_it_came_to() -> None:
 
 
 def test_what_is_rated_info_pages_nobody() -> None:
-    """Severity before silence: shown and counted, but nobody is woken."""
+    """Harm of severity info is shown and counted, and pages nobody."""
     told = Told()
     for reason in (Reason.UNKNOWN_TOOL, Reason.OUT_OF_ORDER):
         told.pager.consider([verdict(reason=reason, severity="info")], 0)

@@ -60,7 +60,7 @@ def _lines(joined: Joined, *verdicts: Verdict) -> list[Mapping[str, Any]]:
 
 
 def test_the_log_says_what_is_possible_and_unless_when() -> None:
-    """A line of its own, with the reason; it is a hint, not a warning."""
+    """Possible harm has its own log line at level info, with the reason."""
     (line,) = _lines("hint", POSSIBLE)
 
     assert (line["event"], line["level"]) == ("possible_harm", "info")
@@ -73,14 +73,14 @@ def test_the_log_says_what_is_possible_and_unless_when() -> None:
 
 
 def test_the_log_withdraws_it() -> None:
-    """What was reported is taken back in a line."""
+    """Withdrawn possible harm has a log line of its own."""
     (line,) = _lines("hint", WITHDRAWN)
 
     assert (line["event"], line["possible"]) == ("possible_harm_withdrawn", False)
 
 
 def test_a_page_is_a_warning_in_the_log() -> None:
-    """As each other line on a page."""
+    """A page is logged as a warning, like any page."""
     (line,) = _lines("page", POSSIBLE)
 
     assert line["level"] == logging.getLevelName(logging.WARNING).lower()
@@ -114,7 +114,7 @@ class Pages:
 
 
 def test_a_hint_pages_nobody() -> None:
-    """Not until it is certain."""
+    """Possible harm pages only when it becomes certain."""
     pages = Pages(possible=False)
     pages.consider(POSSIBLE)
     assert pages.alerts == []
@@ -124,7 +124,7 @@ def test_a_hint_pages_nobody() -> None:
 
 
 def test_a_page_says_unless_when() -> None:
-    """And it is resolved when the harm is not possible any more."""
+    """The page names the time of the doubt, and is resolved when the harm is no longer possible."""
     pages = Pages(possible=True)
     pages.consider(POSSIBLE)
     (alert,) = pages.alerts
@@ -138,7 +138,7 @@ def test_a_page_says_unless_when() -> None:
 
 
 def test_a_page_that_becomes_certain_is_one_page() -> None:
-    """Its labels stay, so that a receiver has one alert."""
+    """Its labels stay the same, so a receiver keeps one alert."""
     pages = Pages(possible=True)
     pages.consider(POSSIBLE)
     pages.consider(CERTAIN)
@@ -148,7 +148,7 @@ def test_a_page_that_becomes_certain_is_one_page() -> None:
 
 
 def test_an_evaluation_of_possible_harm_passes() -> None:
-    """The score is that of what counts; label and explanation say what is possible."""
+    """The score counts only certain harm. Label and explanation name the possible harm."""
     attributes = of_verdict(POSSIBLE, NOW).attributes
 
     assert attributes["gen_ai.evaluation.score.value"] == 1
@@ -159,7 +159,7 @@ def test_an_evaluation_of_possible_harm_passes() -> None:
 
 
 def test_the_stream_of_verdicts_has_it() -> None:
-    """Other verdicts have no such fields."""
+    """Only verdicts with possible harm have its fields."""
     assert as_event(POSSIBLE)["possible"] is True
     assert as_event(WITHDRAWN)["was_possible"] is True
     assert not {"possible", "was_possible", "unless_began_before"} & as_event(CERTAIN).keys()
@@ -176,7 +176,7 @@ def test_the_stream_of_verdicts_has_it() -> None:
     ],
 )
 def test_tail_says_it(verdict: Verdict, words: list[str]) -> None:
-    """One line, and a filter of its own."""
+    """Possible harm has one line in `tail`, and a filter of its own."""
     event = as_event(verdict)
     line = formatted(event, colour=False)
 

@@ -1,4 +1,4 @@
-"""Bounds that lesser harm cannot use up, nor one tenant."""
+"""Quotas that neither lesser harm nor one tenant alone can use up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _fill(quota: Quota, severity: str, namespace: str) -> int:
 
 @pytest.mark.parametrize(("most", "lesser"), [(1, 1), (2, 1), (3, 2), (5, 3), (60, 45)])
 def test_a_quarter_is_for_critical_harm(most: int, lesser: int) -> None:
-    """Lesser harm fills the rest; who may have one alone gives it to whoever comes first."""
+    """Lesser harm fills only three quarters; the rest is kept for critical harm."""
     quota = Quota(most)
 
     assert _fill(quota, "warning", "") == lesser
@@ -26,7 +26,7 @@ def test_a_quarter_is_for_critical_harm(most: int, lesser: int) -> None:
 
 
 def test_a_namespace_leaves_a_quarter_to_others() -> None:
-    """While it is the only one it may have all; what has left makes room again."""
+    """A single namespace may use all; with another one waiting, a quarter is left to it."""
     quota = Quota(60)
     assert _fill(quota, "critical", "a") == 60
     assert not quota.has("critical", "b")
@@ -38,7 +38,7 @@ def test_a_namespace_leaves_a_quarter_to_others() -> None:
 
 
 def test_a_pace_has_room_again_when_time_has_passed() -> None:
-    """What was taken so long ago does not count any more."""
+    """What was taken longer ago than the period does not count."""
     pace = RateQuota(2, 10)
     assert [pace.takes("critical", "", now) for now in (0, 5, 9)] == [True, True, False]
     assert not pace.passes(9)

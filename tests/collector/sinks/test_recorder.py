@@ -76,7 +76,7 @@ def test_one_line() -> None:
 
 
 def test_files_are_bounded(tmp_path: Path) -> None:
-    """Files are closed at their size, the oldest go beyond the bound of all, none stays open."""
+    """Files are closed at their size limit, the oldest are deleted beyond the total, none stays open."""
     now = iter(range(1, 1_000))
     recorder = Recorder(
         tmp_path,
@@ -130,7 +130,7 @@ def redacted(request: ExportTraceServiceRequest, *patterns: str, folder: Path) -
 
 
 def test_redaction(tmp_path: Path) -> None:
-    """What an expression matches in a text is replaced, and no tool name or id with it."""
+    """Text that matches an expression is replaced, except in tool names and ids."""
     said = request("mia@x.org has 1234 5")
     text = redacted(said, r"[\w.]+@[\w.]+", r"\b\d{4}\b", folder=tmp_path)
 
@@ -173,7 +173,7 @@ def test_redacted_json_stays_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [100, 700, 5_000])
 def test_a_text_that_nests_deeply_is_recorded_and_redacted(tmp_path: Path, levels: int) -> None:
-    """Also where it nests too deeply to be looked at as JSON."""
+    """Text that nests too deeply for a JSON parser is redacted as text."""
     said = request('{"a":' * levels + '"mia@x.org"' + "}" * levels)
     redacted(said, r"[\w.]+@[\w.]+", folder=tmp_path)
 
@@ -202,7 +202,7 @@ def test_hiding_comes_before_form(tmp_path: Path) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
-    """Whatever the text, plain or JSON: the expression finds nothing in what is recorded."""
+    """In any text, plain or JSON, the expression finds no match after redaction."""
     body = {
         "resourceSpans": [{"a": {"stringValue": json.dumps(value)}, "b": {"intValue": "77"}}]
     }
@@ -215,7 +215,7 @@ def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
 
 
 def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
-    """A file that was never closed goes like any other when there are too many bytes."""
+    """A file that was never closed is deleted like any other beyond the total."""
     left = tmp_path / "offrails-00000000000000000001.jsonl.gz.open"
     left.write_bytes(b"x" * 1_000)
     recorder = Recorder(tmp_path, lambda: 5, limits=RecordLimits(file_bytes=1, total_bytes=900))
@@ -230,7 +230,7 @@ def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the disk refuses is counted, and the next file is whole."""
+    """Lines that the disk refuses are counted, and the next file is complete."""
     full = iter([True, False])
     write = gzip.GzipFile.write
 
@@ -251,7 +251,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_full_queue_drops(tmp_path: Path) -> None:
-    """What does not fit into the queue is counted, and nobody waits."""
+    """Requests that do not fit into the queue are dropped and counted, without waiting."""
     recorder = Recorder(tmp_path, lambda: 1, limits=RecordLimits(queue_bytes=1))
     recorder.record(b"xx", "json")
 
@@ -271,7 +271,7 @@ def test_a_bad_body_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_bad_expression() -> None:
-    """An expression that is none is refused at the start."""
+    """An invalid expression is refused at the start."""
     with pytest.raises(ValueError, match="RE2"):
         Recorder(Path(), lambda: 1, redact=["("])
 
@@ -282,7 +282,7 @@ def modes(folder: Path) -> set[str]:
 
 
 def test_recordings_are_their_owners_alone(tmp_path: Path) -> None:
-    """However loose the umask: the folder is made 0700, files 0600; a folder that is there stays."""
+    """Whatever the umask, a new folder is 0700 and files are 0600. An existing folder keeps its mode."""
     loose = tmp_path / "there"
     loose.mkdir()
     loose.chmod(0o755)
@@ -306,7 +306,7 @@ def test_recordings_are_their_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """A file in its place, or one above it, is told at the start."""
+    """A file in its place, or above it, is refused at the start."""
     file = tmp_path / "file"
     file.write_text("x")
     for folder in (file, file / "below"):
@@ -317,7 +317,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_a_killed_recording_is_read_up_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wherever it was cut off, whole lines before are read, the place is told, and its file at a restart."""
+    """Whole lines before the cut are read, and the place of the cut is reported."""
     recorder = Recorder(tmp_path, lambda: 1)
     recorder.start()
     for number in range(300):
@@ -348,7 +348,7 @@ def test_a_killed_recording_is_read_up_to_its_end(
 
 
 def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> None:
-    """The file that is being written holds what it was given, but for the last second."""
+    """The open file holds all requests except those of the last second."""
     recorder, seconds = Recorder(tmp_path, lambda: seconds[0] * 10**9), [1]
     recorder.start()
     for seconds[0] in (2, 4):
@@ -360,7 +360,7 @@ def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> 
 
 
 def test_what_goes_into_a_deleted_file_is_not_written(tmp_path: Path) -> None:
-    """The next request begins another file; what was lost is counted, and told in the log."""
+    """The next request begins another file. Lost lines are counted and logged."""
     recorder = Recorder(tmp_path, lambda: 1)
     with captured() as events:
         recorder.start()

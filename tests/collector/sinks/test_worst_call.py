@@ -1,4 +1,4 @@
-"""A session's page is its worst harm's, and a page that waited for room is told."""
+"""A session's page shows its worst harm, and a page that waited for room is sent later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verdict(
     reason: Reason = Reason.FORBIDDEN,
     agent: str = "rover",
 ) -> Verdict:
-    """A call that is harmful; one that pages at once, if nothing else is said."""
+    """A harmful call; by default one that pages at once."""
     return Verdict(
         session=SessionKey(namespace, session),
         agent=agent,
@@ -67,7 +67,7 @@ def over(session: str = "s", namespace: str = "farm") -> SessionFinished:
 
 
 class Told:
-    """A pager, what it told, and the alerts that a receiver has: by their labels, as it keeps them."""
+    """A pager, the alerts it sent, and the alerts a receiver keeps by their labels."""
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.news: list[tuple[str, str]] = []
@@ -92,7 +92,7 @@ class Told:
 
     @property
     def rooms(self) -> list[int]:
-        """What is taken of each bound, beside what there is."""
+        """The used part of each quota, beside the number of pages that use it."""
         pager = self.pager
         return [
             pager._firing_quota._taken,
@@ -140,7 +140,7 @@ def test_what_is_taken_back_leaves_the_worst_that_remains() -> None:
 
 
 def test_a_call_may_become_worse() -> None:
-    """The same call, rated anew, is told as what it is; and as less again."""
+    """A call whose severity changes, up or down, is paged with the new severity."""
     told = Told()
     for now, severity in enumerate(("warning", "critical", "critical", "warning"), 1):
         told.pager.consider([verdict(1, severity)], now)
@@ -150,7 +150,7 @@ def test_a_call_may_become_worse() -> None:
 
 
 def test_another_name_of_the_agent_is_no_other_alert() -> None:
-    """What is a label stays as it was told, or receivers would keep an alert that nobody ends."""
+    """Labels keep the first name, or receivers would keep an alert that never ends."""
     told = Told()
     told.pager.consider([verdict(1), verdict(2, agent="late")], 0)
     told.pager.consider([right(1)], 1)
@@ -161,7 +161,7 @@ def test_another_name_of_the_agent_is_no_other_alert() -> None:
 
 
 def test_the_end_of_the_session_ends_the_page_as_it_was_told() -> None:
-    """Whether what is worse was told of or waits."""
+    """The alert that was sent is resolved, whether or not a worse one waits."""
     for per_minute in (1, 60):
         told = Told(Rules(per_minute=per_minute))
         told.pager.consider([verdict(1, "warning"), verdict(2)], 1)
@@ -174,7 +174,7 @@ def test_the_end_of_the_session_ends_the_page_as_it_was_told() -> None:
 
 
 def test_a_call_of_another_tenant_is_another_call() -> None:
-    """Who tells a span with the ids of another tenant's call neither hides its page nor takes it back."""
+    """A span with another tenant's ids neither hides nor withdraws that tenant's page."""
     told = Told()
     told.pager.consider([verdict(1, namespace="a"), verdict(1, namespace="b")], 1)
     told.pager.consider([verdict(2, namespace=n, reason=Reason.OUT_OF_ORDER) for n in "ab"], 1)
@@ -195,7 +195,7 @@ def test_a_call_that_is_another_sessions_is_in_its_page() -> None:
 
 
 def test_many_lesser_calls_hide_no_critical_one() -> None:
-    """Of more calls than are remembered the worst are; nothing is taken back by a guess."""
+    """Beyond the bound, the worst calls are kept, and nothing is withdrawn by a guess."""
     told = Told()
     told.pager.consider((verdict(n, "warning") for n in range(2 * CALLS_MAX)), 0)
     told.pager.consider([verdict(999)], 1)
@@ -212,7 +212,7 @@ def test_many_lesser_calls_hide_no_critical_one() -> None:
 
 
 def test_a_page_without_room_is_told_when_there_is() -> None:
-    """The worst first, then the oldest; each once."""
+    """Waiting pages are sent once, the worst first, then the oldest."""
     told = Told(Rules(per_minute=2))
     told.pager.consider([verdict(n, session=f"c{n}") for n in range(3)], 0)
     told.pager.consider([verdict(9, "warning", session="w")], 1)
@@ -227,7 +227,7 @@ def test_a_page_without_room_is_told_when_there_is() -> None:
 
 
 def test_many_that_waited_are_told_a_few_at_a_time() -> None:
-    """A minute that makes room for many holds up no tick, and none of them waits for another one."""
+    """Waiting pages are spread over the ticks, and none waits another minute."""
     many = 3 * RELEASED_AT_ONCE
     told = Told(Rules(per_minute=many))
     told.pager.consider((verdict(n, session=f"s{n}") for n in range(2 * many - 1)), 0)
@@ -240,7 +240,7 @@ def test_many_that_waited_are_told_a_few_at_a_time() -> None:
 
 
 def test_what_does_not_hold_any_more_is_not_told() -> None:
-    """A page that waits and is taken back, whose session ends, or was quiet for long, is dropped."""
+    """A waiting page is dropped if it is withdrawn, its session ends, or it is quiet for long."""
     told = Told(Rules(per_minute=1, quiet_ns=MINUTE))
     told.pager.consider([verdict(n, session=f"s{n}") for n in range(4)], 0)
     told.pager.consider([right(1, "s1")], 1)
@@ -253,7 +253,7 @@ def test_what_does_not_hold_any_more_is_not_told() -> None:
 
 
 def test_lesser_pages_do_not_use_up_the_minute() -> None:
-    """Other sessions' warnings leave room for what is critical, and for what became so."""
+    """Warnings of other sessions leave room for critical pages and for pages that become critical."""
     told = Told(Rules(per_minute=8))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in range(100)], 0)
     assert told.severities == ["warning"] * 6
@@ -267,7 +267,7 @@ def test_lesser_pages_do_not_use_up_the_minute() -> None:
 
 
 def test_what_waits_and_becomes_critical_waits_no_more() -> None:
-    """It is told at once where there is room for critical pages alone."""
+    """It is sent at once if there is room for critical pages."""
     told = Told(Rules(per_minute=2))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in (1, 2)], 0)
     told.pager.consider([verdict(3, session="w2")], 1)
@@ -277,7 +277,7 @@ def test_what_waits_and_becomes_critical_waits_no_more() -> None:
 
 
 def test_what_became_worse_waits_for_room_too() -> None:
-    """Until then the alert that was told stays; then that one ends."""
+    """Until there is room, the old alert stays; then it ends."""
     told = Told(Rules(per_minute=1))
     told.pager.consider([verdict(1, "warning"), verdict(2)], 0)
     assert told.severities == ["warning"]
@@ -306,7 +306,7 @@ def test_one_tenant_leaves_room_to_others() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    """Beyond it pages are withheld for good, counted; critical ones have room when lesser have none."""
+    """Beyond the bound, pages are withheld and counted. Critical pages still have their share."""
     told = Told(Rules(per_minute=1))
     told.pager.consider(
         (verdict(n, "warning", session=f"w{n}") for n in range(2 * WAITING_MAX)), 0
@@ -332,7 +332,7 @@ steps = st.tuples(
 
 
 class Naive:
-    """What holds: the calls of each session and reason, and how bad each is."""
+    """The expected state: the calls of each session and reason, and their severities."""
 
     def __init__(self) -> None:
         self.calls: dict[int, tuple[Reason, str]] = {}

@@ -64,7 +64,7 @@ def fill(file: IO[str]) -> None:
 
 
 def test_who_logs_does_not_wait_for_a_reader(pipe: tuple[int, IO[str]]) -> None:
-    """A pipe that nobody reads takes what it holds; beyond the queue's bound lines are counted."""
+    """If a pipe is full, logging does not wait: lines beyond the queue's bound are counted."""
     dropped = counts()
     writer = LogWriter(pipe[1], log_format.as_line, dropped, lines_max=100)
     fill(pipe[1])
@@ -101,7 +101,7 @@ def test_lost_lines_are_told_once_there_is_a_reader_again(pipe: tuple[int, IO[st
 
 
 def test_a_full_disk_loses_lines_and_nothing_else() -> None:
-    """Each line that is refused is counted."""
+    """Each line that the disk refuses is counted."""
     dropped = counts()
     with Path("/dev/full").open("w") as file:
         writer = LogWriter(file, log_format.as_line, dropped)
@@ -114,7 +114,7 @@ def test_a_full_disk_loses_lines_and_nothing_else() -> None:
 
 
 def test_a_reader_that_leaves_loses_lines_and_nothing_else() -> None:
-    """A broken pipe is no error of who logs."""
+    """A broken pipe raises no error in the code that logs."""
     reader, end = os.pipe()
     os.close(reader)
     dropped = counts()
@@ -169,7 +169,7 @@ def test_a_stream_that_others_have_made_non_blocking_is_waited_for(
 
 
 def test_an_event_that_cannot_be_rendered_does_not_end_the_log() -> None:
-    """It is counted, and the next one is written."""
+    """The event is counted, and the next one is written."""
     dropped, file = counts(), io.StringIO()
 
     writer = LogWriter(file, lambda found: f"{found.get('event') or found['n']}\n", dropped)
@@ -183,7 +183,7 @@ def test_an_event_that_cannot_be_rendered_does_not_end_the_log() -> None:
 
 
 def test_what_waits_is_written_at_the_end(restored: None) -> None:
-    """All lines, and what Python would print itself, are there when the log is closed."""
+    """Closing the log writes all queued lines, and those of Python itself."""
     file = io.StringIO()
     with logs.writing("info", Redaction(rules(("tok-[0-9]",), ())), file):
         for number in range(1_000):
@@ -200,7 +200,7 @@ def test_what_waits_is_written_at_the_end(restored: None) -> None:
 
 
 def test_a_line_for_people_does_not_wait_for_them(pipe: tuple[int, IO[str]]) -> None:
-    """Standard output is a full pipe, or on a full disk: who prints goes on, and it is counted."""
+    """If standard output is full, printing does not wait, and the line is counted."""
     fill(pipe[1])
     print_in_thread("ready", pipe[1])
     dropped = counts()

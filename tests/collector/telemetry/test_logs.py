@@ -46,7 +46,7 @@ def failed() -> Exception:
 
 
 def test_an_event_is_a_line_of_json(restored: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fields, then the event, its level and its time; what JSON does not know as Python shows it."""
+    """The line has the fields, event, level and time; values unknown to JSON are shown by repr."""
     logs.set_up("info")
     log.warning("harmful_call", tool="pay\ud800", file=Path("x"))
 
@@ -67,7 +67,7 @@ def test_an_event_is_a_line_of_json(restored: None, capsys: pytest.CaptureFixtur
 def test_a_line_that_cannot_be_written_is_lost(
     restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever logs goes on."""
+    """The code that logs goes on."""
     logs.set_up("info")
     full = mock.Mock(**{"write.side_effect": OSError(28, "No space left on device")})
     monkeypatch.setattr(sys, "stderr", full)
@@ -127,7 +127,7 @@ def test_an_exception_is_told_with_its_causes() -> None:
 
 
 def test_exceptions_in_a_group_are_told() -> None:
-    """As tasks that end together raise them."""
+    """All exceptions of a group are logged, as raised by tasks that end together."""
     events: list[dict[str, Any]] = []
     Log(events.append).error("failed", exc_info=ExceptionGroup("two", [failed(), OSError()]))
 
@@ -137,7 +137,7 @@ def test_exceptions_in_a_group_are_told() -> None:
 
 
 def test_long_tracebacks_are_cut() -> None:
-    """Both ends are kept: where it began and where it failed."""
+    """Both ends of a long traceback are kept: where it began and where it failed."""
 
     def deep(depth: int) -> None:
         if depth:
@@ -158,7 +158,7 @@ def test_long_tracebacks_are_cut() -> None:
 def test_what_libraries_log_is_of_our_form(
     restored: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the logger's name, and without what is to be hidden."""
+    """Libraries' records have our form, with the logger's name, and are redacted."""
     logs.set_up("info", Redaction(rules(("tok-[0-9]",), ())))
     logging.getLogger("grpc").error("bad %s", "tok-1", exc_info=failed())
 
@@ -171,7 +171,7 @@ def test_what_libraries_log_is_of_our_form(
 
 
 def test_events_are_captured_for_tests() -> None:
-    """And only meanwhile."""
+    """Events are captured only inside the block."""
     before = log.write
     with captured() as events:
         log.info("seen", n=1)

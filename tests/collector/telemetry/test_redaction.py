@@ -73,7 +73,7 @@ def test_digests_are_keyed(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
-    """A key file that is not there is a sentence; so is an expression that is none."""
+    """A missing key file and an invalid expression give a one-line error each."""
     with pytest.raises(OSError, match=r"redact\.key_file: .*gone: No such file"):
         redaction_of(Redact(hash=("x",), key_file=tmp_path / "gone"))
     with pytest.raises(SettingsError, match=r"--replace: redact\.replace: '\(' is no RE2"):
@@ -84,7 +84,7 @@ def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
 
 @given(value=JSON)
 def test_nothing_that_matches_is_left(value: object) -> None:
-    """Wherever it is said: in a text, a list, a key of arguments."""
+    """No match is left in a text, a list or a key of arguments."""
     redaction = Redaction(rules([MAIL], []))
     assert SECRET not in json.dumps(redaction.value(value))
     assert SECRET not in json.dumps(redaction.shown({"arguments": value}))
@@ -101,14 +101,14 @@ def test_without_rules_all_is_as_it_was(value: object) -> None:
 
 
 def test_numbers_are_hidden_where_agents_speak_alone() -> None:
-    """A card number in arguments is one; a time or a score of ours is none."""
+    """Numbers are redacted in arguments, and not in times and scores."""
     redaction = Redaction(rules([PIN], []))
     found = redaction.shown({"last": 123456, "calls": 7, "arguments": {"pin": 123456, "n": 7}})
     assert found == {"last": 123456, "calls": 7, "arguments": {"pin": REDACTED, "n": 7}}
 
 
 def test_ids_of_spans_are_left() -> None:
-    """Links to traces go on working; they are no words of an agent."""
+    """Span ids are not redacted, so links to traces still work."""
     redaction = Redaction(rules([PIN], []))
     step = {"trace_id": "0123456789", "span_id": "4567", "tool": "t 4567"}
     shown = redaction.shown({"steps": [step]})["steps"][0]
@@ -117,7 +117,7 @@ def test_ids_of_spans_are_left() -> None:
 
 
 def test_sessions_can_be_asked_for_by_what_is_shown() -> None:
-    """The page follows its own links; what nobody was shown leads nowhere."""
+    """A session is found by its shown id; the hidden id leads nowhere."""
     redaction = Redaction(rules([MAIL], []))
     shown = redaction.shown({"session": SECRET, "agent": "plain"})
     assert redaction.original(shown["session"]) == SECRET
@@ -134,7 +134,7 @@ def test_what_can_be_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_events_of_sessions_are_hidden_whole() -> None:
-    """Whoever is told of a verdict or an end is told of the same hidden names."""
+    """Every sink gets the same redacted names with verdicts and ends."""
     finished = SessionFinished(
         SessionKey(SECRET, f"s {SECRET}"),
         SECRET,
@@ -151,7 +151,7 @@ def test_events_of_sessions_are_hidden_whole() -> None:
 
 
 def test_json_in_a_text_stays_json() -> None:
-    """Its numbers, keys and escaped texts are looked at as what they are."""
+    """Numbers, keys and escaped texts in nested JSON are redacted as such."""
     by = rules([MAIL, PIN], [])
     said = '{"pin": 123456, "to": "mia\\u0040x.org", "mia@x.org": [1]}'
     found = json.loads(redacted_text(said, by))

@@ -27,7 +27,7 @@ def requests(tracer: Tracer, count: int) -> None:
 
 @pytest.mark.parametrize(("ratio", "spans"), [(0, 0), (0.01, 9), (0.25, 250), (1, 1000)])
 def test_a_share_of_requests_has_a_span(ratio: float, spans: int) -> None:
-    """None, some at equal distances, or all; what is left out by the share is not counted."""
+    """None, some at equal distances, or all have one. Unsampled requests are not counted as dropped."""
     tracer, ended = tracer_of(ratio, 10_000)
     requests(tracer, 1000)
     assert len(ended) in (spans, spans + 1)
@@ -35,7 +35,7 @@ def test_a_share_of_requests_has_a_span(ratio: float, spans: int) -> None:
 
 
 def test_a_second_has_so_many_spans_of_a_kind() -> None:
-    """More are counted, and one kind leaves the others theirs; the next second has as many again."""
+    """Further spans of that second are counted. Each kind of span has its own limit."""
     time = [NOW]
     tracer, ended = tracer_of(1, 5, lambda: time[0])
     requests(tracer, 100)
@@ -63,7 +63,7 @@ def test_a_clock_set_back_ends_no_spans() -> None:
 
 
 def test_a_failure_is_said() -> None:
-    """By its own words, or by the name of the exception."""
+    """The span has the error's message, or the exception's name."""
     tracer, ended = tracer_of(1, 10)
     with pytest.raises(KeyError), tracer.span("delivery", sink="webhook"):
         raise KeyError("x")
@@ -74,7 +74,7 @@ def test_a_failure_is_said() -> None:
 
 
 def test_off_keeps_nothing() -> None:
-    """Without a tracer the same block runs, and what it says is not kept for the next one."""
+    """Without a tracer the block runs, and its attributes do not reach the next span."""
     with traced(None, "scrape", bytes=1) as span:
         span.set(more=2)
         span.fail("no")

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""A chat model of LangChain that follows the script, and the instrumentations that are asked for."""
+"""A scripted chat model of LangChain, and the instrumentations that are chosen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Script(BaseChatModel):
 
 
 def instrument() -> Any:
-    """The provider of the spans; they may be told by several instrumentations."""
+    """The provider of the spans; several instrumentations may be chosen."""
     tracing = rover.provider()
     if "openinference" in THROUGH:
         from openinference.instrumentation.langchain import LangChainInstrumentor

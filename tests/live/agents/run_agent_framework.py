@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""Microsoft's Agent Framework, which has spans of its own."""
+"""Microsoft's Agent Framework, which writes its own spans."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""AutoGen with a model of its own that replays: native spans below OpenInference's."""
+"""AutoGen with a model that replays the script: native spans below OpenInference's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from openinference.instrumentation.autogen_agentchat import AutogenAgentChatInst
 
 
 def result(content: list[FunctionCall] | str) -> CreateResult:
-    """What the model says."""
+    """The model's response."""
     reason = "stop" if isinstance(content, str) else "function_calls"
     usage = RequestUsage(prompt_tokens=1, completion_tokens=1)
     return CreateResult(finish_reason=reason, content=content, usage=usage, cached=False)

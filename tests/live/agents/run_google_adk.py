@@ -31,7 +31,7 @@ class Script(BaseLlm):
 
 
 def told(tool: Any, args: Any, tool_context: Any, error: Exception) -> dict[str, str]:
-    """A tool that raises is told to the model."""
+    """Returns a tool's exception to the model."""
     return {"error": str(error)}
 
 

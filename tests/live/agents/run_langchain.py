@@ -17,7 +17,7 @@ from langchain_script import CONFIG, Script, instrument
 
 @wrap_tool_call
 def told(request: Any, handler: Any) -> Any:
-    """A tool that raises is told to the model."""
+    """Returns a tool's exception to the model."""
     try:
         return handler(request)
     except RuntimeError as problem:

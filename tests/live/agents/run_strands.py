@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # The packages are in an environment of their own, which the type checker does not see.
-"""Strands, which has spans of its own."""
+"""Strands, which writes its own spans."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def call(session: int, number: int, made: Made, call_id: str = "") -> ToolCall:
 
 
 def play(monitor: Monitor, session: int, made: list[Made], *, end: bool = True) -> None:
-    """One session, each at a time of its own."""
+    """Plays one session, each call at its own time."""
     now = SECOND * 1_000 * (session + 1)
     for number, each in enumerate(made):
         monitor.observe(call(session, number, each), now, quiet=True)
@@ -90,7 +90,7 @@ def test_rolling_is_batch(runs: list[list[Made]]) -> None:
 
 
 def test_a_sample_is_bounded() -> None:
-    """No more than so many live sessions of a pair keep anything, and it goes with their end."""
+    """Only a fixed number of live sessions per pair keeps hashes, until they end."""
     monitor = Monitor([task()], LIMITS)
     for session in range(LIVE_MAX + 5):
         play(monitor, session, [("a", {"x": 1})], end=False)
@@ -105,7 +105,7 @@ def test_a_sample_is_bounded() -> None:
 
 
 def test_a_late_name_does_not_widen_the_sample() -> None:
-    """Sessions that begin under the service's name count under the agent's, once it is told."""
+    """Sessions that began under the service's name count under the agent's once it is known."""
     monitor = Monitor([task()], LIMITS)
     for session in range(LIVE_MAX + 5):
         unnamed = call(session, 0, ("a", {"x": 1}))._replace(agent="")
@@ -137,7 +137,7 @@ def test_a_full_sample_is_renewed_slowly() -> None:
     ids=["short", "long"],
 )
 def test_long_sessions_leave_the_sample(made: list[Made], compared: bool) -> None:
-    """What is kept of a session has an end."""
+    """A session beyond the maximum length is left out of the sample."""
     monitor = Monitor([task()], LIMITS)
     for session in range(2):
         play(monitor, session, made)
@@ -146,7 +146,7 @@ def test_long_sessions_leave_the_sample(made: list[Made], compared: bool) -> Non
 
 
 def test_without_arguments_only_tools_are_compared() -> None:
-    """Arguments that are not on the wire are neither equal nor different."""
+    """Unknown arguments count neither as equal nor as different."""
     monitor = Monitor([task()], LIMITS)
     for session in range(2):
         play(monitor, session, [("a", None), ("b", {})])
@@ -168,7 +168,7 @@ def test_policies_repeat_nothing() -> None:
 
 
 def test_call_ids_outlive_the_sample() -> None:
-    """Letting go of hashes keeps what else is known of a call."""
+    """When hashes are freed, the other facts of a call stay."""
     monitor = Monitor([task()], LIMITS)
     monitor.observe(call(0, 0, ("a", {"x": 1}), "id-1"), SECOND)
     monitor.end(SessionKey("", "s0"), SECOND)
@@ -178,7 +178,7 @@ def test_call_ids_outlive_the_sample() -> None:
 
 
 def test_hashes_are_as_good_as_what_they_are_of() -> None:
-    """Equal arguments have equal hashes, others do not; unknown ones have none."""
+    """Equal arguments have equal hashes, different ones different hashes, unknown ones none."""
     assert hashed({"a": 1, "b": [2, 1]}) == hashed({"b": [1, 2], "a": 1})
     assert hashed({"a": 1}) != hashed({"a": 2})
     assert hashed(None) is None
@@ -206,7 +206,7 @@ def test_a_session_put_together(both: bool) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["yes", "no", None]), max_size=KEPT + 4))
 def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> None:
-    """The agreement of the last sessions' answers is the batch definition on those that told one."""
+    """The answers' agreement is the batch definition, over the sessions that have an answer."""
     sample = ConsistencySample()
     for answer in told:
         sample.add([("a", None)], None if answer is None else hash(answer))
@@ -216,7 +216,7 @@ def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> Non
 
 
 def test_the_last_answer_of_a_session_counts() -> None:
-    """Whatever order answers come in, and only of sessions that are compared."""
+    """In any order of arrival the last answer counts, for compared sessions only."""
     monitor = Monitor([task()], LIMITS)
     for session, answers in enumerate([[(1, 7), (2, 8)], [(2, 8), (1, 9)], [(5, 7)]]):
         play(monitor, session, [("a", {})], end=False)
@@ -238,7 +238,7 @@ def test_the_last_answer_of_a_session_counts() -> None:
     "arguments", [{}, {"a": 1, "b": "1"}, {"a": ["y", "x"], "b": ("x", 2), "c": None}]
 )
 def test_hashes_are_those_of_the_flat_set(arguments: dict[str, Any]) -> None:
-    """What is kept of a call's arguments is a hash of each pair that Definition 4 compares."""
+    """The kept hashes are those of the pairs that Definition 4 compares."""
     assert hashed(arguments) == frozenset(map(hash, flatten(arguments)))
     assert hashed(None) is None
 

@@ -1,4 +1,4 @@
-"""Sums per pair: what is added can be taken away, what is bounded says so."""
+"""Sums per pair: every addition can be subtracted, and every bound shows what it folded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _totals() -> Totals:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=120))
 def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
-    """After any changes up and down, `top` is what sorting all live ones gives."""
+    """After any changes, `top` equals the result of sorting all live sessions."""
     totals = _totals()
     pairs = [totals.pair(f"a{n}", "s", 0.5, ()) for n in range(3)]
     holders = [Holder() for _ in range(10)]
@@ -63,7 +63,7 @@ def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
 
 
 def test_the_heap_of_the_worst_is_bounded() -> None:
-    """However often scores change, no more than five times ROOM entries are kept."""
+    """However often scores change, the heap has at most five times ROOM entries."""
     worst: TopK[Holder] = TopK(lambda share: (share.harmful,))
     holders = [Holder() for _ in range(5_000)]
     for number, holder in enumerate(holders):
@@ -99,7 +99,7 @@ def test_too_many_pairs_fold_visibly() -> None:
 
 
 def test_too_many_agents_fold_visibly() -> None:
-    """Who comes after the last agent with a label of its own is `__overflow__`, by spec."""
+    """Agents beyond the bound on labels are counted as `__overflow__`, by spec."""
     totals = _totals()
     for number in range(AGENTS_MAX + 3):
         last = totals.pair(f"agent{number}", "spec", 0.5, ())
@@ -110,7 +110,7 @@ def test_too_many_agents_fold_visibly() -> None:
 
 
 def test_one_tenants_agents_do_not_fold_anothers() -> None:
-    """Whatever agents and specs one tenant invents, another's have sums of their own."""
+    """One tenant's agents and specs, however many, leave another's sums unfolded."""
     totals = _totals()
     for number in range(PAIRS_MAX + 5):
         totals.pair(f"agent{number % 200}", f"spec{number}", 0.5, (), namespace="loud/x")
@@ -123,7 +123,7 @@ def test_one_tenants_agents_do_not_fold_anothers() -> None:
 
 
 def test_one_agent_in_two_namespaces_is_two_pairs() -> None:
-    """The gauges of a tenant are of its own sessions, whatever another calls its agents."""
+    """A tenant's gauges cover its own sessions, even if another tenant uses the same agent name."""
     totals = _totals()
     one = totals.pair("a", "s", 0.5, (), namespace="one")
     assert not totals.namespaced
@@ -137,7 +137,7 @@ def test_one_agent_in_two_namespaces_is_two_pairs() -> None:
 
 @pytest.mark.parametrize(("label", "count"), [("always", 2), ("never", 1)])
 def test_the_label_may_be_chosen(label: NamespaceLabel, count: int) -> None:
-    """`never` sums over namespaces as before, and `always` tells them apart from the first on."""
+    """`never` sums over namespaces; `always` has the label from the first namespace on."""
     totals = Totals(10 * SECOND, label=label)
     for namespace in ("one", "other", "one"):
         totals.pair("a", "s", 0.5, (), namespace=namespace)
@@ -147,7 +147,7 @@ def test_the_label_may_be_chosen(label: NamespaceLabel, count: int) -> None:
 
 
 def test_an_idle_pair_makes_room() -> None:
-    """At the bound a pair without sessions for an hour goes, rather than that a new one is folded."""
+    """At the bound, a pair without sessions for an hour is dropped before a new one is folded."""
     totals = Totals(10 * SECOND, 2)
     totals.pair("old", "s", 0.5, ())
     totals.pair("live", "s", 0.5, ()).active = 1
@@ -173,7 +173,7 @@ def test_idle_pairs_are_forgotten() -> None:
 
 
 def test_a_reload_adds_severities() -> None:
-    """What a newer version of the spec may say is counted from zero on as well."""
+    """Severities that only the newer version of a spec has are counted from zero."""
     totals = _totals()
     totals.pair("a", "s", 0.5, ("warning",))
 
@@ -183,7 +183,7 @@ def test_a_reload_adds_severities() -> None:
 
 
 def test_shares_leave_no_trace() -> None:
-    """What has been added and taken away is zero, to the last bit."""
+    """After everything added is subtracted, the sums are exactly zero."""
     pair = _totals().pair("a", "s", 0.5, ())
     pair.move(NO_SHARE, _share(1 / 3, 2))
     pair.move(_share(1 / 3, 2), NO_SHARE)
@@ -214,7 +214,7 @@ def test_finished_sessions_without_scores() -> None:
 
 
 def test_a_held_session_is_let_go_once() -> None:
-    """Whoever goes on counts as ended no more, and the end of the hold time takes nothing twice."""
+    """A session that goes on is no longer counted as ended, and its hold time subtracts nothing twice."""
     totals = _totals()
     pair = totals.pair("a", "s", 0.5, ())
     done = Finished("accepted", 3, 0, 0.0, 1.0, 0.5, 0.5, 0.5, 1.0)

@@ -105,7 +105,7 @@ def test_missing_and_extra_arguments(raw: Any, arguments: Any, matches: bool) ->
     ],
 )
 def test_most_specific_pattern_wins(special: Any, general: Any) -> None:
-    """More exact arguments, then more constrained ones, then the stronger kinds, in any order."""
+    """More exact arguments win, then more constrained ones, then stronger forms, in any order."""
     call = {"x": 1, "y": "s", "z": 1}
     for pair in itertools.permutations([("special", special), ("general", general)]):
         symbols: dict[str, Any] = {each: ("t", raw) for each, raw in pair}
@@ -148,7 +148,7 @@ def test_failed_calls_without_effect() -> None:
 
 
 def test_failed_calls_harmful() -> None:
-    """core: a failed call is harmful whatever it is, and still shows what it matched."""
+    """core: any failed call is harmful, and still shows its symbol."""
     made = alphabet("harmful", a=("t", {"x": 1}), b=("u", None))
     assert token(made, "u", failed=True) == Token(
         (), reason=Reason.FAILED_CALL, symbol=1, named=True
@@ -159,7 +159,7 @@ def test_failed_calls_harmful() -> None:
 
 
 def test_failed_calls_ordinary() -> None:
-    """ordinary: the status is not looked at."""
+    """ordinary: the status does not matter."""
     made = alphabet("ordinary", a=("t", {"x": 1}), b=("u", None))
     calls: list[tuple[str, Any]] = [("u", {}), ("t", {"x": 1}), ("t", None), ("zzz", {})]
     for tool, arguments in calls:
@@ -211,7 +211,7 @@ def test_match_is_the_documented_rule(raw: list[Any], arguments: dict[str, Any])
 def test_readings_without_arguments_cover_every_call(
     raw: list[Any], arguments: dict[str, Any], failed_calls: FailedCalls
 ) -> None:
-    """Whatever the arguments were, their symbol is among the readings; tokens stay bounded."""
+    """The readings include the symbol for any arguments, and the number of tokens is bounded."""
     made = alphabet(
         failed_calls, **{f"s{index}": ("t", each) for index, each in enumerate(raw)}
     )
@@ -274,7 +274,7 @@ _ANY: st.SearchStrategy[Any] = st.sampled_from([0, 1, 2, "", "a", None, [], "[un
 def test_a_partly_known_call_is_what_it_is_whatever_the_rest_is(
     symbols: list[Any], known: dict[str, Any], unread: set[str], values: list[Any]
 ) -> None:
-    """What is said for certain holds for any values of what could not be read."""
+    """A certain match holds for any values of the unread arguments."""
     made = alphabet(**{f"s{n}": ("pay", raw) for n, raw in enumerate(symbols)})
     found = token(made, "pay", Partial(known, unread))
     whole = {**known, **dict(zip(sorted(unread), values, strict=False))}
@@ -286,7 +286,7 @@ def test_a_partly_known_call_is_what_it_is_whatever_the_rest_is(
 
 
 def test_what_cannot_be_read_matters_where_a_pattern_names_it() -> None:
-    """Other arguments decide as ever, and an argument that is there is not none."""
+    """Only patterns that name an unread argument are uncertain. Unread does not mean absent."""
     made = alphabet(big=("pay", {"amount": {"min": 9}}), none=("pay", {}))
 
     assert name(made, "pay", Partial({"amount": 10}, {"x"})) == "big"

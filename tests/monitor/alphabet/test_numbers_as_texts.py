@@ -56,7 +56,7 @@ def test_every_value_is_among_the_readings(documents: list[Any]) -> None:
 
 
 def test_a_known_text_is_its_number() -> None:
-    """A known amount that is written as a text rules out what it is not."""
+    """A known amount written as text excludes the symbols of other amounts."""
     readings = Readings(patterns(BIG, SMALL), 10_000)
     known = {"500": {0}, "10": {1}, "75": {NONE}, "x": {NONE}}
     for text, expected in known.items():

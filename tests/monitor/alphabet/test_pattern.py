@@ -1,4 +1,4 @@
-"""Argument patterns: JSON equality, every form, specificity, overlap."""
+"""Argument patterns: JSON equality, every form, specificity and overlap."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def matched(raw: Any) -> list[Any]:
     ],
 )
 def test_form_matches_exactly(raw: Any, wanted: list[Any]) -> None:
-    """Each form matches its values and no others; booleans are no numbers, texts neither."""
+    """Each form matches its values and no others. Booleans are not numbers, nor are texts."""
     assert list(map(repr, matched(raw))) == list(map(repr, wanted))
 
 
 @pytest.mark.parametrize("listed", [[1, "abc"], [True, None], [[1], {"a": 1}], []])
 def test_not_in_is_the_complement_of_one_of(listed: list[Any]) -> None:
-    """What one_of takes not_in leaves, and the other way round."""
+    """A value matches not_in exactly if it does not match one_of."""
     outside = parse({"not_in": listed})
     inside = [value for value in VALUES if any(same(value, each) for each in listed)]
     assert [value for value in VALUES if not outside.matches(value)] == inside
@@ -96,7 +96,7 @@ def test_not_in_is_the_complement_of_one_of(listed: list[Any]) -> None:
 @settings(max_examples=60)
 @given(json_values)
 def test_exact_equality_is_json_equality(value: Any) -> None:
-    """A value equals itself after a trip over the wire, alone, in a list, and as one of several."""
+    """A value equals itself after encoding as JSON: alone, in a list, and in one_of."""
     twin = json.loads(json.dumps(value))
     for raw in ({"exact": value}, {"one_of": ["other", value]}):
         assert parse(raw).matches(twin)
@@ -148,14 +148,14 @@ def test_deep_values_do_not_overflow() -> None:
     ],
 )
 def test_bad_patterns_are_refused(raw: Any, code: str) -> None:
-    """A pattern that means nothing, or that nothing can match, is refused by code."""
+    """A pattern that is meaningless or matches nothing is refused with its code."""
     with pytest.raises(PatternError) as caught:
         parse(raw)
     assert caught.value.code == code
 
 
 def test_refused_object_gets_the_hint() -> None:
-    """Who writes a plain object is told how to mean it."""
+    """The error for a plain object shows how to write an exact one."""
     with pytest.raises(PatternError, match=r"write \{exact: \.\.\.\}"):
         parse({"street": "Elm", "number": 1})
 
@@ -170,7 +170,7 @@ def test_ranks_are_the_documented_order() -> None:
 
 @pytest.mark.parametrize("one", PATTERNS, ids=str)
 def test_overlap_and_cover_are_never_wrong(one: Any) -> None:
-    """Where sample values decide it, the static answers agree; overlap is symmetric."""
+    """The static results agree with sample values, and overlap is symmetric."""
     left = parse(one)
     for other in PATTERNS:
         right = parse(other)
@@ -206,7 +206,7 @@ def test_overlap_and_cover_are_never_wrong(one: Any) -> None:
     ],
 )
 def test_overlap_is_decided(one: Any, other: Any, answer: bool | None) -> None:
-    """Overlap is found where it is decidable, and left open where it is not."""
+    """Overlap is decided if that is possible, and else stays unknown."""
     assert overlaps(parse(one), parse(other)) is answer
 
 

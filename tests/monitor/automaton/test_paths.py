@@ -42,7 +42,7 @@ def walk(automaton: Automaton, state: int, word: tuple[int, ...]) -> list[int] |
 
 
 def words(automaton: Automaton) -> list[tuple[int, ...]]:
-    """All words shorter than the number of states, shortest first, in declaration order."""
+    """All words shorter than the number of states, the shortest first, in declaration order."""
     letters = range(len(automaton.symbols))
     return [
         word
@@ -63,7 +63,7 @@ def brute_golden(automaton: Automaton) -> set[tuple[int, ...]]:
 @settings(max_examples=150)
 @given(automata())
 def test_golden_paths_are_brute_forces(automaton: Automaton) -> None:
-    """Accepting words over progress edges that visit no state twice, all of them, each once."""
+    """The golden paths are all accepting words of progress that visit no state twice, each once."""
     wanted = brute_golden(automaton)
     found = paths.golden_paths(automaton, 10_000)
     assert set(found) == wanted
@@ -76,7 +76,7 @@ def test_golden_paths_are_brute_forces(automaton: Automaton) -> None:
 @settings(max_examples=150)
 @given(automata(), st.data())
 def test_shortest_way_is_brute_forces(automaton: Automaton, data: st.DataObject) -> None:
-    """The first of the shortest progress words to a state that defines the symbol."""
+    """The result is the first of the shortest words of progress to a state that defines the symbol."""
     states = range(len(automaton.states))
     sources = data.draw(st.lists(st.sampled_from(states), min_size=1, max_size=2, unique=True))
     symbol = data.draw(st.sampled_from(range(len(automaton.symbols))))

@@ -46,35 +46,35 @@ def test_a_defined_call_moves_or_loops() -> None:
 
 
 def test_an_undefined_call_is_harmful_and_moves_nothing() -> None:
-    """Harm leaves the state, so that a later valid call still progresses."""
+    """A harmful call leaves the state as it is, so a later allowed call still progresses."""
     assert stepper().step(0, B) == (0, Outcome.HARMFUL)
     assert stepper().step(0, NOTHING) == (0, Outcome.HARMFUL)
 
 
 def test_a_failed_call_without_effect_loops_only_where_it_is_defined() -> None:
-    """A failed call that is allowed changes nothing; one that is not is harmful as ever."""
+    """A failed call that is allowed changes nothing; one that is not allowed is harmful."""
     assert stepper().step(0, FAILED_A) == (0, Outcome.SELF_LOOP)
     assert stepper().step(2, FAILED_A) == (2, Outcome.HARMFUL)
 
 
 def test_an_uncertain_call_widens_the_position() -> None:
-    """Where two readings are defined, both targets are possible, at no cost."""
+    """If two readings are defined, both targets are possible, at no cost."""
     assert stepper().step(1, AB) == (at({1: 0, 2: 0}), Outcome.PROGRESS)
 
 
 def test_an_uncertain_call_is_harmful_only_where_no_reading_is_defined() -> None:
-    """One defined reading is enough to claim no harm; the others stay behind, a harm further."""
+    """With one defined reading no harm is claimed; the other readings cost one harm."""
     assert stepper().step(0, AB) == (at({1: 0, 0: 1}), Outcome.PROGRESS)
     assert stepper().step(2, AB) == (2, Outcome.HARMFUL)
 
 
 def test_the_least_cost_decides() -> None:
-    """A call refused in one likely state, allowed in another, costs the first and harms none."""
+    """A call that one possible state allows is not harmful; the states that refuse it gain a cost."""
     assert stepper().step(at({0: 0, 1: 0}), B) == (at({2: 0, 0: 1}), Outcome.PROGRESS)
 
 
 def test_a_state_that_is_reached_at_two_costs_has_the_lesser_one() -> None:
-    """What converges is one certain state again."""
+    """Two costs that lead to one state leave that state, certain, at the lesser cost."""
     assert stepper().step(at({1: 0, 2: 0}), B) == (2, Outcome.PROGRESS)
 
 
@@ -105,14 +105,14 @@ def test_what_a_call_may_have_been_is_said_over_all_states() -> None:
 
 
 def test_an_open_world_passes_what_it_does_not_name() -> None:
-    """Under a policy an unmatched call changes nothing, an uncertain one may be none at all."""
+    """Under a policy, a call without a symbol changes nothing, and an uncertain call may have none."""
     assert stepper(open_world=True).step(0, NOTHING) == (0, Outcome.SELF_LOOP)
     assert stepper(open_world=True).step(2, AB) == (2, Outcome.SELF_LOOP)
     assert stepper(open_world=True).step(0, B) == (0, Outcome.HARMFUL)
 
 
 def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
-    """All of an automaton's states, whatever their number; what none of them allows is harmful."""
+    """A joined session starts in all states. A call that none of them allows is harmful."""
     assert stepper().anywhere() == at({0: 0, 1: 0, 2: 0})
 
     names = [f"q{number}" for number in range(3_000)]
@@ -126,7 +126,7 @@ def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
 
 
 def test_a_union_keeps_what_each_position_costs() -> None:
-    """A state that is possible at two costs has the lesser one; what is behind stays behind."""
+    """A state with two costs has the lesser one, and other costs stay."""
     assert stepper().union([1, 2]) == at({1: 0, 2: 0})
     assert stepper().union([1, 2, at({0: 0, 1: 1})], [0, 3, 1]) == at({1: 0, 0: 1, 2: 3})
     assert stepper().union([1, 1], [0, 2]) == 1

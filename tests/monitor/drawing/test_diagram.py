@@ -50,7 +50,7 @@ def test_mermaid_text() -> None:
 
 
 def test_dot_text() -> None:
-    """The same in Graphviz, with doubled accepting states."""
+    """The same diagram in Graphviz, with double borders on accepting states."""
     assert dot(TINY) == (
         "digraph spec {\n"
         "    rankdir=LR;\n"

@@ -1,4 +1,4 @@
-"""A reference's picture: everybody has a place, counts and the medoid are there, runs are told."""
+"""A reference's picture fits its page, shows counts and the medoid, and distinguishes the runs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_counts_ends_and_the_medoid() -> None:
 
 
 def test_a_run_is_drawn_in() -> None:
-    """Its calls are numbered; what it called beside the tree stands where it left."""
+    """The run's calls are numbered. A call outside the tree is drawn where the run left it."""
     found = learnt("find get refund", "find get refund")
     picture = svg(found, "r", [way(found, "find delete get")])
 
@@ -69,7 +69,7 @@ def test_a_run_is_drawn_in() -> None:
 
 
 def test_skipped_calls_are_dotted() -> None:
-    """The way goes through what was skipped, dotted, to the call that came."""
+    """The path leads through the skipped calls, dotted, to the next call."""
     found = learnt("find get refund", "find get refund")
     picture = svg(found, "r", [way(found, "find refund")])
     ways = [each for each in ElementTree.fromstring(picture).iter(f"{SPACE}path")
@@ -81,7 +81,7 @@ def test_skipped_calls_are_dotted() -> None:
 
 
 def test_too_many_runs_are_no_picture() -> None:
-    """More runs than there are colours could not be told apart."""
+    """More runs than colours are refused, since they could not be distinguished."""
     found = learnt("a", "a")
     runs = [way(found, "a")] * (RUNS_MAX + 1)
     with pytest.raises(ValueError, match="too many"):
@@ -119,7 +119,7 @@ RUNS = st.lists(
 @given(RUNS, st.lists(st.sampled_from(["a", "b", "c", "send", "x", "delete"]), max_size=8))
 @settings(max_examples=80, deadline=None)
 def test_everything_has_a_place_of_its_own(runs: list[str], calls: list[str]) -> None:
-    """No two boxes share a place, steps go to the right, and the same input is the same picture."""
+    """No boxes overlap, steps go to the right, and equal input gives an equal picture."""
     found = learnt(*runs)
     drawn_in = [way(found, " ".join(calls))]
     placed = plan(found, Comparison(found), drawn_in)
@@ -141,7 +141,7 @@ def test_everything_has_a_place_of_its_own(runs: list[str], calls: list[str]) ->
 
 
 def test_long_ways_are_cut() -> None:
-    """A picture has a last column; a run that goes on beyond it is drawn as far."""
+    """A run that is longer than the picture is drawn up to the last column."""
     run = " ".join(["a"] * (2 * COLUMNS_MAX))
     found = learnt(run, run)
     placed = plan(found, Comparison(found), [way(found, run)])
@@ -154,7 +154,7 @@ def test_long_ways_are_cut() -> None:
 
 
 def test_the_picture_of_a_document(tmp_path: Path) -> None:
-    """What is drawn of a learnt reference is drawn of its document, read back."""
+    """A learnt reference and its document, read back, give the same picture."""
     found = learnt("find get refund", "find list")
     file = tmp_path / "r.yaml"
     file.write_text(reference_text(found, "r"), encoding="utf-8")

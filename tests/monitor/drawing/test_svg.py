@@ -82,7 +82,7 @@ def test_names_are_escaped_and_shortened() -> None:
 
 
 def test_too_many_states_are_no_picture() -> None:
-    """It is said, rather than drawn."""
+    """Too many states give an error and no picture."""
     names = [str(n) for n in range(STATES_MAX + 1)]
     edges = {(a, "x"): b for a, b in itertools.pairwise(names)}
     with pytest.raises(ValueError, match="too many states"):
@@ -99,7 +99,7 @@ def test_too_many_states_are_no_picture() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_nothing_overlaps(drawn: tuple[int, set[tuple[int, int]]]) -> None:
-    """Boxes are apart, steps that lead on go to the right, and the layout is the same each time."""
+    """Boxes are apart, forward steps go to the right, and the layout is deterministic."""
     count, pairs = drawn
     edges = {(0, n): 20.0 for n in range(1, count)}
     edges |= {pair: 30.0 for pair in pairs if pair[0] != pair[1] and pair[1] != 0}
@@ -121,7 +121,7 @@ def test_nothing_overlaps(drawn: tuple[int, set[tuple[int, int]]]) -> None:
 
 
 def test_the_verb_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`draw --out`, with a session of a file of runs; what cannot be drawn is a sentence."""
+    """`draw --out` with a session of a file of runs; otherwise a one-line error."""
     spec, runs, out = tmp_path / "s.yaml", tmp_path / "r.jsonl", tmp_path / "s.svg"
     spec.write_text("id: s\nalphabet: {a: {tool: a}, b: {tool: b}}\ngolden: [[a, b]]\n")
     runs.write_text('{"run": "r", "calls": [{"name": "b"}, {"name": "a"}]}\n')

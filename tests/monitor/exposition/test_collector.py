@@ -74,7 +74,7 @@ both = pytest.mark.parametrize("made", [rovers, crowd])
 
 @both
 def test_it_shows_what_the_service_shows(made: Callable[[], Monitor]) -> None:
-    """Every sample of both texts, in OpenMetrics: name, kind, help, labels, value, exemplar."""
+    """Both OpenMetrics texts have the same samples: name, kind, help, labels, value, exemplar."""
     monitor = made()
     ours = "".join(lines(families_of(monitor), open_metrics=True))
     theirs = generate_open_metrics(registry_of(monitor)).decode()  # type: ignore[no-untyped-call]
@@ -112,7 +112,7 @@ def _escaped(value: str) -> str:
 
 
 def test_two_monitors_do_not_share_a_registry() -> None:
-    """Their series would be the same: the registry refuses the second one."""
+    """The registry refuses a second monitor, whose series would be the same."""
     registry = registry_of(Monitor([]))
 
     with pytest.raises(DuplicateTimeseries):
@@ -125,7 +125,7 @@ def test_two_monitors_do_not_share_a_registry() -> None:
 
 
 def test_the_lock_is_held_while_sums_are_read() -> None:
-    """Another thread may scrape: nothing is read once the lock is let go."""
+    """A scrape in another thread reads nothing after the lock is released."""
     held: list[str] = []
 
     @contextmanager
@@ -168,7 +168,7 @@ except ImportError as error:
 
 
 def test_the_library_does_without_it() -> None:
-    """It is loaded by who asks for the collector; where it is missing, the error says what to do."""
+    """prometheus-client is imported with the collector only. If it is missing, the error says what to do."""
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT], cwd=ROOT, capture_output=True, text=True, check=False
     )

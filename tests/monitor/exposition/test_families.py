@@ -69,7 +69,7 @@ def test_exemplars_name_the_call() -> None:
 
 
 def test_tools_by_name_are_those_of_the_spec() -> None:
-    """A tool no spec names has no label of its own: an agent may make up as many as it likes."""
+    """A tool that no spec names has no label of its own, so an agent cannot invent labels."""
     monitor = _monitor("water", "made_up_1", "made_up_2")
     monitor.tick(3 * SECOND)
     text = _text(monitor)
@@ -82,7 +82,7 @@ def test_tools_by_name_are_those_of_the_spec() -> None:
 
 
 def test_the_worst_session_is_shown_and_leaves() -> None:
-    """Live it has rank 0 and is its pair's maximum; when it has ended it is neither."""
+    """A live session has rank 0 and is its pair's maximum; after its end it is neither."""
     monitor = _monitor("unlock_safety", "water", "water", "water")
     live = _text(monitor)
     monitor.end(SessionKey("", "one"), 3 * SECOND)
@@ -100,7 +100,7 @@ def test_the_worst_session_is_shown_and_leaves() -> None:
 
 
 def test_a_harm_that_was_no_call_is_withdrawn() -> None:
-    """Whoever was told of it hears that it is not: a page on it would stay for ever."""
+    """A withdrawn harmful call gives a revision, or its page would stay for ever."""
     monitor = _monitor("unlock_safety", "water")
 
     (told,) = monitor.retract(_call(2, "water"))
@@ -113,7 +113,7 @@ def test_a_harm_that_was_no_call_is_withdrawn() -> None:
 
 
 def test_every_stat_that_is_counted_is_exported() -> None:
-    """Whatever `stats.count` is told anywhere in the process has a family."""
+    """Every name passed to `stats.count` anywhere in the process has a family."""
     from collector.metrics.families import OWN
     from collector.metrics.service import COUNTED
 

@@ -1,4 +1,4 @@
-"""What is due: by time, then by key, each once, in whatever order it was put in."""
+"""The due queue returns each item once, by time, then by key, whatever the order of insertion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_not_due_waits() -> None:
     )
 )
 def test_it_is_what_a_heap_would_be(done: list[tuple[int, ...]]) -> None:
-    """Puts and takes at any times give what a heap of (time, key) gives."""
+    """Puts and takes at any times give the order of a heap of (time, key)."""
     queue = DueQueue()
     heap: list[tuple[int, SessionKey]] = []
     for time, *number in done:
@@ -62,7 +62,7 @@ def test_any_time_can_be_put_in() -> None:
 
 
 def test_what_is_taken_is_let_go() -> None:
-    """However many pass through it, it holds no more than twice those that wait."""
+    """However many items pass through it, it holds at most twice those that wait."""
     queue = DueQueue()
     for number in range(1_000):
         queue.put(number, key(number))

@@ -87,7 +87,7 @@ def test_an_error_of_accounting_leaves_no_call_twice(monkeypatch: pytest.MonkeyP
 def test_an_error_before_the_held_calls_binds_again(
     holder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing says that the session is bound on what failed: the next span binds it."""
+    """A failed binding is not recorded, so the next span binds the session."""
     good, bad = held(BY_AGENT), held(BY_AGENT)
     name(good)
     where, stage = (
@@ -105,7 +105,7 @@ def test_an_error_before_the_held_calls_binds_again(
 
 
 def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the window nobody waits for it: its session is joined under the spec."""
+    """After the window the call is dropped and counted, and its session is joined under the spec."""
     judge = held(BY_AGENT)
     inner = judge._call_judge._judge
 
@@ -125,7 +125,7 @@ def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.Monkey
 
 
 def test_an_owed_call_that_is_taken_back_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It turned out to be no call before it was judged."""
+    """A call that is withdrawn before it was judged is never judged."""
     judge = held(BY_AGENT)
     fail_on(judge, monkeypatch, judge._call_judge, "_judge", 2)
     name(judge)

@@ -1,4 +1,4 @@
-"""What becomes known late: fuller spans, calls that are none, names, ends that were none."""
+"""Late facts: fuller spans, withdrawn calls, names, and ends that were none."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_folded_call_is_not_judged_again() -> None:
 
 
 def test_a_policy_may_name_a_folded_call_only_now() -> None:
-    """What no policy named is in no log of it: its arguments come late, it is judged then."""
+    """A folded call that no policy named is judged when its arguments arrive late."""
     judge = folded(TASK, POLICY)
     bare = call(3, "look")
 
@@ -134,7 +134,7 @@ def test_a_place_that_is_folded_is_late_once() -> None:
 
 
 def test_a_retracted_folded_call_is_counted_as_late() -> None:
-    """What is folded cannot be taken out: that is counted."""
+    """A folded call cannot be withdrawn, so the withdrawal is counted."""
     judge = folded(TASK)
     assert judge.retract(call(3, "look")) == []
     (found,) = judge.find("s")
@@ -172,7 +172,7 @@ def test_a_fuller_span_wakes_an_ended_session() -> None:
 
 @pytest.mark.parametrize("outer_first", [True, False])
 def test_who_read_a_call_does_not_depend_on_the_order(outer_first: bool) -> None:
-    """Two spans of one call, read by two dialects: the outermost is named, whichever came first."""
+    """If two dialects read two spans of a call, the outermost span's dialect is named, in any order."""
     judge = monitor(TASK)
     inner = call(1, "pick")
     outer = inner._replace(source="outer", start_ns=inner.start_ns - 1, span_id=b"outer123")
@@ -189,7 +189,7 @@ def test_who_read_a_call_does_not_depend_on_the_order(outer_first: bool) -> None
 
 
 def test_a_call_that_was_none_leaves_nothing() -> None:
-    """Times and dialect of a retracted call are the session's no more."""
+    """A withdrawn call leaves neither its times nor its dialect on the session."""
     judge, other = monitor(TASK), monitor(TASK)
     for each in (judge, other):
         each.observe(call(5, "pick"), NOW)
@@ -201,7 +201,7 @@ def test_a_call_that_was_none_leaves_nothing() -> None:
 
 
 def test_a_call_with_gaps_is_known_late() -> None:
-    """A later span of a call tells that others are missing: its session claims no harm of order."""
+    """A later span shows that calls are missing: the session claims no harm of order."""
     judge = Monitor(specs(TASK), Limits())
     pay = call(1, "pay")
     judge.observe(call(0, "look"), NOW)
@@ -269,7 +269,7 @@ def test_a_spec_bound_for_a_passing_name_is_let_go(name: str) -> None:
 
 
 def test_a_final_verdict_keeps_its_spec() -> None:
-    """A better name that comes after the window changes what is judged from then on alone."""
+    """A better name after the window affects only later verdicts."""
     judge = monitor(CLERKS)
     judge.observe(call(1, "dance"), NOW)
     heard(judge, "clerk", START + SECOND)
@@ -282,7 +282,7 @@ def test_a_final_verdict_keeps_its_spec() -> None:
 
 
 def test_the_earliest_name_is_remembered() -> None:
-    """Of several spans heard before the first call the earliest names the agent."""
+    """Of several spans before the first call, the one that started first names the agent."""
     judge = monitor(TASK)
     heard(judge, "second", START + SECOND)
     heard(judge, "first", START)
@@ -293,7 +293,7 @@ def test_the_earliest_name_is_remembered() -> None:
 
 
 def test_what_was_heard_moves_with_the_id() -> None:
-    """A trace without calls tells its agent, then its conversation, which has calls already."""
+    """An agent's name known from a trace without calls moves to the conversation, which has calls."""
     judge = monitor(TASK)
     trace = SessionKey("", "trace")
     judge.learn(
@@ -306,7 +306,7 @@ def test_what_was_heard_moves_with_the_id() -> None:
 
 
 def test_a_session_heard_of_before_the_start_is_joined() -> None:
-    """A span without a call that began before the process says that calls may be missing."""
+    """A span without a call that began before the process started makes the session joined."""
     judge = Monitor(specs(TASK), Limits(), started_ns=START + SECOND)
     heard(judge, "clerk", START)
     judge.observe(call(5, "pay"), NOW)
@@ -411,7 +411,7 @@ def test_the_times_of_calls_that_are_none_are_forgotten() -> None:
 
 
 def test_the_times_of_a_call_follow_its_fuller_span() -> None:
-    """A call that is read anew has one start and one end, the latest that is told of them."""
+    """A call that is read again has one start and one end, those of its latest span."""
     judge = monitor(RESPONSE)
     old, other = call(0, "greet", end_ns=START + 90 * SECOND), call(5, "pay")
     for each in (old, other):
@@ -424,7 +424,7 @@ def test_the_times_of_a_call_follow_its_fuller_span() -> None:
 
 
 def test_folded_calls_keep_their_part_of_the_times() -> None:
-    """A call that is taken back leaves the times of those that are folded by then."""
+    """A withdrawn call leaves the times of the folded calls unchanged."""
     judge = folded(TASK)
     late = call(300, "look")
     judge.observe(late, START + 301 * SECOND)
@@ -436,7 +436,7 @@ def test_folded_calls_keep_their_part_of_the_times() -> None:
 
 
 def test_a_session_that_ended_goes_on_after_its_call_was_taken_back() -> None:
-    """What was told of it is taken back then, by a call that its spec does not name."""
+    """A later call withdraws the end's verdicts, even if no spec names that call."""
     judge = monitor(RESPONSE)
     made = call(0, "pay")
     judge.observe(made, START + SECOND)
@@ -450,7 +450,7 @@ def test_a_session_that_ended_goes_on_after_its_call_was_taken_back() -> None:
 
 
 def test_a_session_with_two_names_is_counted_once() -> None:
-    """Calls whose first verdicts were final before their session's name was told count no second one."""
+    """A name that arrives after the first final verdicts does not count the session twice."""
     judge = monitor(TASK)
     judge.observe(call(0, "pick", session=SessionKey("", "trace")), START + SECOND)
     judge.tick(START + 20 * SECOND)

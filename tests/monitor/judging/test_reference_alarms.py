@@ -1,4 +1,4 @@
-"""What references tell of sessions as it happens, and what the counters keep of it."""
+"""Alarms against references as they are raised and withdrawn, and their counters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call(number: int, made: Made, key: SessionKey = KEY) -> ToolCall:
 
 
 class Told:
-    """A monitor, and what it has told."""
+    """A monitor, and the alarms it raised."""
 
     def __init__(self, spec: Spec = USUALLY, limits: Limits = LIMITS) -> None:
         self.monitor = Monitor([spec], limits)
@@ -83,7 +83,7 @@ class Told:
         return pair.drift
 
     def holding(self) -> Counter[tuple[Any, ...]]:
-        """What was told and not taken back."""
+        """The alarms that were raised and not withdrawn."""
         found: Counter[tuple[Any, ...]] = Counter()
         for each in self.events:
             # A page says where its call stood when it was told.
@@ -114,7 +114,7 @@ def counted(drift: Drift) -> tuple[Any, ...]:
 
 
 def test_the_usual_way_tells_nothing() -> None:
-    """A session like all seen runs raises no alarm, and counts nothing but itself."""
+    """A session like all learnt runs raises no alarm and counts only as a session."""
     told = Told().take(USUAL)
     told.monitor.end(KEY, 3 * SECOND)
 
@@ -125,7 +125,7 @@ def test_the_usual_way_tells_nothing() -> None:
 
 
 def test_a_divergence_at_the_first_call() -> None:
-    """It is told with the call, once, with what was expected; a hint, as the first two are."""
+    """The divergence is reported once, with the call and the expected one, as a hint."""
     told = Told().take([D, A, B])
 
     assert told.names == [("divergence", False), ("first_two", False)]
@@ -137,7 +137,7 @@ def test_a_divergence_at_the_first_call() -> None:
 
 
 def test_each_unexpected_write_is_told() -> None:
-    """A page each, at once, with its own call; the reason tells a new tool from new arguments."""
+    """Each unexpected write pages at once with its call. The reason separates a new tool from new arguments."""
     told = Told().take([A, B, WRITE, NEW])
     writes = [each for each in told.events if each.alarm == "unexpected_write"]
 
@@ -152,7 +152,7 @@ def test_each_unexpected_write_is_told() -> None:
 
 
 def test_one_supporting_run_gives_hints() -> None:
-    """What a single run has done is too little for a page."""
+    """An alarm that one run alone supports is a hint."""
     told = Told(reference(USUAL)).take([A, B, WRITE])
     told.monitor.end(KEY, 3 * SECOND)
 
@@ -162,7 +162,7 @@ def test_one_supporting_run_gives_hints() -> None:
 
 
 def test_a_write_that_does_not_come() -> None:
-    """It is told at the end of the session, and taken back when the session goes on."""
+    """A missing write is reported at the session's end, and withdrawn when the session goes on."""
     told = Told().take([A, B])
     assert told.events == []
     told.monitor.end(KEY, 3 * SECOND)
@@ -182,7 +182,7 @@ def test_a_write_that_does_not_come() -> None:
 
 
 def test_a_write_may_have_been_made_before_our_time() -> None:
-    """Soon after the start a session may have begun before it was seen: its end pages nobody."""
+    """Soon after the start, the write may have been made before, so the session's end pages nobody."""
     short = Told(limits=replace(LIMITS, history_complete=False)).take([A, B])
     short.monitor.end(KEY, 3 * SECOND)
     (found,) = short.monitor.find("s")
@@ -196,7 +196,7 @@ def test_a_write_may_have_been_made_before_our_time() -> None:
 
 
 def test_evicted_sessions_miss_nothing() -> None:
-    """Whether a forgotten session goes on is not known, so nothing is missing from it."""
+    """An evicted session may go on, so no call of it counts as missing."""
     told = Told(limits=replace(LIMITS, sessions_max=1)).take([A])
     told.monitor.observe(call(50, A, SessionKey("", "other")), 2 * SECOND)
 
@@ -206,7 +206,7 @@ def test_evicted_sessions_miss_nothing() -> None:
 
 
 def test_arguments_that_come_late_take_a_page_back() -> None:
-    """A write is judged anew from a fuller span, and so is the one that was told."""
+    """A fuller span has its write judged anew and withdraws the page on it."""
     told = Told().take([A, B, WRITE])
     told.events.clear()
     told.monitor.amend(call(2, WRITE), call(2, C), 2 * SECOND)
@@ -219,7 +219,7 @@ def test_arguments_that_come_late_take_a_page_back() -> None:
 
 
 def test_a_joined_session_tells_only_writes() -> None:
-    """Where its first calls were not seen nothing is said of its way, nor of its risk."""
+    """A joined session raises no alarm on its path or risk, only on writes."""
     told = Told(limits=replace(LIMITS, history_complete=False))
     told.monitor.started_ns = 100 * SECOND
     told.take([B, WRITE])
@@ -231,7 +231,7 @@ def test_a_joined_session_tells_only_writes() -> None:
 
 
 def test_a_trace_that_joins_its_session() -> None:
-    """What was told of calls under their trace is taken back when they are another session's."""
+    """Alarms on calls of a trace are withdrawn when the calls move to another session."""
     told = Told()
     trace = SessionKey("", "trace")
     told.monitor.observe(call(0, A), 2 * SECOND)
@@ -265,7 +265,7 @@ CALLS = st.sampled_from([A, B, C, D, WRITE, NEW, ("odd", {}), ("find_b", {"x": 9
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CALLS, min_size=1, max_size=8), st.data())
 def test_any_arrival(made: list[Made], data: st.DataObject) -> None:
-    """In any order of arrival what holds in the end is told alike, and counted alike."""
+    """Any order of arrival leaves the same alarms and the same counts."""
     order = data.draw(st.permutations(range(len(made))))
     inorder, other = Told().take(made), Told().take(made, order)
     assert other.holding() == inorder.holding()
@@ -319,7 +319,7 @@ def test_every_way_is_exported_from_zero_on() -> None:
 
 
 def test_the_riskiest_live_session() -> None:
-    """The gauge is of live sessions alone, and is gone with them."""
+    """The gauge covers live sessions only."""
     told = Told().take([NEW])
     (judged,) = told.monitor.find("s")
     top = told.drift.riskiest.first()
@@ -333,7 +333,7 @@ def test_the_riskiest_live_session() -> None:
 
 @pytest.mark.parametrize("sessions", [1, WINDOW, WINDOW + 30])
 def test_drift_is_of_the_last_sessions(sessions: int) -> None:
-    """Sums of the window are the sums of what is in it, exactly."""
+    """The window's sums are exactly those of its sessions."""
     drift = Drift()
     seen = [
         Seen(

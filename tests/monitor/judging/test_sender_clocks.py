@@ -23,7 +23,7 @@ def watched() -> Monitor:
 
 @pytest.mark.parametrize("ahead", [0, AHEAD])
 def test_a_burst_costs_no_more(ahead: int) -> None:
-    """No call of a burst goes anywhere but behind the last one: none is judged again for another."""
+    """Each call of a burst is appended to the log, so no call is judged again for another."""
     monitor = watched()
     for number in range(1, 201):
         now = NOW + number * 2 * MILLISECOND
@@ -107,7 +107,7 @@ def test_another_clock_of_the_session_is_learnt() -> None:
 
 
 def test_a_start_stays_a_time() -> None:
-    """A call that lasted since before 1970 by its clock has a start, since 0 means that it has none."""
+    """A call that began before 1970 by its clock still has a start: 0 would mean that it has none."""
     made = call(1, "unlock", start_ns=5, end_ns=NOW + AHEAD)
     corrected = SenderClocks().corrected(made, NOW)
     assert (corrected.start_ns, corrected.end_ns) == (1, NOW)

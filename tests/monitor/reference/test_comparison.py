@@ -82,7 +82,7 @@ def first(spec: Spec, made: list[Made], *, end: bool = False) -> tuple[Any, ...]
 
 
 def test_the_usual_way() -> None:
-    """A run like all seen ones diverges nowhere, and its risk falls."""
+    """A run like all learnt ones never diverges, and its risk falls."""
     found = judged(reference(USUAL, USUAL), USUAL, end=True)
 
     assert found["divergence"] is None
@@ -108,12 +108,12 @@ def test_the_usual_way() -> None:
     ],
 )
 def test_kinds(made: list[Made], expected: tuple[Any, ...]) -> None:
-    """The first divergence has a step, a kind and a phase, and tells whether a write is meant."""
+    """The first divergence has a step, a kind, a phase, and a flag for writes."""
     assert first(reference(USUAL, USUAL), made) == expected
 
 
 def test_ended_early() -> None:
-    """A session that ends before any seen run did has left out the next call."""
+    """A session that ends before any learnt run did has left out the next call."""
     spec = reference(USUAL, USUAL)
 
     assert first(spec, [A, B]) is None
@@ -126,7 +126,7 @@ def test_ended_early() -> None:
 
 
 def test_goes_on_after_a_divergence() -> None:
-    """Behind a call put in, left out, or made instead of another, the usual way goes on."""
+    """After an inserted, missing or replaced call, the comparison finds the usual path again."""
     spec = reference(USUAL, USUAL)
     odd: Made = ("other", {})
 
@@ -158,7 +158,7 @@ def test_unknown_arguments_are_no_alarm() -> None:
 
 
 def test_one_run_only_hints() -> None:
-    """With one supporting run an alarm is a hint, but the facts are told."""
+    """With one supporting run an alarm is a hint, with all its facts."""
     found = judged(reference(USUAL), [("delete_all", {})])
 
     assert found["unexpected_write"]
@@ -177,7 +177,7 @@ def test_risk_rises_with_what_failed_runs_did() -> None:
 
 
 def test_joined_sessions_are_not_compared() -> None:
-    """Where the first calls were not seen, only what nobody ever wrote is certain."""
+    """In a joined session, only writes that no run made are reported."""
     monitor = Monitor([reference(USUAL, USUAL)], Limits(), started_ns=SECOND + 1)
     monitor.observe(call(0, *B), 2 * SECOND)
     monitor.observe(call(1, "book_c", {"x": 9}), 2 * SECOND)
@@ -234,7 +234,7 @@ def test_folding_keeps_the_facts() -> None:
 
 @pytest.mark.plain
 def test_a_session_is_small() -> None:
-    """What is kept for a session and reference is at most 200 bytes."""
+    """A session takes at most 200 bytes per reference."""
     learnt = SPEC.learnt
     assert learnt is not None
     comparison = Comparison(learnt)
@@ -278,7 +278,7 @@ def learnt_from(good: list[list[Made]], bad: list[list[Made]], *writes: str) -> 
 def test_a_write_of_failed_runs_alone_is_unexpected(
     writes: tuple[str, ...], arguments: dict[str, Any] | None
 ) -> None:
-    """Whether `--writes` names it or not, as it is where no run at all called it."""
+    """A write that only failed runs made is unexpected, as one that no run made, with `--writes` or without."""
     spec = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes)
     raised: list[tuple[str, str | None, bool]] = []
     monitor = Monitor([spec], LIMITS)
@@ -292,7 +292,7 @@ def test_a_write_of_failed_runs_alone_is_unexpected(
 
 
 def test_what_is_no_write_of_failed_runs_alone_is_not_unexpected() -> None:
-    """A tool that reads by its name; and one that a usual run called, which `--writes` leaves out."""
+    """Reads by name, and calls of usual runs that `--writes` leaves out, are not unexpected."""
     reads = learnt_from([[A, C]] * 3, [[A, D]], "book_c")
     assert not judged(reads, [A, D])["unexpected_write"]
     usual = learnt_from([[A, DELETE, C]] * 3, [[A, DELETE]], "book_c")
@@ -332,7 +332,7 @@ def test_the_risk_is_the_documented_one() -> None:
 
 
 def test_unknown_tools_are_bounded() -> None:
-    """However many names an agent makes up: the comparison remembers some, and the risk goes on."""
+    """Of an agent's invented names only a fixed number is kept, and the risk still works."""
     spec = learnt_from([[A, C]] * 3, [[A, D]])
     assert spec.learnt is not None
     comparison = Comparison(spec.learnt)

@@ -30,7 +30,7 @@ def run(id_: str, *names: str, success: bool | None = None, **arguments: Any) ->
 
 
 def read_back(learnt: Learnt) -> Learnt:
-    """The reference as it is read from its document."""
+    """The reference, as read from its document."""
     spec, findings = compile_text(reference_text(learnt, "r"), "r.yaml")
     assert spec is not None, findings
     assert spec.learnt is not None
@@ -95,7 +95,7 @@ def test_alarms_are_judged_by_the_other_runs() -> None:
 
 
 def test_only_successes_are_seen() -> None:
-    """With outcomes the tree holds successes alone; failures count for the risk."""
+    """With outcomes the tree holds only successes; failures count for the risk."""
     learnt = learn([run("1", "get_a", success=True), run("2", "find_b", success=False)])
 
     assert learnt.runs == 1
@@ -114,7 +114,7 @@ def test_only_failures() -> None:
 
 
 def test_no_runs() -> None:
-    """Nothing can be learnt from nothing, and that is said."""
+    """Learning from no runs is an error with a message."""
     with pytest.raises(ValueError, match="no runs"):
         learn([])
 
@@ -146,12 +146,12 @@ def test_size_is_bounded() -> None:
     ],
 )
 def test_writes_by_name(tool: str, writes: bool) -> None:
-    """The first verb that is known tells whether a tool writes; a hand-over never does."""
+    """The first known verb of a name decides whether a tool writes. A hand-off never writes."""
     assert seems_to_write(tool) is writes
 
 
 def test_digest() -> None:
-    """Equal arguments have one digest whatever their order; True is not 1, "1" neither."""
+    """Equal arguments have one digest in any order. True, 1 and "1" differ."""
     assert digest({"a": 1, "b": [2.0]}) == digest({"b": [2], "a": 1.0})
     assert len({digest({"a": value}) for value in (1, True, "1", None, 1.5)}) == 5
 

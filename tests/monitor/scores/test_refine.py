@@ -74,7 +74,7 @@ def refined(automaton: Automaton, golden: list[whole_path.Path], path: list[int]
 
 @pytest.mark.parametrize("seed", range(60))
 def test_long_paths_against_the_cubic_program(seed: int) -> None:
-    """On paths with dozens of harms the program is the plain cubic one."""
+    """On paths with dozens of harms the result equals that of the plain cubic program."""
     automaton, path = worker(seed)
     golden = list(whole_path.golden_paths(automaton))[:20]
     kept = whole_path.condense(whole_path.label(automaton, path))
@@ -85,7 +85,7 @@ def test_long_paths_against_the_cubic_program(seed: int) -> None:
 
 
 def rover(reads: bool) -> Automaton:
-    """a, b, c in a row; with reads, b also loops where c is due."""
+    """The sequence a, b, c; with reads, b also loops where c is due."""
     edges = {("q0", "a"): "q1", ("q1", "b"): "q2", ("q2", "c"): "q3"}
     loops = {("q2", "b"): "q2", ("q2", "d"): "q2"} if reads else {}
     return build(["q0", "q1", "q2", "q3"], "abcd", "q0", ["q3"], {**edges, **loops})
@@ -100,7 +100,7 @@ def test_a_read_takes_the_place_of_a_harm() -> None:
 
 
 def test_a_harmless_path_off_the_golden_ones_is_its_own_candidate() -> None:
-    """A repaired path that ends on no golden path stays as it is, so without harm it is perfect."""
+    """A repaired path that ends on no golden path is a candidate itself, so a path without harm scores 1."""
     edges = {("q0", "a"): "q1", ("q0", "b"): "q2"}
     automaton = build(["q0", "q1", "q2"], "ab", "q0", ["q1"], edges)
 
@@ -108,7 +108,7 @@ def test_a_harmless_path_off_the_golden_ones_is_its_own_candidate() -> None:
 
 
 def test_the_better_of_two_suffixes_of_one_length() -> None:
-    """b!a is repaired to ba and goes on with a, not b: one edit, the harm as the second a."""
+    """b!a is repaired to ba with the harm as the second a, in one edit."""
     edges = {("q0", "a"): "q1", ("q0", "b"): "q1", ("q1", "a"): "q0", ("q1", "b"): "q1"}
     automaton = build(["q0", "q1"], "ab", "q0", ["q1"], edges)
 
@@ -147,7 +147,7 @@ def test_empty_path_without_references() -> None:
 
 
 def test_only_harms_without_reads() -> None:
-    """Where nothing can be repaired and nothing is golden, nothing is similar."""
+    """If nothing can be repaired and nothing is golden, the similarity is 0."""
     automaton = build(["q0"], "a", "q0", [], {})
 
     assert refined(automaton, [], [0, 0, 0]) == 0.0

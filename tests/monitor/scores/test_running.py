@@ -1,4 +1,4 @@
-"""The running scores at their corners: empty, accepting at once, cycles, very long, many."""
+"""Corner cases of the running scores: empty paths, acceptance at once, cycles, long paths, many references."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fed(beta: float, harm: list[bool]) -> HarmTally:
 
 class TestEmpty:
     def test_empty_path(self) -> None:
-        """Before the first call nothing is lost, nothing is reached, efficiency is undefined."""
+        """Before the first call there is no harm and no progress, and efficiency is undefined."""
         automaton = task({("q0", "a"): "q1"}, ["q1"])
         scores = whole_path.evaluate(automaton, [])
 
@@ -80,7 +80,7 @@ class TestAcceptingInitialState:
     automaton = task({("q0", "r"): "q0", ("q0", "a"): "q1"}, ["q0"])
 
     def test_empty_path_is_golden(self) -> None:
-        """Where the initial state accepts, doing nothing is golden: PC 1, efficiency null."""
+        """If the initial state accepts, an empty path has PC 1 and efficiency null."""
         scores = whole_path.evaluate(self.automaton, [])
 
         assert whole_path.golden_paths(self.automaton) == ((),)
@@ -145,7 +145,7 @@ class TestHarmTally:
 
     @pytest.mark.parametrize("beta", [0.5, 0.999, 1 - 1e-6])
     def test_very_long_sessions(self, beta: float) -> None:
-        """After 100,000 steps, most weights gone to 0, running and batch still agree."""
+        """After 100,000 steps, most weights are 0, and running and batch scores still agree."""
         rng = random.Random(4)
         harm = [rng.random() < 0.3 for _ in range(100_000)]
 
@@ -209,7 +209,7 @@ class TestPathRows:
 
     @pytest.mark.plain
     def test_a_long_session_stays_small(self) -> None:
-        """10,000 steps leave no more in the rows than five integers as wide as the references."""
+        """After 10,000 steps, the rows hold only five integers as wide as the references."""
         rows = PathRows(Goldens([tuple(range(16))]))
         for n in range(10_000):
             rows.add(n % 20)
@@ -240,7 +240,7 @@ class TestEfficiency:
         assert efficiency(n, (3, 5), None) == expected
 
     def test_lengths_are_distinct_and_sorted(self) -> None:
-        """The shared lengths are what the function wants."""
+        """The shared lengths are distinct and sorted, as the function requires."""
         assert Goldens([(1, 2, 3), (1,), (), (2, 1, 3)]).lengths == (1, 3)
 
 
@@ -258,7 +258,7 @@ class TestFailedCalls:
     def test_failed_call(
         self, rule: str, defined: tuple[int, str, int], undefined: tuple[int, str, int]
     ) -> None:
-        """What a failed call is, defined here or not, is the convention's to say."""
+        """The convention decides what a failed call is, whether or not the state allows it."""
         conventions = Conventions(failed_calls=rule)  # type: ignore[arg-type]
         found = [
             whole_path.label(self.automaton, [token], [True], conventions)[0]

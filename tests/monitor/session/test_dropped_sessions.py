@@ -1,4 +1,4 @@
-"""Sessions that end, are forgotten, and go on: with what is known of them, and never as new ones."""
+"""Ended and forgotten sessions go on with what is known of them, and never as new ones."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(judge: Monitor, tools: str, first: int = 0, at: int | None = None) -> li
 
 @pytest.mark.parametrize("pause", [IDLE + 60 * SECOND, 3 * IDLE, 12 * IDLE, DAY])
 def test_a_conversation_that_is_taken_up_goes_on_where_it_was(pause: int) -> None:
-    """After its end, and long after it is shown no more, a session's position and counts are kept."""
+    """A session's position and counts are kept after its end, and after it is no longer shown."""
     judge, undisturbed = monitor(), monitor()
     run(judge, "abp")
     run(undisturbed, "abp")
@@ -105,7 +105,7 @@ def test_a_conversation_that_is_taken_up_goes_on_where_it_was(pause: int) -> Non
 
 
 def test_a_session_whose_state_is_gone_is_joined() -> None:
-    """Beyond the time that states are kept, what goes on is no new session: nothing is claimed."""
+    """After its state is dropped, a session that goes on is joined: no harm is claimed of its past."""
     judge = monitor(TASK, remember_ns=DAY)
     run(judge, "ab")
     for hour in range(30):
@@ -129,7 +129,7 @@ def test_what_no_state_allows_is_claimed_of_a_session_whose_state_is_gone() -> N
 
 @pytest.mark.parametrize("others", [150, 400])
 def test_a_session_that_was_evicted_goes_on(others: int) -> None:
-    """Evicted for others it is woken with its state, or where that is gone too, as joined."""
+    """An evicted session is restored with its state, or as joined if the state is dropped."""
     judge = monitor(TASK, sessions_max=1)
     run(judge, "ab")
     for number in range(others):
@@ -143,7 +143,7 @@ def test_a_session_that_was_evicted_goes_on(others: int) -> None:
 
 
 def test_a_new_session_is_new_beside_forgotten_ones() -> None:
-    """What was never known is judged in full, however many others were forgotten."""
+    """A session never seen before is judged in full, however many others were forgotten."""
     judge = monitor(TASK, sessions_max=1, remember_ns=0)
     for number in range(500):
         at = START + number * SECOND
@@ -153,7 +153,7 @@ def test_a_new_session_is_new_beside_forgotten_ones() -> None:
 
 @pytest.mark.parametrize("by", [DAY, -DAY, 3 * IDLE, -3 * IDLE])
 def test_a_clock_that_is_set_ends_no_session(by: int) -> None:
-    """Sessions live on as long as without the jump, and what was received becomes final."""
+    """Sessions live as long as without the jump, and verdicts become final."""
     judge = monitor(TASK)
     run(judge, "ab")
     final: list[Verdict] = []
@@ -185,7 +185,7 @@ def test_a_clock_that_is_set_back_makes_no_session_joined() -> None:
 
 @given(st.lists(st.text(max_size=4), max_size=200), st.text(max_size=4))
 def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
-    """Below its bound the memory says yes to exactly what was forgotten."""
+    """Below its bound the memory contains exactly the forgotten keys."""
     memory = Forgotten()
     for name in names:
         memory.add(SessionKey("", name))
@@ -196,7 +196,7 @@ def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
 
 
 def test_forgotten_is_bounded_and_says_what_it_lost() -> None:
-    """Twice as many keys as there is room for: the latest are known, the others are counted."""
+    """Of twice as many keys as fit, the latest are known, and the others are counted."""
     memory, most = Forgotten(), ROWS * WAYS
     for number in range(2 * most):
         memory.add(SessionKey("", str(number)))

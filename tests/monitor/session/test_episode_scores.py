@@ -51,7 +51,7 @@ def _score(
 
 @given(PATHS)
 def test_what_is_remembered_is_what_is_worked_out(paths: list[list[int]]) -> None:
-    """A path that another session has gone scores as it did the first time, without being compared."""
+    """A cached path has the scores that it was computed with."""
     judge, asked = _judge(), list[list[int]]()
     for path in paths:
         assert _score(judge, path, asked) == _score(_judge(), path)
@@ -59,7 +59,7 @@ def test_what_is_remembered_is_what_is_worked_out(paths: list[list[int]]) -> Non
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    """Paths that are all different cost no more than some hundred alike."""
+    """Episodes that all differ take no more memory than some hundred equal ones."""
     judge = _judge()
     for number in range(2_000):
         _score(judge, [number >> bit & 1 for bit in range(11)])

@@ -1,4 +1,4 @@
-"""One session under one spec: stepping, rewinding, folding, doubt, finality."""
+"""One session under one spec: steps, rewinding, folding, doubt and finality."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def played(tools: str, *, doubtful: bool = False) -> Judgement:
 
 
 def told(found: Judgement) -> tuple[object, ...]:
-    """All that there is to know: what was marked must be what stepping anew gives."""
+    """The whole state of a judgement, to compare with one that is stepped anew."""
     steps = found.walk()
     marks = [found.log.mark(step.place) & 0x0F for step in steps]
     assert marks == [step.code for step in steps]
@@ -163,7 +163,7 @@ def test_a_late_call_is_stepped_from_the_last_stop() -> None:
 
 @pytest.mark.plain
 def test_a_call_of_the_last_group_is_stepped_with_its_group_alone() -> None:
-    """What stands before the group at the end of the log is not stepped again."""
+    """Steps before the last group are not stepped again."""
     found = played("r" * 20)
     for number in range(20, 23):
         take(found, call(number, "abc"[number - 20], number, 10 * SECOND))
@@ -257,7 +257,7 @@ def test_a_late_call_revises_what_follows() -> None:
 
 
 def test_final_verdicts_are_given_once() -> None:
-    """What is marked as final is told with the receipts up to then, and not again."""
+    """Final verdicts are returned once, with the receipts up to then."""
     found, early, late = judgement(), 5 * SECOND, 9 * SECOND
     take(found, call(0, "x", 0), now=early)
     take(found, call(1, "x", 1), now=late)
@@ -308,7 +308,7 @@ def test_a_group_is_folded_whole() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.text("abcrx", min_size=120, max_size=200), st.integers(0, 2**32))
 def test_resume_points_survive_folding(tools: str, seed: int) -> None:
-    """Late calls into a log that is folded again and again are judged as in one that is not."""
+    """Late calls are judged alike in a log that is folded repeatedly and in one that is not."""
     chance = Random(seed)
     found, kept = judgement(), judgement()
     held: list[ToolCall] = []
@@ -391,7 +391,7 @@ def test_a_doubt_that_comes_or_goes_leaves_what_it_would_have_been(
 
 
 def test_a_doubt_changes_nothing_of_what_was_joined_for_certain() -> None:
-    """That its first calls are missing is known then, and stays so."""
+    """A session whose first calls are certainly missing stays joined."""
     found = played("bc")
     found.join(0)
 

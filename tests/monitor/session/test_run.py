@@ -67,7 +67,7 @@ def played(
 
 
 def test_an_accepting_state_starts_another_episode() -> None:
-    """What only the initial state allows begins a new pass, without harm."""
+    """A call that only the initial state allows starts a new episode without harm."""
     found = played("pick pay ship pick pay")
 
     assert found["harmful"] == 0
@@ -97,7 +97,7 @@ def test_each_episode_is_scored_on_its_own() -> None:
 
 
 def test_a_read_starts_an_episode_and_stays_one() -> None:
-    """The initial state's own loop is no progress, also where it comes first."""
+    """A self-loop of the initial state is no progress, even as the first call of an episode."""
     found = played("pick pay ship look")
 
     assert found["steps"][-1]["kind"] == "self_loop"
@@ -105,14 +105,14 @@ def test_a_read_starts_an_episode_and_stays_one() -> None:
 
 
 def test_a_failed_call_starts_no_episode() -> None:
-    """It changes nothing, so the finished pass stays the current one."""
+    """A failed call changes nothing, so the finished episode stays the current one."""
     found = played("pick pay ship pick!")
 
     assert (found["state"], found["harmful"], found["episodes"]) == ("done", 0, [])
 
 
 def test_a_step_of_another_episode_is_out_of_order() -> None:
-    """In the accepting state a later symbol is harmful, and says what should have come first."""
+    """In the accepting state a later symbol is harmful, and the skipped symbols are named."""
     found = played("pick pay ship ship")
 
     assert found["steps"][-1]["reason"] == "out_of_order"
@@ -120,14 +120,14 @@ def test_a_step_of_another_episode_is_out_of_order() -> None:
 
 
 def test_nothing_is_undone_across_episodes() -> None:
-    """What was done in one pass is not undone by a call of the next."""
+    """A call does not compensate a call of an earlier episode."""
     text = SPEC.replace("undo: {pick: pay}", "undo: {ship: pick}")
 
     assert played("pick pay ship pick pay ship", text)["compensations"] == []
 
 
 def test_finished_episodes_are_bounded() -> None:
-    """Of many episodes the latest are listed, and all calls are counted."""
+    """The latest episodes are listed, and the calls of all are counted."""
     count = EPISODES_MAX + 30
     found = played("pick pay ship " * count, apart=1, fold=True)
 

@@ -1,4 +1,4 @@
-"""The table of sessions: who is live, who has ended lately, who is next to go."""
+"""The table of sessions: live ones, recently ended ones, and the next to be evicted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def names(table: Table) -> list[str]:
 
 
 def test_the_least_recently_active_goes_first() -> None:
-    """Beyond the bound the session nobody heard of for longest is in excess; a touch saves it."""
+    """Beyond the bound, the least recently active session is evicted; a new call protects it."""
     table = filled("a", "b", "c", most=2)
     touched = table.touch(SessionKey("", "a"))
     assert touched is table.live(SessionKey("", "a"))
@@ -90,7 +90,7 @@ def test_an_ended_session_wakes_with_what_it_knew() -> None:
 
 
 def test_one_id_in_two_namespaces_is_two_sessions() -> None:
-    """Names are looked up over all tenants, live and ended."""
+    """A lookup by id covers all tenants, live and ended."""
     table = filled("a")
     other = session("a")
     other.key = SessionKey("tenant", "a")
@@ -112,7 +112,7 @@ def test_a_renamed_session_is_found_under_its_new_id_alone() -> None:
 
 
 def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
-    """One key object gives what is filed under it, whatever happened since it was asked for."""
+    """A cached lookup by key object always gives the present session."""
     table, key = Table(10), SessionKey("", "a")
     assert table.live(key) is None
     table.add(session("a"))
@@ -128,7 +128,7 @@ def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
 
 
 class Tables(RuleBasedStateMachine):
-    """Whatever happens the table holds what a plain list would, and no more than its bounds."""
+    """The table equals a plain list under any operations, and keeps its bounds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ TestTables.settings = settings(max_examples=30, stateful_step_count=30, deadline
 
 
 def test_tombstones_are_bounded() -> None:
-    """As many ended sessions are remembered as the bound says, the latest."""
+    """The latest ended sessions are kept, up to the bound."""
     table = Table(10)
     for number in range(table.tombstones_max + 5):
         table.bury(session(str(number)))
@@ -196,7 +196,7 @@ def test_a_tenant_over_its_share_makes_room_for_itself() -> None:
 
 
 def test_a_tenant_may_use_what_is_free_until_others_come() -> None:
-    """Who holds most gives way to who holds less than a share, from its oldest on."""
+    """The largest tenant gives way to one below its share, its oldest session first."""
     table = Table(10)
     for number in range(10):
         table.add(session(f"loud{number}", number, "loud"))
@@ -212,7 +212,7 @@ def test_a_tenant_may_use_what_is_free_until_others_come() -> None:
 
 
 def test_ended_sessions_of_one_tenant_do_not_push_out_anothers() -> None:
-    """What has ended is remembered by shares, too."""
+    """Ended sessions are kept by tenants' shares, too."""
     table = Table(10)
     mine = session("mine", 0, "quiet")
     table.add(mine)
@@ -239,7 +239,7 @@ def test_long_ids_are_bounded_by_their_bytes() -> None:
 
 
 def test_what_is_shared_by_session_goes_by_tenant() -> None:
-    """At the bound the first of the tenant that has most goes; what is put again is the latest."""
+    """At the bound, the oldest of the largest tenant is dropped; a repeated put makes it the latest."""
     shared: Shared[int] = Shared(4)
     mine = SessionKey("quiet", "s")
     assert not shared.put(mine, 1)

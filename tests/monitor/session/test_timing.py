@@ -58,7 +58,7 @@ class Run:
         self.monitor = Monitor([spec], Limits(history_complete=True, **limits))
 
     def take(self, *calls: ToolCall, at: float | None = None) -> list[tuple[Any, ...]]:
-        """Receives calls, each when it has ended or all at once; what is told of the session."""
+        """Receives calls, each at its end or all at once, and returns the session's verdicts."""
         told = []
         for each in calls:
             now = each.end_ns if at is None else START + round(at * SECOND)
@@ -79,7 +79,7 @@ class Run:
 
 
 def news(verdicts: list[Verdict]) -> list[tuple[Any, ...]]:
-    """(kind, reason, step), or what was taken back."""
+    """The kind, reason and step of each new verdict, and each withdrawn one."""
     return [
         (each.kind.value, each.reason.value if each.reason else None, each.step)
         if each.kind in (Kind.CANNOT_FINISH, Kind.STALLED)
@@ -94,7 +94,7 @@ MISSED = ("cannot_finish", "deadline", 1)
 
 
 def test_a_deadline_fires_when_its_time_is_over() -> None:
-    """Not before, and once; after the window it is final and counted."""
+    """It fires once, not before its time, and is final and counted after the window."""
     run = Run()
     assert run.take(call("order", 0)) == []
     assert run.tick(19.9) == []
@@ -140,7 +140,7 @@ def test_a_late_span_that_was_early_enough_takes_it_back() -> None:
 
 
 def test_a_late_span_that_was_too_late_confirms_it() -> None:
-    """Its own time is what counts, not its arrival."""
+    """The call's own time counts, not its arrival."""
     run = Run()
     run.take(call("order", 0))
     assert run.tick(20) == [MISSED]
@@ -150,7 +150,7 @@ def test_a_late_span_that_was_too_late_confirms_it() -> None:
 
 
 def test_after_the_window_only_the_object_is_corrected() -> None:
-    """As with calls: a final counter never changes."""
+    """As with calls, a final counter never changes."""
     run = Run()
     run.take(call("order", 0))
     run.tick(20)
@@ -183,7 +183,7 @@ def test_old_spans_are_given_time_to_arrive() -> None:
     ],
 )
 def test_only_what_took_effect_counts(first: dict[str, Any], second: dict[str, Any]) -> None:
-    """A failed or harmful first call starts no clock; a harmful answer stops none."""
+    """A failed or harmful call neither starts a deadline nor meets one."""
     run = Run()
     run.take(call("order", 0, 1)._replace(**first))
     if second:
@@ -205,7 +205,7 @@ def test_a_session_that_stands_still_is_told() -> None:
 
 
 def test_a_late_span_fills_the_silence() -> None:
-    """A call that was made in time and told of later takes the standstill back."""
+    """A call made in time and received late withdraws the standstill."""
     run = Run()
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(61) == [("stalled", "idle", 2)]
@@ -215,7 +215,7 @@ def test_a_late_span_fills_the_silence() -> None:
 
 
 def test_idle_limits_by_state() -> None:
-    """Only the states that are named are limited, each by its own time."""
+    """Only named states are limited, each by its own time."""
     run = Run(
         SHOP.replace("idle: 1m", "idle: {G1: 3s, G3: 5s}").replace("within: 20s", "within: 1h")
     )
@@ -229,7 +229,7 @@ def test_idle_limits_by_state() -> None:
 
 
 def test_a_trap_is_told_by_the_call_that_leads_into_it() -> None:
-    """No call of it is harmful, and the session can no longer finish: that is said at once."""
+    """No call is harmful, but the session can no longer finish. That is reported at this call."""
     run = Run(TRAP)
     assert run.take(call("in", 0)) == []
     assert run.take(call("fall", 1)) == [("cannot_finish", "trap", 2)]
@@ -286,7 +286,7 @@ def test_an_open_constraint_is_told_at_the_end() -> None:
 
 
 def test_uncertain_calls_start_no_clock_and_may_stop_one() -> None:
-    """No false page: what may have been the answer counts as one."""
+    """A call that may have been the expected one meets the deadline, so no false page fires."""
     text = SHOP.replace("{tool: confirm}", "{tool: confirm, arguments: {n: 1}}")
     run = Run(text)
     run.take(call("order", 0), call("confirm", 5, arguments=None))
@@ -307,7 +307,7 @@ def test_where_calls_may_be_missing_nothing_is_claimed() -> None:
 
 
 def test_limits_live_through_folding() -> None:
-    """A clock that started two hundred calls ago still runs, and what was told stays told."""
+    """A deadline that started 200 calls ago still runs, and its verdict stays."""
     run = Run(SHOP.replace("within: 20s", "within: 5m").replace("idle: 1m\n", ""))
     run.take(call("order", 0))
     for second in range(1, 201):
@@ -326,7 +326,7 @@ def test_limits_live_through_folding() -> None:
 
 
 def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
-    """Calls filed under a trace move to their session, and what was told is taken along."""
+    """Calls and verdicts of a trace move to the session with its deadlines."""
     run = Run()
     run.take(call("order", 0, session=SessionKey("", "trace")))
     run.tick(20)
@@ -339,7 +339,7 @@ def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
 
 
 def test_a_reference_has_no_limits() -> None:
-    """What judges nothing says nothing of a session either."""
+    """A reference gives no verdicts on sessions."""
     text = SHOP.replace("id: shop", "id: shop\nkind: reference")
     run = Run(text)
     run.take(call("order", 0))
@@ -348,7 +348,7 @@ def test_a_reference_has_no_limits() -> None:
 
 
 def test_without_limits_nobody_is_looked_at() -> None:
-    """A spec that has none costs nothing: its sessions have no session_verdicts and no timer."""
+    """A spec without limits costs nothing: its sessions have no session_verdicts and no timer."""
     run = Run(SHOP[: SHOP.index("deadlines")])
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(10_000) == []
@@ -370,7 +370,7 @@ def test_without_limits_nobody_is_looked_at() -> None:
     ],
 )
 def test_faults_of_times_are_found(keys: str, code: str) -> None:
-    """Each with its code, at its place."""
+    """Each fault has its code and its position."""
     spec, found = compile_text(SHOP[: SHOP.index("deadlines")] + keys, "s.yaml")
     assert spec is None
     assert [each.code for each in found] == [code]
@@ -386,7 +386,7 @@ def test_times_are_written_as_people_say_them() -> None:
 
 
 def test_verdicts_on_sessions_are_worded_like_others() -> None:
-    """They name the rule, the call they hang on, what is allowed now, and their severity."""
+    """They name the rule, the call, the allowed calls and the severity."""
     run = Run()
     run.take(call("order", 0))
     run.monitor.tick(START + 20 * SECOND)
@@ -420,7 +420,7 @@ def test_a_clock_that_is_set_moves_no_limit(by: int) -> None:
 
 @pytest.mark.parametrize("by", [[3600, -3600], [-30, -30], [40, 7, -100]])
 def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> None:
-    """Each jump counts for the limits that run then."""
+    """Each jump of the clock shifts the limits that run at that time."""
     run, still = Run(), Run()
     for each in (run, still):
         each.take(call("order", 0, 1))
@@ -434,7 +434,7 @@ def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> No
 
 @pytest.mark.parametrize("by", [3600, -3600])
 def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
-    """Its call has the time of the clock as that is set now."""
+    """A limit that starts after the jump uses the clock as it is now."""
     run = Run()
     run.take(call("look", 0, 1))
     run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)
@@ -446,7 +446,7 @@ def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
 
 @pytest.mark.parametrize("by", [3600, -3600])
 def test_an_answer_after_a_jump_keeps_a_deadline(by: int) -> None:
-    """The agent's own clock was not set: its call is in time, and nothing is told."""
+    """If only our clock jumps, a call in time by the agent's clock meets the deadline."""
     run = Run(SHOP.replace("idle: 1m\n", ""))
     run.take(call("order", 0, 1))
     run.monitor.clock_moved(by * SECOND, START + (1 + by) * SECOND)

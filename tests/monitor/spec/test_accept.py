@@ -57,7 +57,7 @@ def states(spec: Spec, *symbols: str) -> list[str]:
 
 
 def test_an_accepted_call_changes_nothing() -> None:
-    """It is a self-loop where it was undefined, and there only; the golden paths stay."""
+    """It is a self-loop in its state only, and the golden paths stay."""
     bare = compiled(TASK)
     spec = compiled(with_acceptance(TASK, CLOSE))
     assert states(bare, "close", "open", "close", "close") == ["harmful", "G1", "G2", "harmful"]
@@ -68,7 +68,7 @@ def test_an_accepted_call_changes_nothing() -> None:
 
 
 def test_of_constraints_only_the_one_that_refuses_lets_it_pass() -> None:
-    """The call is a self-loop of that constraint; the others count it, and other symbols stay."""
+    """The call is a self-loop of that constraint only. Other constraints and symbols are unchanged."""
     spec = compiled(with_acceptance(RULES, ACT))
     assert isinstance(spec.machine, SideBySide)
     assert states(spec, "wipe", "act", "act", "ask", "wipe") == [

@@ -1,4 +1,4 @@
-"""What a document means: alphabet, automaton, golden paths, rules; and its findings."""
+"""The compiler: alphabet, automaton, golden paths, rules and findings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ words = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_s
 @settings(max_examples=120)
 @given(words)
 def test_golden_sequences_are_the_golden_paths(raw: list[list[str]]) -> None:
-    """The automaton of the short form accepts just the given words: they are its golden paths."""
+    """The automaton of the short form accepts exactly the given words, as its golden paths."""
     spec = compiled(golden=raw)
     wanted = {tuple("abc".index(name) for name in word) for word in raw}
     assert spec.golden is not None
@@ -79,7 +79,7 @@ def test_golden_sequences_are_the_golden_paths(raw: list[list[str]]) -> None:
 @settings(max_examples=120)
 @given(words)
 def test_golden_automaton_is_minimal(raw: list[list[str]]) -> None:
-    """No two states of the short form have the same future, and states are G0, G1, ... ."""
+    """No two states of the short form are equivalent, and states are named G0, G1, and so on."""
     machine = task(compiled(golden=raw))
 
     def future(state: int) -> frozenset[tuple[int, ...]]:
@@ -103,7 +103,7 @@ def test_golden_shares_prefixes_and_suffixes() -> None:
 
 
 def test_reads_as_a_list_loop_wherever_there_is_no_edge() -> None:
-    """A symbol both golden and listed progresses where it must and is free elsewhere."""
+    """A symbol that is golden and a read progresses where it has an edge, and loops elsewhere."""
     machine = task(compiled(golden=[["a", "b"]], reads=["c", "a"]))
     assert [machine.step(state, 2) for state in range(3)] == [0, 1, 2]
     assert [machine.step(state, 0) for state in range(3)] == [1, 1, 2]
@@ -118,7 +118,7 @@ def test_reads_by_state() -> None:
 
 
 def test_empty_word_and_many_words() -> None:
-    """The empty sequence makes the start accept; above 64 golden paths none are listed."""
+    """An empty sequence makes the start accepting. More than 64 golden paths are not listed."""
     assert compiled(golden=[[], ["a"]]).golden == ((), (0,))
     many = [list(word) for word in product("abc", repeat=4)]
     spec = compiled(golden=many)
@@ -186,7 +186,7 @@ def test_version_is_as_written() -> None:
     ],
 )
 def test_faults_have_their_codes(keys: dict[str, Any], code: str) -> None:
-    """Each fault of meaning or shape is refused by its code."""
+    """Each fault of meaning or form is refused with its code."""
     assert code in [each.code for each in refused(**keys)]
 
 
@@ -199,7 +199,7 @@ def test_transitions_need_their_ends() -> None:
 
 
 def test_all_faults_are_told_at_once() -> None:
-    """Who corrects a spec sees every fault in one go, in the order of the lines."""
+    """Every fault of a spec is reported at once, in the order of the lines."""
     text = (
         "id: s\n"
         "match: {x: {regex: '('}}\n"
@@ -250,7 +250,7 @@ def test_unknown_keys_get_a_suggestion() -> None:
 
 
 def test_severity_takes_the_most_specific() -> None:
-    """State, then tool, then reason, then the default."""
+    """The severity is that of the state, else the tool, else the reason, else the default."""
     severity = good("transitions").severity
     assert severity.of("pay", "0", Reason.REPEATED) == "warning"
     assert severity.of("pay", "1", Reason.REPEATED) == "critical"
@@ -291,7 +291,7 @@ def test_only_a_policy_matches_without_rules() -> None:
 
 
 def test_conventions_are_profiles_with_changes() -> None:
-    """live by default; core is the published scorer's; each key can be changed."""
+    """The default is live; core is the published scorer's profile. Each key can be changed."""
     assert compiled().conventions == Conventions()
     assert compiled(conventions="core").conventions == Conventions("core", "harmful")
     assert good("transitions").conventions == Conventions(
@@ -367,7 +367,7 @@ def test_identity_of_a_version() -> None:
 def test_overlap_is_told_where_the_winner_may_surprise(
     first: Any, second: Any, said: str
 ) -> None:
-    """A pattern that narrows another is fine; two that merely meet are a warning."""
+    """Patterns that overlap are a warning, unless one narrows the other."""
 
     def symbol(raw: Any) -> dict[str, Any]:
         return {"tool": "t"} if raw is None else {"tool": "t", "arguments": raw}
@@ -394,7 +394,7 @@ Call = tuple[str, dict[str, Any], bool]
 
 
 def harms(spec: Spec, calls: list[Call]) -> tuple[list[tuple[int, str, list[str]]], int]:
-    """(index, tool, skipped) of each harmful call, and the state at the end."""
+    """Index, tool and skipped calls of each harmful call, and the final state."""
     machine, state = spec.machine, spec.machine.initial
     found: list[tuple[int, str, list[str]]] = []
     for index, (tool, arguments, failed) in enumerate(calls):
@@ -434,7 +434,7 @@ def test_rover_accepts_its_golden_path() -> None:
 
 
 def test_rover_flags_early_water() -> None:
-    """Water before the valve is harmful with the true shortest way, and the rover can go on."""
+    """Water before the valve is harmful, with the shortest skipped path, and the rover can go on."""
     rover = bundled("farm_rover")
     calls = plain("unlock_safety", "move", "water", "scan", "open_valve", "water", "log")
     found, state = harms(rover, calls)
@@ -445,7 +445,7 @@ def test_rover_flags_early_water() -> None:
 
 @pytest.mark.parametrize("late", ["move", "water", "unlock_safety", "open_valve"])
 def test_rover_flags_what_cannot_be_taken_back(late: str) -> None:
-    """After watering nothing but looking and writing down is right (papers/000 section 3)."""
+    """After watering only reads and notes are allowed (papers/000 section 3)."""
     rover = bundled("farm_rover")
     found, _ = harms(rover, plain(*GOLDEN[:5], late, "scan", "log", "log"))
     assert [each[:2] for each in found] == [(5, late)]
@@ -453,7 +453,7 @@ def test_rover_flags_what_cannot_be_taken_back(late: str) -> None:
 
 @pytest.mark.skipif(not CAPTURES.exists(), reason="the captured rover runs are not here")
 def test_captured_good_runs_are_without_harm() -> None:
-    """Golden, parallel, error, hand-off and two-turn runs of real frameworks give no harm."""
+    """Golden, parallel, error, hand-off and two-turn runs of real frameworks have no harm."""
     seen: set[str] = set()
     for path in sorted(CAPTURES.glob("*/*.expected.json")):
         run = path.name.partition(".")[0]
@@ -470,7 +470,7 @@ def test_captured_good_runs_are_without_harm() -> None:
 
 
 def test_rover_policy_is_a_shadow() -> None:
-    """The example policy pages nobody, and forbids overriding the interlock outright."""
+    """The example policy is in shadow mode and forbids any override of the interlock."""
     policy = bundled("rover_policy")
     machine = policy.machine
     assert isinstance(machine, SideBySide)
@@ -484,14 +484,14 @@ def test_rover_policy_is_a_shadow() -> None:
 
 
 def test_schema_file_is_fresh() -> None:
-    """dfa_specs/spec.schema.json is what `python -m monitor.spec.document.schema` prints."""
+    """dfa_specs/spec.schema.json equals the output of `python -m monitor.spec.document.schema`."""
     kept = (ROOT / "dfa_specs" / "spec.schema.json").read_text()
     assert json.loads(kept) == json_schema()
     assert kept == json.dumps(json_schema(), indent=2) + "\n"
 
 
 def test_records_load_no_reader_of_documents() -> None:
-    """What judges sessions needs no schema and no YAML: only compiling a document does."""
+    """Judging needs no schema and no YAML; only compiling a document does."""
     code = "import sys, monitor.spec.spec; print(bool({'msgspec', 'pydantic', 'yaml'} & set(sys.modules)))"
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

@@ -146,14 +146,14 @@ def test_template_is_its_finite_trace_definition(
 
 
 def test_every_template_is_covered_here() -> None:
-    """A template without a definition above would be unproven."""
+    """Each template has a definition above to be compared with."""
     named = {template.replace("-", "_") for template, _, _ in CASES}
     assert named == set(TEMPLATES)
 
 
 @pytest.mark.parametrize("second", ["response", "chain_precedence", "not_succession"])
 def test_side_by_side_is_each_by_itself(second: str) -> None:
-    """The joint machine allows what each constraint allows, and accepts where each accepts."""
+    """The joint machine allows and accepts exactly what all its constraints allow and accept."""
     raw: list[Any] = [{"precedence": ["a", "b"]}, {second: ["b", "c"]}, {"at_most": ["c", 1]}]
     joint, alone = machine_of(*raw), [machine_of(each) for each in raw]
     todo = [(joint.initial, tuple(each.initial for each in alone), 0)]
@@ -223,7 +223,7 @@ def test_forbidden_is_blamed_before_an_earlier_constraint() -> None:
 
 
 def test_only_mentioned_symbols_cost() -> None:
-    """A step looks at the constraints of its symbol; where none mentions it, at none."""
+    """A step evaluates only the constraints that mention its symbol."""
     machine = machine_of({"precedence": ["a", "b"]}, {"at_most": ["b", 3]})
     assert [machine.mentions(symbol) for symbol in range(3)] == [True, True, False]
     assert machine.step(7, 2) == 7
@@ -255,7 +255,7 @@ def test_too_many_joint_states_are_not_listed() -> None:
 
 
 def test_small_machines_list_their_states() -> None:
-    """Few joint states are listed, so that a session joined in the middle may be in any of them."""
+    """If the joint states are few, they are listed, so a joined session may be in any of them."""
     machine = machine_of({"precedence": ["a", "b"]}, {"at_most": ["a", 1]})
     assert len(machine.everywhere()) == 2
 
@@ -290,7 +290,7 @@ def test_small_machines_list_their_states() -> None:
     ],
 )
 def test_bad_constraints_are_refused(raw: Any, code: str) -> None:
-    """What cannot be understood or satisfied is refused with the code of its finding."""
+    """Malformed and unsatisfiable constraints are refused with their code."""
     with pytest.raises(ConstraintError) as caught:
         parse(raw, SYMBOLS)
     assert caught.value.code == code
@@ -308,7 +308,7 @@ def test_bad_constraints_are_refused(raw: Any, code: str) -> None:
     ],
 )
 def test_names_have_their_usual_spellings(name: str, template: str) -> None:
-    """Hyphens, spaces and capitals do not matter in a template's name."""
+    """Hyphens, spaces and capitals in a template's name do not matter."""
     operand: Any = ["a", 2] if template == "at_most" else ["a", "b"]
     [constraint] = parse({name: operand}, SYMBOLS)
     assert isinstance(constraint, Constraint)

@@ -63,13 +63,13 @@ def _mutate(chance: random.Random) -> str:
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_careless_edits_of_good_specs(chance: random.Random) -> None:
-    """Whatever an edit breaks, the answer is a spec or findings with places."""
+    """Any edit gives a spec, or findings with positions."""
     checked(_mutate(chance))
 
 
 @pytest.mark.long
 def test_very_many_careless_edits() -> None:
-    """The same 20,000 times."""
+    """The same holds for 20,000 edits."""
     chance = random.Random(20_000)
     for _ in range(20_000):
         checked(_mutate(chance))
@@ -132,7 +132,7 @@ HUGE = "9" * 400
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_numbers_beyond_a_float(pattern: str) -> None:
-    """Beside other patterns of the tool, so that they are compared."""
+    """Numbers beyond a float are compared with other patterns of the tool without an error."""
     others = ("{max: 3.5}", "{type: integer}", "{not_in: [1]}", "{one_of: [1, 2]}")
     listed = ", ".join(
         f"t{n}: {{tool: a, arguments: {{n: {each}}}}}"
@@ -244,7 +244,7 @@ BOMBS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_hostile_document_is_answered_in_time(name: str) -> None:
-    """At most two seconds of this thread, whatever it asks for."""
+    """Any document takes at most two seconds of this thread."""
     text = BOMBS[name]()
     start = time.thread_time()
     checked(text)
@@ -255,7 +255,7 @@ def test_a_hostile_document_is_answered_in_time(name: str) -> None:
     "name", ["aliases", "huge golden", "wide product", "many golden paths"]
 )
 def test_a_hostile_document_takes_little_memory(name: str) -> None:
-    """At most 200 MB at its peak."""
+    """Any document takes at most 200 MB at its peak."""
     text = BOMBS[name]()
     tracemalloc.start()
     try:
@@ -268,7 +268,7 @@ def test_a_hostile_document_takes_little_memory(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_hostile_document_takes_much_of_the_process(name: str) -> None:
-    """The same for what libraries take, as the system sees it: 200 MB above an idle process."""
+    """With libraries included, the process stays within 200 MB above idle."""
     code = (
         "import resource; from tests.monitor.spec.test_fuzz_specs import BOMBS, compile_text;"
         "used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024;"

@@ -50,7 +50,7 @@ def fault(path: Path) -> str:
 
 @pytest.mark.parametrize("path", stems("good"), ids=lambda path: path.stem)
 def test_good_file_loads_without_findings(path: Path) -> None:
-    """Each small good spec is compiled, and nothing is said of it."""
+    """Each small good spec compiles without a finding."""
     loaded = load_specs([path], DAY)
     assert loaded.findings == ()
     assert [spec.id for spec in loaded.specs] == [path.stem]
@@ -74,7 +74,7 @@ def test_refused_file_has_the_fault_it_is_named_by(path: Path) -> None:
 
 @pytest.mark.parametrize("path", stems("warned"), ids=lambda path: path.stem)
 def test_warned_file_has_the_fault_it_is_named_by(path: Path) -> None:
-    """Each small doubtful spec loads, and carries the one warning in its name."""
+    """Each small doubtful spec loads with the one warning of its name."""
     loaded = load_specs([path], DAY)
     assert not loaded.refused
     assert [each.code for each in loaded.findings] == [fault(path)]
@@ -87,7 +87,7 @@ def test_warned_file_has_the_fault_it_is_named_by(path: Path) -> None:
 
 
 def test_every_code_has_a_file() -> None:
-    """A finding nobody has seen is unproven: each code of the table has a file of its name."""
+    """Each code of the table has an example file of its name."""
     named = {fault(path): path.parent.name for path in [*stems("refused"), *stems("warned")]}
     folders = {"error": "refused", "warning": "warned"}
     assert named == {code: folders[severity] for code, (severity, _) in CODES.items()}
@@ -101,7 +101,7 @@ def test_every_code_says_what_it_means_for_the_user() -> None:
 
 
 def test_finding_is_one_line() -> None:
-    """FILE:LINE:COL: severity code: message (key), the form editors can jump to."""
+    """A finding reads FILE:LINE:COL: severity code: message (key), which editors can follow."""
     path = SPECS / "refused" / "undeclared_symbol.yaml"
     [found] = load_specs([path]).findings
     assert str(found) == (
@@ -111,7 +111,7 @@ def test_finding_is_one_line() -> None:
 
 
 def test_bundled_specs_are_clean() -> None:
-    """What ships with the project loads without a finding."""
+    """The bundled specs load without a finding."""
     loaded = load_specs([BUNDLED])
     assert loaded.findings == ()
     assert {"farm_rover", "rover_policy"} <= {spec.id for spec in loaded.specs}
@@ -163,7 +163,7 @@ def test_missing_path_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_unreadable_file_is_a_finding(tmp_path: Path) -> None:
-    """A file without permission is said to be so."""
+    """A file without read permission is a finding."""
     path = tmp_path / "secret.yaml"
     path.write_text(spec_text("secret"))
     path.chmod(0)
@@ -171,7 +171,7 @@ def test_unreadable_file_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_file_of_any_suffix_can_be_named(tmp_path: Path) -> None:
-    """The suffix matters in folders only; JSON is YAML too."""
+    """The suffix matters only in folders. JSON is read as YAML."""
     path = tmp_path / "spec.json"
     path.write_text(
         json.dumps({"id": "j", "alphabet": {"a": {"tool": "a"}}, "golden": [["a"]]})
@@ -225,7 +225,7 @@ def test_scalars_follow_the_core_schema(written: str, value: Any) -> None:
 
 
 def test_keys_are_texts() -> None:
-    """Keys are names: a number or a word like true is what it looks like."""
+    """Keys are texts, even if they look like numbers or booleans."""
     assert data("1: a\ntrue: b\n1.10: c\n~: d\n") == {
         "1": "a",
         "true": "b",
@@ -235,7 +235,7 @@ def test_keys_are_texts() -> None:
 
 
 def test_positions_are_of_keys_and_entries() -> None:
-    """Every path has the line and column a person would look at, also in flow style."""
+    """Each path has its line and column in the text, in flow style, too."""
     document, _ = parse("a:\n  b: [x, {c: 1.10}]\n", "t.yaml")
     assert document is not None
     assert document.place(("a",)) == (1, 1)
@@ -247,7 +247,7 @@ def test_positions_are_of_keys_and_entries() -> None:
 
 
 def test_aliases_repeat_their_anchor() -> None:
-    """An alias is the anchored value again; the bounds count it as often as it is used."""
+    """An alias repeats the anchored value, and counts towards the bounds each time."""
     assert data("a: &x [1, 2]\nb: *x\nc: [*x, *x]\n") == {
         "a": [1, 2],
         "b": [1, 2],
@@ -281,14 +281,14 @@ def test_aliases_repeat_their_anchor() -> None:
     ids=range(19),
 )
 def test_bad_yaml_is_a_finding_with_its_line(text: str, code: str, line: int) -> None:
-    """Whatever is wrong with the text is told with its place, never raised."""
+    """Bad YAML is a finding with its position, never an exception."""
     _, found = parse(text, "t.yaml")
     assert codes(found) == [code]
     assert abs(found[0].line - line) <= 1
 
 
 def test_duplicates_do_not_hide_what_follows() -> None:
-    """The first entry is kept, and the rest of the document is still looked at."""
+    """The first entry is kept, and the rest of the document is checked."""
     text = "id: a\nid: b\nalphabet: {a: {tool: a}}\ngolden: [[z]]\ngolden: [[y]]\n"
     spec, found = compile_text(text, "t.yaml")
     assert spec is None
@@ -415,7 +415,7 @@ def test_any_value_anywhere_gives_findings_never_a_traceback(
 
 
 def test_a_link_that_leads_nowhere_is_no_spec_less(tmp_path: Path) -> None:
-    """A spec that has gone missing is told, not left out."""
+    """A dangling link to a spec is an error and is not skipped."""
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "elsewhere.yaml")
 
     loaded = load_specs([tmp_path])
@@ -454,7 +454,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
 
 
 def test_paths_that_lead_nowhere_are_errors(tmp_path: Path) -> None:
-    """A link without a target, links in a circle, a file in place of a folder, no path at all."""
+    """A dangling link, a circle of links, a file for a folder and a missing path are errors."""
     good = tmp_path / "good.yaml"
     good.write_text(spec_text("good"))
     gone, round_about = tmp_path / "gone", tmp_path / "circle"
@@ -472,7 +472,7 @@ def test_paths_that_lead_nowhere_are_errors(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error_in_a_folder_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whether it may not be looked at or not be opened."""
+    """It is an error whether `stat` or `open` fails."""
     secret = tmp_path / "secret.yaml"
     if call == "stat":
         secret.symlink_to(tmp_path / "no" / "way")  # as if its target were in a closed folder

@@ -44,7 +44,7 @@ Event = tuple[str, Any]
 
 
 def _events(found: Any) -> Iterator[Event]:
-    """What a document says to a reader: its structure, its texts, and whether they were plain."""
+    """The events of a document: structure, texts, and whether each text is plain."""
     for event in found:
         kind = type(event).__name__
         if kind in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent", "CommentEvent"):
@@ -102,7 +102,7 @@ def test_bundled_files_are_read_alike(file: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_are_read_alike(page: Path) -> None:
-    """What is copied from a page is YAML, too."""
+    """Both readers read the YAML examples of the pages alike."""
     for block in blocks(page):
         assert_alike(block)
 
@@ -155,7 +155,7 @@ def test_values_are_read_alike(value: Any) -> None:
 @given(ANY | ODD.filter(lambda text: len(text) < 1000))
 @settings(max_examples=150, deadline=None)
 def test_names_are_read_alike(text: str) -> None:
-    """As keys and as values, within brackets and without."""
+    """Both readers read names alike, as keys and values, inside brackets and outside."""
     found = assert_read_back(f"{name(text)}: {{{name(text)}: [{name(text)}]}}\n")
     assert found == {whole(text): {whole(text): [whole(text)]}}
 

@@ -101,7 +101,7 @@ def is_same(ours: Any, theirs: Any) -> bool:
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("name", specs())
 def test_a_run_of_each_mode(name: str, mode: Mode, seed: int) -> None:
-    """Verdicts call by call, every score, and which of them must move and which must not."""
+    """The verdicts, every score, and which scores must change and which must not."""
     spec = specs()[name]
     if name == "farm_rover" and mode in (Mode.WRONG_PARAMETER, Mode.COMPENSATING_PAIR):
         with pytest.raises(ImpossibleError):  # it reads no arguments, and marks no undo
@@ -167,7 +167,7 @@ def test_arguments_match_their_symbol_and_no_other() -> None:
 
 
 def test_a_shadowed_symbol_is_refused() -> None:
-    """No call can be the second of two equal symbols: that is said, not guessed."""
+    """No call can match the second of two equal symbols, so that raises."""
     text = BOOKING.replace("  note: {tool: note}", "  note: {tool: note}\n  more: {tool: note}")
     alphabet = compiled(text).alphabet
 
@@ -177,7 +177,7 @@ def test_a_shadowed_symbol_is_refused() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.ACCEPTED, Mode.HARM])
 def test_runs_of_a_policy(mode: Mode) -> None:
-    """Calls that keep the rules; and one more that breaks one, which only H can tell."""
+    """Runs that keep the rules, and one that breaks a rule, which only H shows."""
     spec = compiled(RULES)
     made = make(spec, mode, seed=3)
     found = judged(spec, made)
@@ -197,7 +197,7 @@ def test_a_policy_and_a_reference_have_no_other_modes() -> None:
 
 
 def test_the_plain_form_of_a_run() -> None:
-    """What `offrails replay` reads."""
+    """The form that `offrails replay` reads."""
     made = make(compiled(BOOKING), Mode.ACCEPTED)
     plain = made.plain("r1")
 
@@ -241,7 +241,7 @@ def test_an_expression_beyond_us(expression: str) -> None:
 
 
 def test_a_compensating_pair_is_reported_though_the_end_is_clean() -> None:
-    """Reserve, release, reserve again: no harm, accepted, and the pair is told."""
+    """Reserve, release, reserve again: no harm, accepted, and the pair is reported."""
     spec = compiled(BOOKING)
     made = make(spec, Mode.COMPENSATING_PAIR, seed=2)
     found = judged(spec, made)
@@ -304,7 +304,7 @@ def test_an_episode_does_not_undo_the_last_one() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([PROGRESS, SELF_LOOP, HARMFUL])),
                 max_size=200))  # fmt: skip
 def test_the_count_and_a_copy(steps: list[tuple[int, int]]) -> None:
-    """Step by step and from a copy midway: the same pairs; every undo is of an earlier step."""
+    """Step by step, and from a copy midway, the pairs are the same. Each undo is of an earlier step."""
     whole, half = Compensations(UNDO), Compensations(UNDO)
     for number, (token, code) in enumerate(steps, start=1):
         whole.take(number, token, code)
@@ -320,7 +320,7 @@ def test_the_count_and_a_copy(steps: list[tuple[int, int]]) -> None:
 
 
 def test_a_long_session_stays_small() -> None:
-    """What waits for its undo is bounded: the latest are kept."""
+    """Steps that wait for their undo are bounded: the latest are kept."""
     found = Compensations(UNDO)
     for number in range(1, 1_001):
         found.take(number, A, PROGRESS)
@@ -335,7 +335,7 @@ def test_a_long_session_stays_small() -> None:
 
 
 def test_the_clock_and_the_sink() -> None:
-    """Time moves when it is told to; verdicts are kept."""
+    """The clock moves only when set, and the sink keeps the verdicts."""
     clock, sink = Clock(5), Sink()
 
     assert (clock(), clock.advance(2), clock()) == (5, 2_000_000_005, 2_000_000_005)

@@ -137,7 +137,7 @@ def test_not_a_number_is_a_double() -> None:
 def test_wrong_values_refuse_the_body_and_name_the_place(
     any_value: dict[str, Any], said: str
 ) -> None:
-    """A sender learns which attribute of which span is wrong, and how."""
+    """The error names the span, the attribute and the fault."""
     with pytest.raises(Malformed, match=said) as error:
         value(**any_value)
     assert str(error.value).startswith(
@@ -180,7 +180,7 @@ def test_wrong_fields_refuse_the_body_and_name_the_place(
 
 @pytest.mark.parametrize("fields", [{"traceId": ""}, {"spanId": None}, {"traceId": "0" * 32}])
 def test_missing_and_zero_ids_reject_the_span_alone(fields: dict[str, Any]) -> None:
-    """As in protobuf: that span is counted and left out, with its place."""
+    """As in protobuf, the span is rejected and counted with its position."""
     batch = otlp_json.decode(body({}, fields, {}))
     assert (len(batch.spans), batch.rejected) == (2, 1)
     assert batch.message.startswith("resourceSpans[0].scopeSpans[0].spans[1]: ")
@@ -233,7 +233,7 @@ def test_deep_values_are_refused_with_the_bound() -> None:
 
 
 def test_an_odd_resource_is_read_without_being_remembered() -> None:
-    """What cannot be a cache key (an integer no encoder writes) is no reason to fail."""
+    """A resource that cannot be a cache key (an integer no encoder writes) is read all the same."""
     batch = otlp_json.decode(body({}, big=10**30))
     assert batch.spans[0].resource.attributes == {}
 

@@ -65,7 +65,7 @@ def test_every_kind_of_value(value: dict[str, Any], expected: Any) -> None:
     ],
 )
 def test_odd_encodings_mean_what_the_full_parser_says(raw: bytes, expected: Any) -> None:
-    """Whatever is not written the usual way goes through the official classes, or is unreadable."""
+    """Unusual encodings are read by the official classes, or are unreadable."""
     assert value_of(raw) == expected
 
 

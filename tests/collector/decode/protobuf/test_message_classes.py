@@ -42,7 +42,7 @@ KINDS = st.sampled_from(
     )
 )
 def test_the_descriptor_is_as_the_runtime_writes_it(messages: dict[str, list[Field]]) -> None:
-    """Byte for byte what descriptor.proto's own classes serialise."""
+    """The bytes equal those that descriptor.proto's own classes serialise."""
     file = descriptor_pb2.FileDescriptorProto(name="p.proto", package="p", syntax="proto3")
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
@@ -58,7 +58,7 @@ def test_the_descriptor_is_as_the_runtime_writes_it(messages: dict[str, list[Fie
 
 
 def test_types_have_their_official_numbers() -> None:
-    """As descriptor.proto names them."""
+    """The numbers are those of descriptor.proto."""
     for name in (
         "BOOL",
         "BYTES",
@@ -74,7 +74,7 @@ def test_types_have_their_official_numbers() -> None:
 
 
 def test_built_classes_read_what_they_write() -> None:
-    """Also of messages in messages, repeated."""
+    """Round trips keep nested and repeated messages."""
     built = build(
         "test.slim", {"A": [("b", 1, "B", True)], "B": [("n", 2, message_classes.INT64, False)]}
     )
@@ -93,7 +93,7 @@ def official(name: str) -> Any:
 
 @pytest.mark.parametrize("name", OFFICIAL)
 def test_standard_messages_have_the_official_fields(name: str) -> None:
-    """All of them: names, numbers, types, what is repeated, and what excludes each other."""
+    """Names, numbers, types, repetition and oneofs of all messages equal the official ones."""
     file = descriptor_pb2.FileDescriptorProto.FromString(
         file_descriptor("p", OFFICIAL, {"AnyValue": "value"})
     )
@@ -132,7 +132,7 @@ def test_either_runtime_reads_the_same(monkeypatch: pytest.MonkeyPatch, public: 
 
 
 def test_a_choice_keeps_the_last_that_was_set() -> None:
-    """Of the fields of an AnyValue one is set at most."""
+    """At most one field of an AnyValue is set: the last."""
     value = messages.AnyValue(int_value=1)
     value.string_value = "a"
     assert value.WhichOneof("value") == "string_value"

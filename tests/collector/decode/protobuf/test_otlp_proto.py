@@ -97,7 +97,7 @@ def test_every_field_arrives() -> None:
 
 
 def test_empty_bodies_hold_no_spans() -> None:
-    """No bytes at all is a valid protobuf message, and so are empty envelopes."""
+    """An empty body is a valid protobuf message, and so are empty envelopes."""
     for message in (
         ExportTraceServiceRequest(),
         ExportTraceServiceRequest(resource_spans=[ResourceSpans()]),
@@ -118,7 +118,7 @@ def test_empty_bodies_hold_no_spans() -> None:
     ],
 )
 def test_bad_ids_reject_the_span_alone(fields: dict[str, bytes], fault: str) -> None:
-    """One bad span between good ones costs one span, and the first fault is told."""
+    """One bad span is rejected, its neighbours are accepted, and the first fault is reported."""
     message, span = request()
     spans = message.resource_spans[0].scope_spans[0].spans
     bad = SpanMessage()
@@ -178,19 +178,19 @@ def test_a_resource_is_one_object_over_requests() -> None:
     [b"\xff", b"\x0a\x05ab", b"garbage", b"\x0a\x04\x12\x02\x12\xff", b"{}"],
 )
 def test_malformed_bodies_are_refused(body: bytes) -> None:
-    """What the protobuf runtime refuses is refused with our own error."""
+    """Bodies that the protobuf runtime refuses are refused with our own error."""
     with pytest.raises(Malformed, match="not an ExportTraceServiceRequest"):
         otlp_proto.decode(body)
 
 
 def test_a_malformed_resource_refuses_the_body() -> None:
-    """Who sent it cannot be read: nothing of it is taken."""
+    """If the resource is malformed, the sender is unknown, so the body is refused."""
     with pytest.raises(Malformed, match="resource"):
         otlp_proto.decode(b"\x0a\x04\x0a\x02\x0a\xff")
 
 
 def test_duplicate_keys_last_wins() -> None:
-    """As in every map that a protobuf attribute list is turned into."""
+    """The last value of a repeated key counts, as in a map."""
     message, span = request()
     span.attributes.add(key="a").value.string_value = "first"
     span.attributes.add(key="a").value.int_value = 2

@@ -111,7 +111,7 @@ def test_members_of_wanted_objects_are_told_in_order(
 
 
 def test_only_texts_are_read() -> None:
-    """Anything else is a fault of the caller's, and so are too many names."""
+    """Other values, and too many names, raise an error."""
     members, listed = native_json().members, native_json().listed
     for call, given_ in (
         (members, ()),
@@ -144,7 +144,7 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(given_=st.dictionaries(st.sampled_from(NAMES), VALUES), ascii_=st.booleans())
 def test_members_are_what_they_are_in_full(given_: dict[str, Any], ascii_: bool) -> None:
-    """Of any object, whatever is in it and around its members."""
+    """The members found equal those of a full reading, for any object."""
     told = native_json().members(json.dumps(given_, ensure_ascii=ascii_), *NAMES)
 
     assert [json.loads(each) if type(each) is bytes else each for each in told] == [
@@ -204,7 +204,7 @@ def spans_with(*values: bytes | str) -> tuple[Span, Span]:
 
 
 def told(span: Span) -> tuple[object, ...]:
-    """What the three readers of long texts say, as values that can be compared."""
+    """The results of the three readers of long texts, as comparable values."""
     asked = outputs._listed_in(span, 0, names_only=True)
     input_: Any = callback_form(span.attribute(0))
     call_id = input_.call_id if isinstance(input_, Carried) else None
@@ -229,7 +229,7 @@ def told(span: Span) -> tuple[object, ...]:
 def test_a_brief_reading_in_c_says_what_any_reading_says(
     document: Any, changes: Any, ascii_: bool, behind: str
 ) -> None:
-    """Of any text, sound or broken: with the reader in C, where it lies too, and without."""
+    """The readers in C and in Python agree on any text, sound or broken."""
     text = mangled(json.dumps(document, ensure_ascii=ascii_), changes)
     full, scanned = spans_with(text, behind)
     c = native_json()
@@ -253,7 +253,7 @@ def test_a_brief_reading_in_c_says_what_any_reading_says(
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("behind", ["", "}", '"}', '"]}]}', "a" * 64])
 def test_a_text_ends_where_its_value_does(text: str, behind: str) -> None:
-    """What stands behind it in the request is no part of it, even if it would complete it."""
+    """Bytes that follow the text in the request are never read as part of it."""
     for cut in range(len(text) + 1):
         _, span = spans_with(text[:cut], behind)
         read_in_place = native_json().members_at(span.values, 0, "a")
@@ -261,7 +261,7 @@ def test_a_text_ends_where_its_value_does(text: str, behind: str) -> None:
 
 
 def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
-    """All others, and other values, are left to their codec."""
+    """Other texts and values are left to their codec."""
     c = native_json()
     good, long_ = '{"a": "x"}', '{"a": "%s"}' % ("x" * native().TEXT_BYTES_MAX)
     odd = [
@@ -292,14 +292,14 @@ def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
     sign=st.sampled_from(['error"', '"e', "rr", "é"]),
 )
 def test_a_text_lacks_what_is_not_in_it(text: str, behind: str, sign: str) -> None:
-    """Wherever it would stand; what follows in the request is no part of the text."""
+    """A substring is not found in bytes that follow the text in the request."""
     _, span = spans_with(text, behind)
 
     assert native_json().lacks_at(span.values, 0, sign) is (sign not in text)
 
 
 def test_what_is_no_text_at_hand_may_have_any_sign() -> None:
-    """Other values, long ones, and those of another reader: they are to be read."""
+    """Other values, long texts and texts of another reader are left for a full reading."""
     lacks_at = native_json().lacks_at
     long_ = "x" * native().TEXT_BYTES_MAX
     full, span = spans_with("good", long_, field(2, b"\1")[:1] + b"\1", b"")
@@ -321,7 +321,7 @@ FAILED = {"type": "tool", "data": {"tool_call_id": "c", "status": "error"}}
 @pytest.mark.plain
 @pytest.mark.parametrize("result", [json.dumps(FAILED), '"error"', "all is well", "{}"])
 def test_a_result_is_told_with_its_sign_as_without(result: str) -> None:
-    """By whether the text is looked at where it lies, or read: the call failed, or did not."""
+    """The short scan and the full reading agree on whether the call failed."""
     spans = spans_with(result)
     dialect = next(each for each in DIALECTS if each.says_failed is of_langchain)
     fields = Fields(dialect, None, 0, (), None, None, (), (0,), (), (), undone=False)

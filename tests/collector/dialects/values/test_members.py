@@ -64,7 +64,7 @@ constraints:
     "form", ['{"x": @, "a": 1}', ' {"a" : 1 ,"x":@ } ', '{"x":1,"a":1,"x":@}']
 )
 def test_what_is_nested_too_deeply_is_unknown_alone(form: str, deep: str) -> None:
-    """Its name is known, and so are the other members; the last of a name counts."""
+    """Its name and the other members are known. The last of equal names counts."""
     for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
         found = mapping(text)
 
@@ -96,7 +96,7 @@ def _levels(value: Any) -> int:
 
 
 def test_the_last_member_of_a_name_counts() -> None:
-    """Also where an earlier one cannot be read."""
+    """The last member counts, even if an earlier one is unreadable."""
     found = mapping(f'{{"x": {DEEP}, "x": 2}}')
     assert type(found) is dict
     assert found == {"x": 2}
@@ -124,7 +124,7 @@ def test_the_last_member_of_a_name_counts() -> None:
     ids=lambda text: str(len(text)),
 )
 def test_what_is_no_object_is_not_read(text: str) -> None:
-    """Broken texts, those that were cut off, and those that would take long."""
+    """Broken and truncated texts, and those that would take long, give nothing."""
     assert partly(text) is None
     assert mapping(text) in (None, UNREADABLE)
 
@@ -144,7 +144,7 @@ JSON = st.recursive(
 
 @given(value=JSON, most=st.integers(0, 5))
 def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
-    """Brackets in texts are none, and blanks change nothing."""
+    """Brackets inside strings and blanks do not count as levels."""
     text = json.dumps(value)
     assert is_deep(value, text + 99 * " ", most) == (_levels(value) > most)
     assert is_deep(value, text.encode() + 99 * b" ", most) == (_levels(value) > most)
@@ -155,7 +155,7 @@ def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
 def test_members_around_a_deep_one_are_what_they_are(
     before: dict[str, Any], inside: Any, after: Any
 ) -> None:
-    """Whatever is in it, and behind it."""
+    """Members before and after the deep one are read."""
     deep = "[" * 3_000 + json.dumps(inside) + "]" * 3_000
     text = json.dumps(before)[:-1] + ", " * bool(before)
     found = partly(f'{text}"deep": {deep}, "after": {json.dumps(after)}}}')
@@ -194,7 +194,7 @@ def test_what_only_some_readers_refuse_is_read(text: str, value: Any) -> None:
     ],
 )
 def test_what_is_around_arguments_does_not_stand_for_them(unwrap: Unwrap, around: str) -> None:
-    """Where all of them cannot be read, none of them is known."""
+    """If the arguments cannot all be read, none of them is known."""
     found = unwrap(around.replace("@", DEEP))
     found = found.arguments if isinstance(found, Carried) else found
 
@@ -232,7 +232,7 @@ def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
 
 
 def test_what_a_framework_adds_hides_nothing() -> None:
-    """Where that alone cannot be read, all that was given can."""
+    """If only the framework's additions are unreadable, the arguments are read."""
     (source,) = CREWAI_SPLUNK.arguments
     found = source.unwrap(f'{{"input": {{"a": 1, "security_context": {DEEP}}}}}')
 
@@ -241,7 +241,7 @@ def test_what_a_framework_adds_hides_nothing() -> None:
 
 
 def test_an_action_beside_a_deep_argument_is_read() -> None:
-    """Without what says which it is."""
+    """The argument is unknown, and the action beside it is read."""
     found = action(f'{{"action": {{"kind": "PayAction", "a": 1, "x": {DEEP}}}}}')
 
     assert isinstance(found, Partial)
@@ -266,7 +266,7 @@ LITERALS = {
 def test_a_literal_of_python_is_read_as_json_would_be(
     wire: Any, bench: Any, holder: str, written: str, read: Any
 ) -> None:
-    """What JSON cannot say could be neither shown nor compared: it is unknown, and alone."""
+    """A value that JSON cannot express is unknown; the values beside it are read."""
     text = f"{{'amount': 5, 'x': {written}}}"
     scope = {
         "langchain": "openlit.instrumentation.langchain",
@@ -286,7 +286,7 @@ def test_a_literal_of_python_is_read_as_json_would_be(
 
 @given(value=JSON, levels=st.integers(0, 2 * NESTED_MAX))
 def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -> None:
-    """And what is behind it stays."""
+    """A value that is cut for its depth is unknown; the members after it are read."""
     text = f'{{"x": {"[" * levels + json.dumps(value) + "]" * levels}, "after": {json.dumps(value)}}}'
     found = json.loads(cut(text) or "")
 
@@ -305,7 +305,7 @@ def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -
     ids=lambda text: str(len(text)),
 )
 def test_what_has_no_end_is_not_cut(text: str) -> None:
-    """And what would take long; nothing takes longer than its length."""
+    """Unterminated texts and slow ones are unreadable. The time is linear in the length."""
     assert cut(text) is None
     assert call_form(text) is UNREADABLE
 
@@ -338,7 +338,7 @@ def test_harm_is_seen_beside_what_cannot_be_read(
 def test_another_span_of_the_call_has_what_could_not_be_read(
     wire: Any, bench: Any, tmp_path: Path, order: tuple[int, int]
 ) -> None:
-    """In either order of arrival, and what was counted is taken back."""
+    """In either order the other span's arguments are used, and the count of unreadable ones is corrected."""
     policy = tmp_path / "pol.yaml"
     policy.write_text(POLICY)
     spans = [
@@ -362,7 +362,7 @@ def test_another_span_of_the_call_has_what_could_not_be_read(
 def test_what_a_model_asks_for_is_known_but_for_what_cannot_be_read(
     wire: Any, bench: Any, tmp_path: Path
 ) -> None:
-    """Its requests stand for the calls of tools that have no spans."""
+    """A model's request stands for the call if its tool has no spans. Unreadable members are unknown."""
     policy = tmp_path / "pol.yaml"
     policy.write_text(POLICY)
     part = {

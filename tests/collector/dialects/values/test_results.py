@@ -37,7 +37,7 @@ AROUND = {"type": "tool", "data": FAILED}
 
 
 def _shown(text: str, state: str, more: str = "{}") -> str:
-    """What a tool of AgentScope gave, as Python shows it."""
+    """A result of an AgentScope tool, as Python's repr writes it."""
     ended = f"<ToolResultState.{state.upper()}: {state!r}>"
     content = f"TextBlock(type='text', text={text!r}, finished_at=None)"
     return f"ToolResponse(content=[{content}], state={ended}, metadata={more}, id='call_1')"
@@ -105,13 +105,13 @@ ALL: list[Says] = [of_adk, of_langchain, of_langfuse, of_llama_index, of_mcp, of
 
 @pytest.mark.parametrize(("says", "result", "failed"), ROWS)
 def test_a_result_says_whether_its_call_failed(says: Says, result: Any, failed: bool) -> None:
-    """In the framework's own form; what is no such thing, or too deep or long, says nothing."""
+    """The framework's own form is read. Other texts, and too deep or long ones, say nothing."""
     assert says(json.dumps(result), CALL) is failed
 
 
 @pytest.mark.parametrize(("says", "result"), [row[:2] for row in ROWS if row[2]])
 def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any) -> None:
-    """So a long text without it need not be read."""
+    """Every failed result contains the marker, so a long text without it need not be read."""
     assert sign_of(says) in json.dumps(result)
     assert sign_of(None) == ""
 
@@ -121,12 +121,12 @@ def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any
     "text", ["error", '{"is_error": true}', '{"error": "stuck"}', json.dumps(FAILED)]
 )
 def test_what_a_tool_returns_says_nothing_by_itself(says: Says, text: str) -> None:
-    """A page or a file may hold any of these: none makes of a call that went well a failed one."""
+    """A page or file may look like an error result. It does not make a successful call failed."""
     assert says(text, "call_of_its_own") is False
 
 
 def test_a_message_of_no_known_call_says_nothing() -> None:
-    """Where the span does not tell its call's id, a message could be anybody's."""
+    """If the span has no call id, a message cannot be assigned to its call."""
     assert of_langfuse(json.dumps(FAILED), "") is False
     assert of_langfuse(json.dumps(_message(status="error", tool_call_id="")), "") is False
 

@@ -30,7 +30,7 @@ KINDS: dict[str, Kind] = {"builtin": GrpcReceiver, "grpcio": GrpcioReceiver}
 
 
 class Server:
-    """A receiver on a loop of its own thread."""
+    """A receiver with an event loop in its own thread."""
 
     def __init__(
         self, kind: Kind = GrpcReceiver, address: str = "127.0.0.1:0", **options: Any
@@ -69,7 +69,7 @@ class Server:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
 
     def call(self, body: bytes, method: str = TRACES, **options: Any) -> bytes:
-        """Call with raw bytes, as no generated client would."""
+        """Sends raw bytes, without a generated client."""
         answer: bytes = self.channel.unary_unary(method)(body, timeout=20, **options)
         return answer
 
@@ -91,7 +91,7 @@ class Server:
 
 
 def connect(address: str) -> Any:
-    """A channel with a connection of its own."""
+    """A channel that shares no connection with others."""
     return grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
 
 

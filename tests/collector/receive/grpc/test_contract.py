@@ -1,4 +1,4 @@
-"""What both gRPC servers promise, as grpcio's own client sees it."""
+"""The contract of both gRPC servers, checked with grpcio's own client."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_malformed(server: Server, raw: bytes) -> None:
 
 @pytest.mark.parametrize("compression", list(grpc.Compression))
 def test_too_large(server: Server, compression: grpc.Compression) -> None:
-    """Before and after inflation: RESOURCE_EXHAUSTED without details, so that nobody tries again."""
+    """A message over the bound, before or after inflation, gets RESOURCE_EXHAUSTED and no RetryInfo."""
     error = server.refused(bytes(LIMIT + 1), compression=compression)
     assert error.code() is Code.RESOURCE_EXHAUSTED
     assert rpc_status.from_call(error) is None
@@ -139,7 +139,7 @@ def test_too_large(server: Server, compression: grpc.Compression) -> None:
 
 
 def test_streams_with_no_message_or_two(server: Server) -> None:
-    """Export is unary: what is not one message is refused whole."""
+    """Export is unary: none or two messages are refused, and no span is taken."""
     call = server.channel.stream_unary(TRACES)
     for messages in ((), (body(), body())):
         with pytest.raises(grpc.RpcError) as error:
@@ -162,7 +162,7 @@ def test_metrics_and_logs(server: Server) -> None:
 
 
 def test_a_message_that_takes_too_long(start: Started) -> None:
-    """The sender is told, and its place is free again."""
+    """The sender gets an error, and its place is free again."""
     admission = Admission(body_seconds=0.2)
     server = start(admission=admission)
     release = threading.Event()
@@ -215,7 +215,7 @@ def test_throttled(start: Started, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.UNAVAILABLE, Outcome.THROTTLED])
 def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
-    """Each carries its RetryInfo."""
+    """Each refusal carries its RetryInfo."""
     server.refusal = Refusal(outcome, "full: wait ☕", 7)
     error = server.refused(body())
     assert (error.code().value[0], error.details()) == (outcome.value.grpc, "full: wait ☕")
@@ -223,7 +223,7 @@ def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
 
 
 def test_unavailable_where_there_is_no_room(start: Started) -> None:
-    """For bytes: nothing is held afterwards."""
+    """Without room for the bytes the call is refused, and nothing stays reserved."""
     admission = Admission(max_inflight_bytes=1_000)
     server = start(admission=admission)
     error = server.refused(body(100))
@@ -234,7 +234,7 @@ def test_unavailable_where_there_is_no_room(start: Started) -> None:
 
 
 def test_who_holds_most_places_gives_one_up(start: Started) -> None:
-    """Half-sent calls take all places of none but their own sender."""
+    """Half-sent calls of one sender take places only from that sender."""
     admission = Admission(requests_max=4)
     server = start(admission=admission)
     release = threading.Event()
@@ -269,7 +269,7 @@ def test_an_error_of_ours(server: Server) -> None:
 
 
 def test_cancelled_and_late_calls(start: Started) -> None:
-    """They are counted, hold nothing, and are not logged."""
+    """Cancelled and late calls are counted, hold nothing and are not logged."""
     admission = Admission()
     server = start(admission=admission)
     release = threading.Event()
@@ -314,7 +314,7 @@ def test_the_exporter_of_the_sdk(server: Server) -> None:
 
 
 def test_drain(start: Started) -> None:
-    """A call in flight is answered, new ones are refused, watchers hear of it."""
+    """A call in flight is answered, new calls are refused, and health watchers are notified."""
     server = start()
     release = threading.Event()
 
@@ -339,7 +339,7 @@ def test_drain(start: Started) -> None:
 
 
 def test_the_end_of_the_grace(start: Started) -> None:
-    """What is not whole by then is given up."""
+    """Calls that are incomplete at the end of the grace period are dropped."""
     server = start()
     release = threading.Event()
 
@@ -414,7 +414,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 def secure(server: Server, signer: Pair, client: Pair | None = None) -> Any:
-    """A channel over TLS with a connection of its own."""
+    """A TLS channel that shares no connection with others."""
     key = client.key.read_bytes() if client else None
     cert = client.cert.read_bytes() if client else None
     credentials = grpc.ssl_channel_credentials(signer.cert.read_bytes(), key, cert)
@@ -426,7 +426,7 @@ def secure(server: Server, signer: Pair, client: Pair | None = None) -> Any:
 
 
 def code_of(channel: Any) -> grpc.StatusCode:
-    """What comes of an Export on a channel, which is closed."""
+    """The status code of an Export on a channel, which is then closed."""
     with channel:
         try:
             channel.unary_unary(TRACES)(body(), timeout=20)
@@ -437,7 +437,7 @@ def code_of(channel: Any) -> grpc.StatusCode:
 
 
 def test_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
-    """Who does not trust the authority, or speaks plain text, gets nowhere."""
+    """Clients that do not trust the authority, or send plain text, are refused."""
     pair = issue(signer, tmp_path, "server")
     server = start(certificates=Certificates(pair.cert, pair.key))
     assert code_of(secure(server, signer)) is Code.OK
@@ -446,7 +446,7 @@ def test_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
 
 
 def test_mutual_tls(start: Started, signer: Pair, tmp_path: Path) -> None:
-    """Only clients with a certificate of the authority's are let in."""
+    """Only clients with a certificate of the authority are accepted."""
     pair, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
     foreign = issue(authority(tmp_path, "foreign"), tmp_path, "other")
     server = start(certificates=Certificates(pair.cert, pair.key, signer.cert))
@@ -487,7 +487,7 @@ def test_files_that_cannot_be_used(start: Started, tmp_path: Path) -> None:
 
 
 def test_old_connections_are_replaced(start: Started) -> None:
-    """A client hears of it between its calls, and none of them fails."""
+    """The client is notified between calls, and none of its calls fails."""
     server = start(keepalive=Keepalive(age_max=0.3, age_grace=1.0))
     for _ in range(10):
         assert server.call(body()) == b""

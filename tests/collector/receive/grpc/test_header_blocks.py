@@ -1,4 +1,4 @@
-"""Header blocks over several frames: joined as they would be in one, or refused with the code of RFC 9113."""
+"""Header blocks over several frames are joined as if in one, or refused with the code of RFC 9113."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_surrounds_a_block_is_taken_away() -> None:
 def test_frames_that_no_client_may_send(
     flags: int, number: int, payload: bytes, code: int
 ) -> None:
-    """An even stream, more padding than payload, a short priority, a stream that depends on itself."""
+    """An even stream id, too much padding, a short PRIORITY and a stream that depends on itself are refused."""
     with pytest.raises(ConnectionFault) as fault:
         HeaderBlocks().begin(flags, number, payload)
     assert fault.value.code == code

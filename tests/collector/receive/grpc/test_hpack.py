@@ -92,7 +92,7 @@ def test_what_is_written_is_read(first: list[Header], second: list[Header]) -> N
 
 
 def test_a_block_means_what_the_table_holds() -> None:
-    """The same bytes are other headers once the table has changed."""
+    """Once the table has changed, the same bytes mean other headers."""
     reader = decoder()
     reader.decode(_kept((b"a", b"1")))
     assert reader.decode(b"\xbe") == [(b"a", b"1")]
@@ -120,7 +120,7 @@ def test_a_block_means_what_the_table_holds() -> None:
     ],
 )
 def test_broken_blocks(block: bytes) -> None:
-    """Index 0 or unknown, cut off, too large a number or table, and wrong ends of texts."""
+    """Bad indices, cut blocks, too large numbers or tables, and bad ends of Huffman texts are refused."""
     with pytest.raises(HpackError):
         decoder().decode(block)
 
@@ -147,7 +147,7 @@ FIELD = st.tuples(
 def test_what_another_encoder_writes_is_read(
     blocks: list[list[Header]], huffman: bool, sizes: list[int]
 ) -> None:
-    """Blocks of one connection, by the encoder of `hpack`: indexed, compressed, with resized tables."""
+    """Blocks of the encoder `hpack` are read: indexed, compressed, with resized tables."""
     encoder, reader = Encoder(), decoder()
     for fields, size in zip_longest(blocks, sizes):
         if size is not None:

@@ -1,4 +1,4 @@
-"""HTTP/2 by its frames: windows, continuations, faults, floods, time, and the end."""
+"""HTTP/2 frame by frame: windows, continuations, faults, floods, timeouts and the end."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ Run = Callable[[Any], None]
 
 
 def test_frames_in_any_pieces(run: Run) -> None:
-    """Bytes that come one by one, padding, priorities, continuations and unknown frames."""
+    """Single bytes, padding, priorities, continuations and unknown frames are all read."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -203,7 +203,7 @@ def test_large_frames_in_any_pieces(run: Run) -> None:
 
 
 def test_data_of_calls_that_are_over_is_passed_over(run: Run) -> None:
-    """Large, padded, in pieces: what follows is read as ever, and the connection keeps its window."""
+    """Data of ended calls, in any form, is skipped and given back to the connection's window."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -217,7 +217,7 @@ def test_data_of_calls_that_are_over_is_passed_over(run: Run) -> None:
 
 
 def test_an_answer_waits_for_room(run: Run) -> None:
-    """Not a byte more than the windows allow; trailers need none, and come last."""
+    """No byte beyond the windows is sent. Trailers need no window and come last."""
 
     async def scenario() -> None:
         async with served() as (_, peer):
@@ -234,7 +234,7 @@ def test_an_answer_waits_for_room(run: Run) -> None:
 
 
 def test_a_body_gets_room_as_it_is_read(run: Run) -> None:
-    """Both windows are opened again before they are used up."""
+    """Both windows are extended before they are used up."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -290,7 +290,7 @@ PROTOCOL, FLOW, SIZE, COMPRESSION, CALM = 1, 3, 6, 9, 11
     ],
 )  # fmt: skip
 def test_faults_close_the_connection(run: Run, sent: bytes, code: int) -> None:
-    """With the code of RFC 9113, and nothing is left behind."""
+    """The connection closes with the code of RFC 9113, and nothing is left."""
 
     async def scenario() -> None:
         admission = Admission()
@@ -307,7 +307,7 @@ HTTP1 = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 
 
 def test_http1_is_told_what_is_spoken(run: Run) -> None:
-    """In its own words, also where it comes byte by byte; the log says so once, the counter always."""
+    """An HTTP/1 client gets an HTTP/1 error, even byte by byte. It is logged once and counted each time."""
 
     async def scenario() -> None:
         with captured() as lines:
@@ -337,7 +337,7 @@ def test_http1_is_told_what_is_spoken(run: Run) -> None:
     ],
 )
 def test_other_protocols_are_named(run: Run, sent: bytes, name: str) -> None:
-    """Once in the log; each connection is counted, and told in HTTP/2 what is spoken."""
+    """Another protocol is logged once, counted each time, and answered in HTTP/2."""
 
     async def scenario() -> None:
         with captured() as lines:
@@ -381,7 +381,7 @@ async def say_more(peer: Peer) -> None:
 def test_a_foreign_client_that_stays_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is heard out for a while, and no longer; it is no slow sender."""
+    """Its bytes are read for a limited time. It does not count as a slow sender."""
     monkeypatch.setattr("collector.receive.grpc.http2.LINGER_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
@@ -416,7 +416,7 @@ def test_calls_that_are_given_up_are_bounded(run: Run) -> None:
 
 
 def test_too_many_calls_at_once_are_refused_one_by_one(run: Run) -> None:
-    """Those beyond the bound may be tried again; the others are answered."""
+    """Calls beyond the bound are refused as retryable; the others are answered."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -461,7 +461,7 @@ def test_a_refusal_does_not_wait_for_the_body(run: Run, block: bytes, status: st
     [b"", b"\0\0", message(PROTO_BODY)[:-1], message(PROTO_BODY) + b"\0", b"\2\0\0\0\0", b"\1\0\0\0\1x"],
 )  # fmt: skip
 def test_what_is_not_one_message_is_refused(run: Run, sent: bytes) -> None:
-    """None, half of one, more than one, of no known kind, or compressed by nothing."""
+    """No message, half a message, several, or an unknown compression is refused."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -496,7 +496,7 @@ def test_messages_of_a_conversation_come_in_any_pieces(run: Run) -> None:
 def test_a_client_that_gives_its_answer_no_room_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it is owed is not kept for ever."""
+    """A response that finds no window is not kept for ever."""
     monkeypatch.setattr("collector.receive.grpc.streams.UNREAD_SECONDS_MAX", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
@@ -511,7 +511,7 @@ def test_a_client_that_gives_its_answer_no_room_is_closed(
 
 
 def test_a_call_that_is_given_up_while_it_is_judged(run: Run) -> None:
-    """Is judged to its end, and not answered; the connection goes on."""
+    """A call that is cancelled while it is judged is judged to its end and not answered."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -567,7 +567,7 @@ def test_connections_end_in_time(
     sent: bytes,
     is_asked: bool,
 ) -> None:
-    """No preface, no calls, too old, or no answer to a ping; asked to go where that makes sense."""
+    """No preface, no calls, age, or a missing ping reply close a connection, with GOAWAY where it helps."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -583,7 +583,7 @@ def test_connections_end_in_time(
 
 @pytest.mark.plain
 def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However silent it is otherwise."""
+    """A silent client that answers pings keeps its connection."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -639,7 +639,7 @@ def test_the_end_lets_calls_end(run: Run) -> None:
 def test_a_client_that_does_not_say_that_it_knows(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is taken to know after a while: what it begins then is not answered."""
+    """After a while the GOAWAY counts as received: later streams are not answered."""
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.grpc.lifetime.FAREWELL_SECONDS", 0.05)
 
@@ -660,7 +660,7 @@ def test_a_client_that_does_not_say_that_it_knows(
 
 
 def test_answers_survive_what_is_not_read(run: Run) -> None:
-    """A client that goes on sending after all was said is not reset: it reads its answer to the end."""
+    """A client that sends on after the last response is not reset, and reads that response."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -685,7 +685,7 @@ def test_answers_survive_what_is_not_read(run: Run) -> None:
 
 
 def test_who_has_not_greeted_is_closed_at_once(run: Run) -> None:
-    """There is nobody to say farewell to."""
+    """A connection without a preface is closed without GOAWAY."""
 
     async def scenario() -> None:
         async with served() as (server, peer):

@@ -1,4 +1,4 @@
-"""The rules of RFC 9113: which fault ends a stream, which the connection, and what is none."""
+"""The rules of RFC 9113: faults of a stream, faults of a connection, and what is allowed."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ UNREAD: Final = frame(SETTINGS, setting("window", 0)) + call()
     ],
 )  # fmt: skip
 def test_a_fault_of_a_stream(run: Run, sent: bytes, code: int) -> None:
-    """Is told of that stream, counted, and its connection goes on."""
+    """The fault resets its stream and is counted; the connection goes on."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -244,7 +244,7 @@ def test_a_fault_of_a_stream(run: Run, sent: bytes, code: int) -> None:
     ],
 )  # fmt: skip
 def test_a_fault_of_the_connection(run: Run, sent: bytes, code: int) -> None:
-    """Is named, and counted; what had begun is given up."""
+    """The fault is named and counted, and open calls are dropped."""
 
     async def scenario() -> None:
         admission = Admission()
@@ -289,7 +289,7 @@ def test_what_is_no_fault(run: Run, sent: bytes) -> None:
 
 
 def test_what_was_under_way_is_no_fault(run: Run) -> None:
-    """On a stream that we ended: data, trailers and a reset, until the client has ended it, too."""
+    """Data, trailers and a reset on a stream that we ended are no faults until the client ends it, too."""
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -318,7 +318,7 @@ def test_trailers_end_a_request(run: Run) -> None:
 
 
 def test_a_window_of_a_stream_is_kept_to(run: Run) -> None:
-    """Who is answered and goes on sending gets no more room; beyond what it had, the stream is reset."""
+    """After the response, a stream's window no longer grows. Data beyond it resets the stream."""
 
     async def scenario() -> None:
         async with served() as (_, peer):
@@ -355,7 +355,7 @@ def test_what_is_no_grpc_is_told_within_its_window(run: Run) -> None:
 
 
 def test_a_window_may_be_negative(run: Run) -> None:
-    """A smaller window counts for what was sent, too: nothing goes until there is room."""
+    """A smaller window counts for data already sent: nothing is sent until there is room."""
 
     async def scenario() -> None:
         async with served() as (_, peer):
@@ -387,7 +387,7 @@ def test_the_last_value_of_a_setting_counts() -> None:
 
 @given(st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=9))
 def test_any_fields_are_a_request_or_not(fields: list[tuple[bytes, bytes]]) -> None:
-    """Whatever they are, they are told apart; a request's fields are no trailers."""
+    """Any list of fields is classified without an error. A request's fields are never trailers."""
     section = Section(fields)
     assert section.request_fault or section.trailers_fault
 

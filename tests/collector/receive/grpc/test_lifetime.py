@@ -1,4 +1,4 @@
-"""The time of an HTTP/2 connection: whoever looks when something is due finds it, and nothing before."""
+"""The deadlines of an HTTP/2 connection: a check at the due time acts, an earlier one does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = st.none() | st.integers(1, 100).map(float)
 
 
 def _is_due(life: Lifetime, now: float, *, is_unused: bool, is_quiet: bool) -> bool:
-    """Whether anything is to be done; a ping of ours counts as one."""
+    """Whether an action is due; a ping of ours counts as one."""
     if life.is_unanswered(now) or life.wants_ping(now):
         return True
     if life.leaving_since is None:
@@ -44,7 +44,7 @@ def test_due_at_is_exact(
     is_unused: bool,
     is_quiet: bool,
 ) -> None:
-    """Nothing is due before `due_at`, something is at it."""
+    """Nothing is due before `due_at`, and something is due at it."""
     life = Lifetime(Keepalive(*limits), 0.0, HEAD_SECONDS)
     life.read_at = life.quiet_since = float(read_at)
     if is_asked:
@@ -80,7 +80,7 @@ def test_a_slow_client_may_ping_for_ever() -> None:
 
 
 def test_a_client_that_does_not_answer_the_farewell_is_taken_to_know() -> None:
-    """One second after GOAWAY; not before it is asked to go."""
+    """The GOAWAY counts as received one second after it was sent."""
     life = Lifetime(Keepalive(), 0.0, HEAD_SECONDS)
     assert not life.knows_to_go(1_000)
     life.leaving_since = 5.0

@@ -1,4 +1,4 @@
-"""What tools are told of the services of the gRPC port."""
+"""Server reflection describes the services of the gRPC port."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def asked(**request: str) -> Any:
     ],
 )
 def test_symbols_are_resolved(symbol: str) -> None:
-    """Services, their methods and messages of any file that is served, with what it imports."""
+    """Services, methods and messages resolve to their files and the imports of these."""
     found = asked(symbol=symbol)
     assert found.files.protos
     assert not found.error.code
@@ -57,12 +57,12 @@ def test_symbols_are_resolved(symbol: str) -> None:
     [f"{PACKAGE}.TraceService.Import", "grpc.health.v1.Health.Nothing", "nothing", "."],
 )
 def test_unknown_symbols_are_not_found(symbol: str) -> None:
-    """By the code that gRPC has for it."""
+    """The error has gRPC's code NOT_FOUND."""
     assert asked(symbol=symbol).error.code == 5
 
 
 def test_the_health_service_is_listed() -> None:
-    """Beside the three of the collector."""
+    """The health service is listed beside the three of the collector."""
     names = [each.name for each in asked(list="*").services.services]
     assert "grpc.health.v1.Health" in names
     assert len(names) == 4

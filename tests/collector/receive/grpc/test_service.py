@@ -51,7 +51,7 @@ def server(running: Server) -> Server:
 
 @pytest.mark.parametrize("compression", [None, grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_full_success(server: Server, compression: Any) -> None:
-    """OK with an empty message: partial_success is unset; compressed or not."""
+    """The response is OK with an empty message: partial_success is unset, compressed or not."""
     assert server.call(body(3), compression=compression) == b""
     assert len(server.spans) == 3
     assert server.stats.requests == {("grpc", "traces", "OK"): 1}
@@ -75,7 +75,7 @@ def test_partial_success(server: Server) -> None:
 
 @pytest.mark.parametrize("signal", ["metrics.v1.Metrics", "logs.v1.Logs"])
 def test_metrics_and_logs_are_accepted(server: Server, signal: str) -> None:
-    """And counted; malformed ones are refused like spans."""
+    """Metrics and logs are accepted and counted; malformed ones are refused like spans."""
     method = f"{PREFIX}.{signal}Service/Export"
     assert server.call(b"\x0a\x00", method) == b""
     assert server.refused(b"\xff", method).code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -96,7 +96,7 @@ def test_malformed_is_invalid_argument(server: Server) -> None:
 
 
 def test_over_the_limit_is_resource_exhausted(server: Server) -> None:
-    """Also after decompression, and without RetryInfo."""
+    """This holds after decompression, too, and has no RetryInfo."""
     for compression in (None, grpc.Compression.Gzip):
         error = server.refused(b"\0" * (LIMIT + 1), compression=compression)
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -104,14 +104,14 @@ def test_over_the_limit_is_resource_exhausted(server: Server) -> None:
 
 
 def test_unknown_methods_are_unimplemented(server: Server) -> None:
-    """As everywhere in gRPC."""
+    """An unknown method gets UNIMPLEMENTED, as gRPC specifies."""
     assert server.refused(b"", "/x.Y/Z").code() is grpc.StatusCode.UNIMPLEMENTED
     profiles = f"{PREFIX}.profiles.v1development.ProfilesService/Export"
     assert server.refused(b"", profiles).code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_back_pressure_carries_retry_info(server: Server) -> None:
-    """Without RetryInfo a sender would take RESOURCE_EXHAUSTED for permanent."""
+    """Without RetryInfo, a sender takes RESOURCE_EXHAUSTED for permanent."""
     cases = {
         Outcome.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
         Outcome.THROTTLED: grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -179,7 +179,7 @@ def test_a_used_port_is_said_so(server: Server) -> None:
 
 
 def test_unix_sockets(kind: Kind, tmp_path: Path) -> None:
-    """Both ends on a Unix socket; a second receiver is refused; the file goes at the end."""
+    """Both ends use a Unix socket. A second receiver is refused. The file is removed at the end."""
     path = tmp_path / "grpc.sock"
     server = Server(kind, f"unix:{path}")
     try:

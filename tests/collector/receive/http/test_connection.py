@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: turns, upgrades, clients that do not read, and the end of idleness."""
+"""HTTP/1.1 on one connection: turns, upgrades, clients that do not read, and idle timeouts."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_body_in_many_small_chunks(run: Run) -> None:
 
 
 def test_who_kept_us_waiting_longest_goes(run: Run) -> None:
-    """In order of the last sign of each, also of those that came back since they were looked at."""
+    """Connections are closed in the order of their last activity, as it is at that time."""
 
     async def scenario() -> None:
         async with served(Bounds(connections=4)) as (server, *first):
@@ -160,7 +160,7 @@ def test_who_kept_us_waiting_longest_goes(run: Run) -> None:
 
 
 def test_an_upgrade_is_not_taken_up(run: Run) -> None:
-    """The request is taken as HTTP/1.1, with its body of either kind, and so is the next."""
+    """The request and the next one are read as HTTP/1.1, with either kind of body."""
 
     async def scenario() -> None:
         async with served() as (server, reader, writer):
@@ -183,7 +183,7 @@ def test_an_upgrade_is_not_taken_up(run: Run) -> None:
 
 @pytest.mark.plain
 def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a word and without blame, unlike those that begin and do not go on."""
+    """They are closed without a response and are not counted as slow."""
     monkeypatch.setattr("collector.receive.http.connection.IDLE_SECONDS_MAX", 0.01)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
@@ -203,7 +203,7 @@ def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_application_that_fails_is_500(run: Run) -> None:
-    """Said in the log; the service goes on."""
+    """The error is logged, and the service goes on."""
 
     async def fails(_scope: Any, _receive: Any, _send: Any) -> None:
         raise KeyError("ours")
@@ -229,7 +229,7 @@ def test_an_application_that_fails_is_500(run: Run) -> None:
 def test_a_flood_of_small_requests_waits_its_turn(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of thousands that came at once only some are taken in a turn; others are served meanwhile."""
+    """Of thousands of pipelined requests, each turn takes some; others are served meanwhile."""
     monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 0.0)
     count = 9_000
 
@@ -289,7 +289,7 @@ def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
 
 @pytest.mark.plain
 def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its time, counted as stalled; an answer to nobody is not made up any further."""
+    """It is closed after the timeout and counted as stalled. Its response is produced no further."""
     monkeypatch.setattr("collector.receive.http.connection.UNREAD_SECONDS_MAX", 0.02)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
     parts, ended = itertools.count(), asyncio.Event()
@@ -325,7 +325,7 @@ def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) 
 def test_an_answer_that_nobody_reads_ends_with_its_connection(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that we have closed is gone after a while, with all that was not read."""
+    """A connection that we closed is gone after a while, with all unread data."""
     monkeypatch.setattr("collector.receive.connections.CLOSING_SECONDS", 0.02)
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 

@@ -32,7 +32,7 @@ def _known(head: bytes) -> KnownHead:
 
 @pytest.mark.parametrize("digits", [b"1", b"0042", b"163804", b"0"])
 def test_the_same_head_with_another_length_is_known(digits: bytes) -> None:
-    """Whatever follows it."""
+    """A head is found in the cache whatever its Content-Length and its body."""
     known = _known(HEAD % b"17")
     head = HEAD % digits
     assert known.read(head) == known.read(head + b"POST") == (int(digits), len(head))
@@ -54,7 +54,7 @@ def test_the_same_head_with_another_length_is_known(digits: bytes) -> None:
     ],
 )
 def test_any_other_head_is_not(other: bytes) -> None:
-    """By as little as one byte, or cut off."""
+    """A head that differs by one byte, or is cut, is not found."""
     assert _known(HEAD % b"17").read(other) == (0, 0)
 
 
@@ -69,7 +69,7 @@ def test_any_other_head_is_not(other: bytes) -> None:
     ],
 )
 def test_what_has_no_plain_length_is_not_remembered(head: bytes) -> None:
-    """Nor a head that is not whole, or long."""
+    """Heads without a plain length, incomplete ones and long ones are not cached."""
     assert known_head(head) is None
 
 
@@ -96,10 +96,10 @@ class _Wire:
         self.closed = True
 
     def pause_reading(self) -> None:
-        """What is to come is in our hands."""
+        """The test decides what comes next."""
 
     def resume_reading(self) -> None:
-        """What is to come is in our hands."""
+        """The test decides what comes next."""
 
 
 class _Client:
@@ -129,13 +129,13 @@ class _Client:
             self.connection.data_received(data)
 
     async def settled(self) -> None:
-        """What was put off to later turns is done."""
+        """Runs what was deferred to later turns of the loop."""
         await asyncio.sleep(0)
         while self.connection._unread or self.connection._is_yielding:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def outcome(self) -> tuple[object, ...]:
-        """All that is to be seen of it."""
+        """All that can be observed of the connection."""
         self.connection.connection_lost(None)
         assert (self.admission.requests, self.admission.bytes) == (0, 0)
         requests = dict(self.stats.requests)
@@ -175,7 +175,7 @@ def _request(path: int, lines: int, body: int, name: int) -> bytes:
 def test_known_heads_change_nothing(
     requests: list[tuple[int, ...]], again: int, cuts: list[int]
 ) -> None:
-    """Whole, cut anywhere, or in each head, which is not recognised then: the same answers."""
+    """Cached heads, cut heads and heads never seen before give the same responses."""
 
     async def scenario() -> None:
         sent = [_request(*each) for each in requests for _ in range(again)]
@@ -199,7 +199,7 @@ def test_known_heads_change_nothing(
 @pytest.mark.plain
 @pytest.mark.plain
 def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser is asked for the first of several requests, and not for what comes in one read."""
+    """The parser reads only the first of several equal heads."""
     monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 60.0)
 
     async def scenario() -> None:
@@ -228,7 +228,7 @@ def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_to_a_client_that_is_gone_touches_its_connection_no_more() -> None:
-    """It had stopped reading what we write; to pause what is closed would be an error."""
+    """The client stopped reading and left: pausing its closed connection would be an error."""
 
     async def scenario() -> list[bool]:
         client = _Client()

@@ -44,7 +44,7 @@ Status = build(
 
 
 class Server:
-    """A receiver on a loop of its own thread."""
+    """A receiver with an event loop in its own thread."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -187,7 +187,7 @@ def test_partial_success(server: Server, client: http.client.HTTPConnection) -> 
 def test_metrics_and_logs_are_accepted(
     server: Server, client: http.client.HTTPConnection, path: str
 ) -> None:
-    """And counted; malformed ones are refused like spans."""
+    """Metrics and logs are accepted and counted; malformed ones are refused like spans."""
     assert post(client, b"", path=path).code == 200
     assert post(client, b"{}", JSON, path=path).body == b"{}"
     assert post(client, b"\xff", path=path).code == 400
@@ -219,7 +219,7 @@ def test_metrics_and_logs_are_accepted(
 def test_content_codings(
     server: Server, client: http.client.HTTPConnection, coding: str, packed: bytes
 ) -> None:
-    """In any letter case; gzip may have several members."""
+    """Codings are read in any letter case, and gzip may have several members."""
     assert post(client, packed, Content_Encoding=coding).code == 200
     assert len(server.spans) == 1
 
@@ -254,7 +254,7 @@ def test_bad_data_is_400_with_a_status(
     content_type: str,
     coding: str,
 ) -> None:
-    """Malformed, cut off or corrupt: the client's fault, said in its own encoding."""
+    """Malformed, cut or corrupt bodies get 400 in their own encoding."""
     reply = post(client, body, content_type, Content_Encoding=coding)
     assert reply.code == 400
     assert reply.headers["content-type"] == content_type
@@ -267,7 +267,7 @@ def test_bad_data_is_400_with_a_status(
 def test_errors_of_routing_carry_a_status(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """404, 405 with Allow, 415: each with a Status body, on one connection."""
+    """404, 405 with Allow, and 415 each have a Status body, on one connection."""
     reply = post(client, BODY, path="/v1/nothing")
     assert (reply.code, reply.status()[0]) == (404, 5)
     assert reply.headers["content-type"] == PROTO
@@ -290,7 +290,7 @@ def test_errors_of_routing_carry_a_status(
 
 
 def test_too_large_is_413(server: Server, client: http.client.HTTPConnection) -> None:
-    """By its length, in chunks, or after decompression."""
+    """Too large a body gets 413: by its length, in chunks, or after decompression."""
     for body in (b"x" * (LIMIT + 1), iter([b"x" * 60_000] * 3)):
         reply = post(client, body)
         assert (reply.code, reply.status()[0]) == (413, 8)
@@ -389,7 +389,7 @@ def head(length: int, *lines: bytes) -> bytes:
 
 
 def test_expect_100_continue(server: Server) -> None:
-    """The client is told to go on; one that is about to send too much is told not to."""
+    """The client gets 100; one that announces too large a body is refused instead."""
     with talk(server, head(len(BODY), b"Expect: 100-continue")) as connection:
         assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(BODY)
@@ -399,7 +399,7 @@ def test_expect_100_continue(server: Server) -> None:
 
 
 def test_who_sends_far_too_much_reads_why(server: Server) -> None:
-    """The answer comes in the middle of the body; what still comes is read away, and nothing is reset."""
+    """The response comes in the middle of the body. The rest is read and dropped, without a reset."""
     with talk(server, head(8_000_000)) as connection:
         for _ in range(80):
             connection.sendall(bytes(100_000))
@@ -410,7 +410,7 @@ def test_who_sends_far_too_much_reads_why(server: Server) -> None:
 def test_who_sends_a_little_too_much_keeps_its_connection(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """Its body was read to the end, so the next request can follow."""
+    """The body is read to its end, so the next request can follow."""
     for _ in range(3):
         reply = post(client, b"x" * (LIMIT + 1))
         assert (reply.code, reply.headers["connection"]) == (413, None)
@@ -432,7 +432,7 @@ def test_a_client_that_leaves_in_its_body_is_harmless(
 def test_slow_bodies_do_not_hold_up_others(
     server: Server, client: http.client.HTTPConnection
 ) -> None:
-    """A hundred half requests wait; another client is served meanwhile; then they are."""
+    """While a hundred half-sent requests wait, another client is served; then they are."""
     waiting = [talk(server, head(len(BODY)), BODY[:4]) for _ in range(100)]
     assert post(client, BODY).code == 200
     for connection in waiting:
@@ -457,7 +457,7 @@ def test_slow_bodies_do_not_hold_up_others(
 def test_broken_http_is_400(
     server: Server, raw: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Bad lengths, smuggling, HTTP/2 and TLS by mistake: refused, and the server lives."""
+    """Bad lengths, smuggling, HTTP/2 and TLS by mistake are refused, and the server goes on."""
     caplog.set_level(logging.CRITICAL)
     with talk(server, raw) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")

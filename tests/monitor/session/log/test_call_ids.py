@@ -24,7 +24,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(SPANS), TEXTS, st.booleans()))
 def test_the_first_id_of_a_span_is_found_until_it_is_taken_out(
     steps: list[tuple[bytes, str, bool]],
 ) -> None:
-    """Packed ids are what a list of pairs is, for any ids and any order of coming and going."""
+    """Packed ids equal a list of pairs, for any ids inserted and removed in any order."""
     ids, known = b"", list[tuple[bytes, str]]()
     for span, text, comes in steps:
         if comes:
@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_not_packed(span: bytes, text: str, fits: bool) -> 
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @given(st.binary(max_size=99), st.sampled_from([*SPANS, b"short"]), TEXTS)
 def test_in_c_they_are_packed_alike(ids: bytes, span: bytes, text: str) -> None:
-    """Plain ids that fit are put behind others; all else is left to the packing that there is."""
+    """The C packer appends plain ids that fit as the Python packer does, and leaves others to it."""
     packed = call_ids.packed(span, text)
     expected = ids + packed if packed and text.isascii() else None
     assert native_rows().add_id(ids, span, text) == expected

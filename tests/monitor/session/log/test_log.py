@@ -1,4 +1,4 @@
-"""The log: rows in order, packed and unpacked, parts behind their wholes, siblings together."""
+"""The log keeps rows in order, packed and unpacked, parts behind their wholes, siblings together."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
 
 
 def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
-    """Receipts count from the first one's, and what does not fit with it is kept aside."""
+    """Receipts count from the first one; those that do not fit are kept aside."""
     log, hour = Log(), 3_600_000 * MILLISECOND
     receipts = [
         9_000 * hour + 5,
@@ -114,7 +114,7 @@ def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
 
 
 def test_the_origin_of_odd_ids_is_the_logs_to_tell() -> None:
-    """An id that a row cuts or fills up is not told before it is in the log."""
+    """An id that a row would cut or pad is not known before it is in the log."""
     assert origin_of(call(1, 1, span_id=b"short"), RECEIPT) is None
     assert origin_of(call(1, 1, trace_id=b"short"), RECEIPT) is None
 
@@ -145,7 +145,7 @@ def test_appending_takes_only_what_comes_last() -> None:
 
 
 def test_nothing_is_appended_before_the_last() -> None:
-    """Whatever its clock says of its end, and after a look behind the last step, the last is last."""
+    """A call with an earlier end is inserted, not appended, so the last step is the last."""
     log = Log()
     assert log.append(call(1, 50, 10), 0, 0, 50, 0)
     assert log.groups(1) == []
@@ -164,7 +164,7 @@ def test_nothing_is_appended_before_the_last() -> None:
     st.integers(0, 2**32),
 )
 def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], seed: int) -> None:
-    """Rows, with parts behind their wholes however deep, do not depend on the order they came in."""
+    """Rows do not depend on the order of insertion, and parts at any depth follow their wholes."""
     calls = [
         call(
             number,
@@ -223,7 +223,7 @@ def test_long_names_are_bounded_by_their_bytes() -> None:
 
 
 def test_names_that_no_step_has_are_forgotten() -> None:
-    """What is used keeps its number and its text; the numbers of all others are given anew."""
+    """Used names keep their number and text. The numbers of others are reused."""
     names = Names(bytes_max=10_000)
     names.reserve(["pay"])
     while names.number(f"tool{len(names)}"):
@@ -257,7 +257,7 @@ def test_a_chain_of_parts_moves_together() -> None:
 
 
 def test_a_whole_that_is_gone_frees_its_parts() -> None:
-    """When a step is taken out its parts go back to where they started."""
+    """When a whole is removed, its parts return to their own start times."""
     log = Log()
     add(log, call(1, 10))
     add(log, call(2, 5, parent_span_id=span(1)))
@@ -271,7 +271,7 @@ def test_a_whole_that_is_gone_frees_its_parts() -> None:
 
 
 def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
-    """A wrapper that stands where it ended does not push what it wraps behind its end."""
+    """A wrapper placed at its end does not move its parts behind that end."""
     log = Log()
     add(log, call(2, 5, parent_span_id=span(1)))
     add(log, call(1, 1, 20), at=20)
@@ -332,7 +332,7 @@ def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> Log:
 
 
 def _agree(log: Log) -> None:
-    """What is found among steps, each looked at or not, is what looking at each finds."""
+    """Checks that a search over the steps finds what a scan of each step finds."""
     places = range(len(log))
     waiting = {place: log.row(place).receipt for place in places if not log.mark(place) & 0x80}
     for before in {*waiting.values(), 0}:
@@ -356,7 +356,7 @@ def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
     others: list[tuple[int, int, int, bool, int]],
     hours: tuple[bool, bool],
 ) -> None:
-    """Late, moved with others, read anew, from another log, received long after, or after the first."""
+    """Late, moved, re-read and folded steps are all found by receipt."""
     log, other = _made(steps, hours=hours[0]), _made(others, hours=hours[1])
     _agree(log)
     for place in range(len(other)):
@@ -381,7 +381,7 @@ def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
 def test_span_ids_of_two_traces_may_be_equal(
     made: list[tuple[int, int, bool, int]], taken: list[int]
 ) -> None:
-    """What is kept aside of one step may be gone with another's; no step is lost over that."""
+    """Steps with equal span ids in two traces are both found, even after one is withdrawn."""
     log, count = Log(), len(made)
     for place, (number, parent, other, hours) in enumerate(made):
         start = place * 7 % 5 * 3_600_000 * MILLISECOND
@@ -412,7 +412,7 @@ def test_span_ids_of_two_traces_may_be_equal(
 
 
 def test_siblings_overlap_by_time_and_parent() -> None:
-    """Touching times are a sequence, a chain of overlaps is one group, another parent is none."""
+    """Touching times are a sequence. A chain of overlaps is one group. Other parents have other groups."""
     log = Log()
     for number, (start, end, parent) in enumerate(
         [(0, 10, 8), (10, 20, 8), (15, 30, 8), (25, 40, 8), (35, 50, 9), (36, 60, 9)], 1
@@ -432,7 +432,7 @@ def test_siblings_overlap_by_time_and_parent() -> None:
     )
 )
 def test_groups_before_a_place_are_those_of_all(made: list[tuple[int, int, int]]) -> None:
-    """From any step on and before any place; one that goes beyond it is told whole."""
+    """The groups from any step to any place are those of the whole log; a group across the place is whole."""
     log = Log()
     for number, (start, length, parent) in enumerate(made, 10):
         add(log, call(number, start, start + length, parent_span_id=span(parent)))
@@ -478,7 +478,7 @@ def brute_groups(made: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 @given(times)
 def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int, int]]) -> None:
-    """They are the runs of siblings that hang together, whole, from any place that cuts none."""
+    """Groups are the connected runs of siblings, from any place that cuts none."""
     made = sorted((start, start + length, parent) for start, length, parent in made)
     log = Log()
     for number, (start, end, parent) in enumerate(made, 10):
@@ -498,7 +498,7 @@ def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int,
 
 @given(times)
 def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
-    """However many calls of other parents stand between."""
+    """This holds with any number of calls of other parents in between."""
     made = sorted((start, start + length, parent) for start, length, parent in made)
     log = Log()
     for number, (start, end, parent) in enumerate(made, 10):
@@ -514,7 +514,7 @@ def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) 
 
 
 def test_siblings_are_known_among_many_parents() -> None:
-    """A parent that is told of again after many others is still the same parent."""
+    """A parent that comes up again after many others is the same parent."""
     log = Log()
     add(log, call(1, 100, 200, parent_span_id=span(50)))
     for number in range(2, 12):
@@ -537,7 +537,7 @@ def shown_ids(log: Log) -> list[str]:
 
 
 def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
-    """Ids go where their steps go: into the middle, to another log, and out with them."""
+    """Ids move with their steps: to the middle, to another log, and out."""
     log, long = Log(), "x" * 300
     for number, call_id in [(1, "one"), (2, ""), (3, long), (5, "five")]:
         assert log.append(call(number, number, call_id=call_id), 0, 0, number, number)
@@ -558,7 +558,7 @@ def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
 
 
 def test_ids_outlive_the_hashes_of_arguments() -> None:
-    """What was kept to be compared goes; arguments that are shown, and all ids, stay."""
+    """Hashes for comparison are dropped. Shown arguments and all ids stay."""
     log, long = Log(), "x" * 300
     for number, call_id in [(1, "one"), (2, long), (3, "three"), (4, "")]:
         log.append(call(number, number, call_id=call_id), 0, 0, number, number)
@@ -579,7 +579,7 @@ def test_ids_outlive_the_hashes_of_arguments() -> None:
 
 
 def test_what_is_folded_is_forgotten_whole() -> None:
-    """Rows, texts, moved places and the parents nobody has any more leave the log."""
+    """Folding drops the rows, texts and moved places, and parents without children."""
     log = Log()
     for number in range(1, 101):
         add(log, call(number, number * 10, parent_span_id=span(1_000 + number)), at=number * 11)

@@ -30,7 +30,7 @@ IDS = st.sampled_from([bytes(8), b"\1" * 8, bytes(7) + b"\1", b"\1" + bytes(7), 
 
 @given(st.tuples(*FIELDS), st.binary(max_size=40))
 def test_a_row_is_as_struct_packs_it(fields: tuple[Any, ...], before: bytes) -> None:
-    """Behind what there is, ids cut or filled to eight bytes; what does not fit changes nothing."""
+    """A row is appended, with ids cut or padded to eight bytes. One that does not fit changes nothing."""
     rows = bytearray(before)
     try:
         packed = ROW.pack(*fields)
@@ -56,13 +56,13 @@ def test_a_row_is_as_struct_packs_it(fields: tuple[Any, ...], before: bytes) -> 
     ],
 )
 def test_what_is_no_row_is_refused(given: tuple[Any, ...]) -> None:
-    """As any function does."""
+    """Arguments of a wrong type or number raise TypeError."""
     with pytest.raises(TypeError):
         native_rows().append(*given)
 
 
 def test_rows_that_somebody_looks_at_stay_as_they_are() -> None:
-    """Room cannot be made behind a view: that is said, and nothing is written."""
+    """Rows under a memory view cannot grow: that raises, and nothing is written."""
     rows = bytearray(b"x")
     with memoryview(rows), pytest.raises(BufferError):
         native_rows().append(rows, 1, 1, b"", 1, 1, 1)
@@ -89,6 +89,6 @@ def test_a_parent_is_found_where_it_stands(
     "given", [(), (b"", b"x" * 7), (bytearray(), b"x" * 8), (b"", "x" * 8), (b"", b"x" * 9)]
 )
 def test_what_is_no_span_id_is_refused(given: tuple[Any, ...]) -> None:
-    """Such ids are left to Python by who asks."""
+    """The C reader refuses such ids, and the caller falls back to Python."""
     with pytest.raises(TypeError):
         native_rows().names(*given)

@@ -98,7 +98,7 @@ def test_one_automaton_in_many_forms(form: str) -> None:
 
 
 def test_the_ids_of_records() -> None:
-    """The prompt's id in a data set, the file's name for an automaton of its own."""
+    """The id is the prompt's in a data set, and the file's name for a single automaton."""
     record = {"prompt_id": "p_1", "nodes": NODES, "alphabet": ALPHABET}
 
     assert [id_ for id_, _ in records([record, {"nodes": []}], "file")] == ["p_1", "file[1]"]
@@ -179,7 +179,7 @@ def test_two_targets_keep_the_first() -> None:
 
 
 def test_a_symbol_nobody_declared_is_dropped() -> None:
-    """No call could match it, so nothing changes; an edge without symbols goes with it."""
+    """No call could match it, so it is dropped, and so are edges without other symbols."""
     first = {"name": "G0", "transitions": [
         edge(["A", "Z"], "G0", "G1"), edge(["Y"], "G0", "G2"), edge(["B"], "G0", "G0")
     ]}  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_symbol_nobody_declared_is_dropped() -> None:
 
 
 def test_a_wrong_source_and_a_copy() -> None:
-    """An edge starts where it is listed; a state that is listed twice alike counts once."""
+    """An edge starts at the state that lists it. A state listed twice alike counts once."""
     second = {"name": "G1", "transitions": [edge(["C"], "G0", "G2")]}
     task, done = mended([NODES[0], second, NODES[2], NODES[2]])
 
@@ -199,7 +199,7 @@ def test_a_wrong_source_and_a_copy() -> None:
 
 
 def test_what_would_need_a_guess_is_not_repaired() -> None:
-    """Two different states of one name, a state nobody lists, no way to the end."""
+    """Two states of one name, an unlisted state and an unreachable end are errors."""
     twice = [*NODES, {"name": "G1", "transitions": []}]
     nowhere = [{"name": "G0", "transitions": [edge(["A"], "G0", "G9")]}, *NODES[1:]]
     endless = [{**node, "is_final": False} for node in NODES]
@@ -238,7 +238,7 @@ def test_a_published_repair_is_for_the_task_as_published_only() -> None:
     )
 )  # fmt: skip
 def test_written_values_read_back(value: Any) -> None:
-    """Whatever JSON can hold comes back through our YAML as it was."""
+    """Any JSON value survives a round trip through our YAML."""
     read, findings = yaml_text.parse(f"key: {flow(value)}\n", "made.yaml")
 
     assert findings == []

@@ -100,7 +100,7 @@ DOCUMENTS = st.fixed_dictionaries(
 
 @given(DOCUMENTS)
 def test_what_msgspec_takes_is_taken(data: dict[str, Any]) -> None:
-    """The same documents are taken as msgspec takes, with the same values."""
+    """Documents are accepted exactly if msgspec accepts them, with the same values."""
     found, faults = validated(OuterModel, data)
     try:
         expected = msgspec.convert(data, Outer)
@@ -115,7 +115,7 @@ def test_what_msgspec_takes_is_taken(data: dict[str, Any]) -> None:
 
 @given(st.dictionaries(st.sampled_from(["name", "many", "flag", "several", "day"]), DATA))
 def test_every_fault_is_told(data: dict[str, Any]) -> None:
-    """The keys with faults are those that are faulty alone: none hides another."""
+    """A document with several faults reports each key that is faulty alone."""
     alone = {
         key for key in data if validated(OuterModel, {"name": "x", key: data[key]})[0] is None
     } | ({"name"} - data.keys())
@@ -168,7 +168,7 @@ def test_the_fault_says_what_was_expected(
 
 
 def test_keys_that_are_missing_or_unknown() -> None:
-    """They are told apart from wrong values, in the order of the fields, then of the document."""
+    """They are reported apart from wrong values, first in the fields' order, then in the document's."""
     _, faults = validated(OuterModel, {"z": 1, "inner": {"a": 1}, "b": 1})
 
     assert [(fault.path, fault.kind) for fault in faults] == [
@@ -181,7 +181,7 @@ def test_keys_that_are_missing_or_unknown() -> None:
 
 @pytest.mark.parametrize("key", ["", "[key]", "list", LIST, "0"])
 def test_a_path_is_one_of_the_document(key: str) -> None:
-    """Marks and branches in an error's location are no part of it, whatever keys are called."""
+    """The marks and branches of pydantic's locations are removed, whatever the keys are called."""
     data = {"name": "x", "named": {key: [1, "x"]}, "either": ["a", 1], "choice": {key: 1}}
 
     assert [path for path, _, _ in validated(OuterModel, data)[1]] == [
@@ -193,7 +193,7 @@ def test_a_path_is_one_of_the_document(key: str) -> None:
 
 
 def test_the_values_of_a_fault_are_not_repeated() -> None:
-    """They may be secret."""
+    """Messages do not repeat values, which may be secret."""
     with pytest.raises(ValueError, match="Input should be a valid string") as told:
         OuterModel.model_validate({"name": 170_017})
     assert "170017" not in str(told.value)
