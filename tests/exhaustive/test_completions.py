@@ -33,11 +33,13 @@ NAMES: Final = ("x", "y")
 _TEXTS: Final = ("EUR", "USD", "a", "zz")
 _NUMBERS: Final = (-3, 0, 1, 5, 5.5, 9)
 
+_MORE_NUMBERS: Final = (*_NUMBERS, -4.5, -4, 0.5, 2, 3, 3.5, 7, 7.5, 11, 11.5, 10**20)
+
 VALUES: Final[tuple[Any, ...]] = (
-    *_TEXTS, "other", "EURO", *_NUMBERS, -4.5, -4, 0.5, 2, 3, 3.5, 7, 7.5, 11, 11.5, 10**20,
+    *_TEXTS, "other", "EURO", *_MORE_NUMBERS, *map(str, _MORE_NUMBERS),
     True, False, None, [], [1], ["b"], {}, {"k": 1}, {"k": 2},
 )  # fmt: skip
-"""One value at least of each kind that `pattern` tells apart."""
+"""One value at least of each kind that `pattern` tells apart. Limits read a text that is a number as that number."""
 
 PAIRS: Final = (
     "precedence", "alternate_precedence", "chain_precedence", "response", "alternate_response",
