@@ -23,7 +23,7 @@ CONDENSED_MAX: Final = 512
 class Scored:
     """The numbers that scores need of the folded steps, along one way."""
 
-    __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally")
+    __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally", "trail")
 
     def __init__(self, judge: Judge, *, exact: bool) -> None:
         self.exact = exact
@@ -37,6 +37,12 @@ class Scored:
         """The tally of the folded steps, if the spec allows several episodes."""
         self.episodes: tuple[Episode, ...] = ()
         """The latest finished episodes that are folded whole."""
+        self.trail: Run | None = None
+        """The run along this way alone, if it differs from the way of the checkpoint's run.
+
+        A run of several ways may go on from one uncertain position that holds the ends of all. The scores
+        follow one way, so they go on from the end of that way, folded or not.
+        """
 
     def start_from(self, other: Scored) -> None:
         """Becomes a copy of another."""
@@ -47,6 +53,7 @@ class Scored:
         self.condensed = other.condensed[:] if other.condensed is not None else None
         self.tally = other.tally.copy() if other.tally is not None else None
         self.episodes = other.episodes
+        self.trail = other.trail
 
     def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
         """Adds a folded step; `number` counts the calls of the judgement from 1."""
@@ -105,7 +112,10 @@ class Checkpoint(Scored):
         return self.others[number - 1] if number else self
 
     def root(self, number: int) -> Run:
-        """A copy of the run of one way, without the other ways."""
+        """A copy of the run along one way alone."""
+        trail = self.of(number).trail
+        if trail is not None:
+            return trail.copy()
         run = self.run.copy()
         return run.ways[number] if run.ways is not None else run
 

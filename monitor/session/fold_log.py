@@ -88,7 +88,8 @@ def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
 def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
     """The folded part of each way; empty if there is only one way."""
     log = replay.log
-    if base.run.ways is None and not (log.grouped and log.groups(end=count)):
+    several = base.run.ways is not None or base.trail is not None
+    if not several and not (log.grouped and log.groups(end=count)):
         return []
     run = base.run.copy()
     roots = replay.trace(run, count)
@@ -97,8 +98,11 @@ def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
         number, places = traced(way, roots)
         scored = Scored(replay.judge, exact=True)
         scored.start_from(base.of(number))
-        for step in replay.retrace(base.root(number), places, count):
+        trail = base.root(number)
+        for step in replay.retrace(trail, places, count):
             _take(replay, base, scored, step)
+        is_apart = trail.position != way.position or trail.progressed != way.progressed
+        scored.trail = trail if is_apart else None
         found.append(scored)
     return found
 

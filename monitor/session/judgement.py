@@ -521,9 +521,9 @@ class Judgement:
         base = self.base
         if not self.judge.scored or self.joined or self.judge.comparison is not None:
             return False
-        return (base is not None and base.run.ways is not None) or (
-            self.log.grouped and bool(self.log.groups())
-        )
+        if base is not None and (base.run.ways is not None or base.trail is not None):
+            return True
+        return self.log.grouped and bool(self.log.groups())
 
     def substantive(self) -> tuple[Scored | None, list[int]]:
         """The folded part of the way taken, and the tokens of its substantive steps in the log."""
