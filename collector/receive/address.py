@@ -1,4 +1,4 @@
-"""Where to listen: HOST:PORT or unix:PATH, read and bound."""
+"""Addresses of listeners, HOST:PORT or unix:PATH: parsed and bound."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AddressInUse(OSError):  # noqa: N818 - named after EADDRINUSE
 
 
 class Address(NamedTuple):
-    """Where to listen: host and port, or the path of a Unix socket."""
+    """The address of a listener: host and port, or the path of a Unix socket."""
 
     host: str = ""
     """"" is every interface."""
@@ -43,7 +43,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Read HOST:PORT, [IPV6]:PORT, :PORT (every interface) or unix:PATH. Port 0: any free one.
+    """Parses HOST:PORT, [IPV6]:PORT, :PORT (every interface) or unix:PATH. Port 0 takes any free port.
 
     Raises:
         ValueError: a sentence that says what was expected.
@@ -64,7 +64,7 @@ def parse_address(text: str) -> Address:
 
 
 def bind(address: Address) -> socket.socket:
-    """Return a bound socket that does not listen yet.
+    """A bound socket that does not listen yet.
 
     Raises:
         AddressInUse: another process listens there.
@@ -85,15 +85,15 @@ def _bind_tcp(address: Address) -> socket.socket:
     if not host and socket.has_dualstack_ipv6():
         family = socket.AF_INET6
     elif host:
-        # As bytes where it can be: for a text Python loads the tables of international names.
+        # As bytes if possible: for text, Python loads the tables of international names.
         name = host.encode() if host.isascii() else host
         found = socket.getaddrinfo(name, address.port, type=socket.SOCK_STREAM)
-        # "localhost" is often both; senders try 127.0.0.1 if not both.
+        # "localhost" often resolves to IPv4 and IPv6; senders try both, or 127.0.0.1.
         family = min((entry[0] for entry in found), key=lambda item: item != socket.AF_INET)
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # A restart must not wait for old connections. Not SO_REUSEPORT: with it a second
-        # process would start without complaint, and each would see half of the spans.
+        # SO_REUSEADDR: a restart must not wait for old connections. Not SO_REUSEPORT: a second
+        # process could bind the same port, and each would receive half of the spans.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(host)))
@@ -116,7 +116,7 @@ def _bind_unix(address: Address) -> socket.socket:
 
 
 def claim_path(address: Address) -> None:
-    """Remove the socket a dead process left at a Unix address.
+    """Removes the socket that a dead process left at a Unix address.
 
     Raises:
         AddressInUse: a live one answers there.

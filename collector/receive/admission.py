@@ -1,22 +1,22 @@
-"""Admission: which requests may be read, by the token of their sender and by the room there is.
+"""Admission: decides which requests may be read, by the token of their sender and by free capacity.
 
-Idea: both transports ask here before they read a body. Of a refused request nothing is kept, and what still
-comes of it is thrown away unread. A request whose body was read whole is answered, so a sender never loses
-what was accepted.
+Idea: both transports ask here before they read a body. Nothing is kept of a refused request: the rest of its
+body is discarded. A request whose body was read whole is always answered, so a sender never loses what was
+accepted.
 
-A request takes a place with the first byte of its body, not with its head: a head costs its sender nothing.
-Where all places are taken, the sender that holds most gives up the oldest of its places that waits for a
-body, for a sender that holds fewer. So a flood takes what others leave, never their last place.
+A request takes a place with the first byte of its body, not with its head, because a head costs its sender
+nothing. If all places are taken and a sender with fewer places needs one, the sender that holds most gives up
+the oldest of its places whose body is incomplete. So a flood uses free capacity, never another sender's last place.
 
 Invariants:
 
-- `requests` is the number of places, `bytes` the sum of `Place.bytes`; both are 0 when nothing is in flight.
-- `waiting` has the places whose bodies are not whole, oldest first. Only these can be given up.
-- A place is given up only to a sender, or a connection of the same sender, that has at least two fewer.
+- `requests` is the number of places, `bytes` the sum of `Place.bytes`. Both are 0 when nothing is in flight.
+- `waiting` holds the places with incomplete bodies, oldest first. Only these can be given up.
+- A place is given up only to a sender, or to a connection of the same sender, that has at least two fewer.
 
-Example: 4 places, all with one client whose bodies trickle in. A second client sends a body: one of the four
-places is given up (its request is answered UNAVAILABLE, counted as `crowded_out`), and the second client is let
-in. For the next request of the first client there is no room: UNAVAILABLE, retry after 1 s.
+Example: there are 4 places, and one client with slow bodies holds all of them. A second client sends a body. One
+of the four places is given up: its request is answered UNAVAILABLE and counted as `crowded_out`, and the second
+client is admitted. The next request of the first client is refused: UNAVAILABLE, retry after 1 s.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from collector.telemetry.counters import Reading
 __all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "Client", "Place"]
 
 RETRY_SECONDS: Final = 1
-"""Room is made as fast as bodies arrive."""
+"""Time after which a refused sender may retry. Bodies usually arrive faster than that."""
 
 
 HEAD_SECONDS: Final = 10.0
@@ -45,22 +45,22 @@ BODY_SECONDS: Final = 60.0
 
 
 REFUSED: Final = ("requests", "bytes", "crowded_out", "memory")
-"""Why a request finds no room: labels of the counter `requests_refused`. `crowded_out`: it had a place,
-and its body was not whole when others needed one who held fewer. `memory`: the process is near its limit."""
+"""Why a request is refused: labels of the counter `requests_refused`. `crowded_out`: its body was incomplete,
+and its place was given to a sender with fewer places. `memory`: the process is near its memory limit."""
 
 
 class Owner(Protocol):
     """A request that holds a place."""
 
     def crowd_out(self, refusal: Refusal) -> None:
-        """Its place is given to another: it is answered so."""
+        """Answers the request with the refusal: its place was given to another."""
 
 
 class Client:
     """The peer of a connection.
 
     Args:
-        address: of its host; "" where it has none, as on a Unix socket.
+        address: of its host; "" if it has none, as on a Unix socket.
     """
 
     __slots__ = ("address", "network")
@@ -68,31 +68,31 @@ class Client:
     def __init__(self, address: str = "") -> None:
         self.address = address
         self.network = _network(address)
-        """Who counts as one sender: an IPv4 address, or the /64 of an IPv6 one."""
+        """The network that counts as one sender: an IPv4 address, or the /64 of an IPv6 address."""
 
 
 def _network(address: str) -> str:
     if ":" not in address or "." in address:
-        return address  # IPv4, also where it is mapped into IPv6
+        return address  # IPv4, or IPv4 mapped into IPv6
     groups = address.partition("::")[0].split(":")[:4]
     return ":".join(groups) + "::/64"
 
 
 def _no_count(*_labels: str) -> None:
-    """Nobody asks."""
+    """Counts nothing."""
 
 
 class Admission:
-    """Lets requests in.
+    """Admits requests.
 
     Args:
-        max_inflight_bytes: of all bodies that are being read.
-        requests_max: that are being read.
-        tokens: who may send; None: anyone.
-        body_seconds: for one body.
-        rate_limits: what each sender with a token may take; None: as much as there is.
+        max_inflight_bytes: bound on the bytes of all bodies that are being read.
+        requests_max: bound on the requests that are being read.
+        tokens: accepted tokens; None: any sender is accepted.
+        body_seconds: time for one body.
+        rate_limits: limits of each sender with a token; None: no limits.
         count: counts a refusal: a counter's name and the reason.
-        memory: of the process; None: it has no limit.
+        memory: guards the memory of the process; None: no limit.
     """
 
     def __init__(
@@ -107,24 +107,24 @@ class Admission:
     ) -> None:
         self.memory = memory
         self.bytes = 0
-        """Of bodies that are being read now."""
+        """Bytes of bodies that are being read."""
         self.requests = 0
-        """Whose bodies are being read now, or judged."""
+        """Requests whose bodies are being read or judged."""
         self.body_seconds = body_seconds
         self.needs_token = tokens is not None
-        """Senders have to show a token."""
+        """True if senders need a token."""
         self.beside = 0
-        """Bytes that requests take beside their bodies: see `rate_limits.Reservation`."""
+        """Bytes that requests take in addition to their bodies: see `rate_limits.Reservation`."""
         self._max_inflight_bytes = max_inflight_bytes
         self.requests_max = requests_max
         self._tokens = tokens
         self._rate_limits = rate_limits
         self._count = count
         self.waiting: dict[Place, None] = {}
-        """Requests that have a place and whose bodies are not whole, the oldest first."""
+        """Places whose bodies are incomplete, oldest first."""
 
     def sender(self, authorization: str) -> str | None:
-        """Return the name of the sender's token; None where no token is asked for.
+        """The name of the sender's token; None if no token is required.
 
         Raises:
             Refusal: UNAUTHENTICATED.
@@ -137,16 +137,16 @@ class Admission:
         client: Client | None = None,
         owner: Owner | None = None,
     ) -> Place:
-        """Let a request in whose head has come; it holds nothing until its body begins.
+        """Admits a request whose head has arrived. It holds no place until its body begins.
 
         Args:
-            sender: the name of the token; None where no token is asked for.
-            client: the peer of its connection; None: its place is nobody's, and kept to the end.
-            owner: told where its place is given to another.
+            sender: the name of the token; None if no token is required.
+            client: the peer of its connection; None: its place is never given up.
+            owner: is called if its place is given to another.
 
         Raises:
-            Refusal: UNAVAILABLE, or THROTTLED where it is the sender's own limit that is used up;
-                with the time after which to try again.
+            Refusal: UNAVAILABLE, or THROTTLED if the sender's own limit is used up; with the time
+                after which to retry.
         """
         place = Place(self, None, client, owner, sender or "")
         if self.requests >= self.requests_max and not self._victims(place):
@@ -157,10 +157,10 @@ class Admission:
         return place
 
     def make_room(self, newcomer: Place) -> None:
-        """Have others give up places where all are taken.
+        """Has others give up places, when all are taken.
 
         Raises:
-            Refusal: UNAVAILABLE; nobody holds enough more than the newcomer.
+            Refusal: UNAVAILABLE; no sender holds at least two places more than the newcomer.
         """
         victims = self._victims(newcomer)
         if not victims:
@@ -169,10 +169,10 @@ class Admission:
             each.crowd_out(self.refused("crowded_out", "others hold fewer places"))
 
     def _victims(self, newcomer: Place) -> list[Place]:
-        """Who gives up a place; none where nobody has two more than the newcomer has.
+        """The places to give up; empty if no sender has at least two more than the newcomer.
 
-        The oldest of the connection that has most, of those of the sender that has most. Some more
-        of it than are needed, since the next ones would look through all requests again.
+        Chosen are the oldest places of the busiest connection of the busiest sender. More than one is given
+        up at a time, since each search reads all waiting requests.
         """
         if newcomer.client is None:
             return []
@@ -196,12 +196,12 @@ class Admission:
         return self.refused("requests", f"{self.requests} requests are being read")
 
     def refused(self, reason: str, what: str) -> Refusal:
-        """Count a request that finds no room; returns what its sender is told."""
+        """Counts a refused request; returns the refusal for its sender."""
         self._count("requests_refused", reason)
         return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
 
     def readings(self) -> Iterator[Reading]:
-        """How full it is, as metrics."""
+        """Held and greatest numbers of requests and bytes, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
         most = (("requests", self.requests_max), ("bytes", self._max_inflight_bytes))
         yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
@@ -214,19 +214,19 @@ class Admission:
 
     @property
     def max_inflight_bytes(self) -> int:
-        """Of all bodies that are being read, and what they become."""
+        """Bound on the bytes of all bodies that are being read, and of what they become."""
         return self._max_inflight_bytes
 
 
 class Place:
-    """One request that was let in, and what it holds. Left once, by `leave` or as a context.
+    """One admitted request and what it holds. Freed once, by `leave` or as a context manager.
 
     Args:
-        admission: that let it in.
-        limits: of the sender, which pays for bytes.
+        admission: that admitted it.
+        limits: of the sender, charged for its bytes.
         client: the peer of its connection.
         owner: the request.
-        token: the name of its token; "" where it has none.
+        token: the name of its token; "" if it has none.
     """
 
     __slots__ = ("_admission", "_has_place", "_owner", "bytes", "client", "limits", "sender")
@@ -244,7 +244,7 @@ class Place:
         self._has_place = False
         self.limits = limits
         self.client = client
-        # Who has no name is one sender with all others at its address.
+        # Without a token name, all clients at one address count as one sender.
         self.sender = token or ("" if client is None else client.network)
         self.bytes = 0
 
@@ -255,7 +255,7 @@ class Place:
         self.leave()
 
     def leave(self) -> None:
-        """It is answered."""
+        """Frees the place and its bytes: the request is answered."""
         if self._has_place:
             self._has_place = False
             self._admission.requests -= 1
@@ -263,20 +263,20 @@ class Place:
         self.release()
 
     def keep(self) -> None:
-        """Its body is whole: from now on it is answered, whoever else wants a place."""
+        """Marks the body as complete: from now on the place is not given up."""
         self._admission.waiting.pop(self, None)
 
     def crowd_out(self, refusal: Refusal) -> None:
-        """Another takes its place."""
+        """Gives the place up to another request."""
         if self._owner is not None:
             self._owner.crowd_out(refusal)
         self.leave()
 
     def grow(self, count: int) -> None:
-        """Hold so many bytes more; with the first, a place.
+        """Holds `count` more bytes. The first call takes a place.
 
         Raises:
-            Refusal: UNAVAILABLE or THROTTLED; there is no room for them.
+            Refusal: UNAVAILABLE or THROTTLED; a bound is reached.
         """
         admission = self._admission
         if not self._has_place:
@@ -298,7 +298,7 @@ class Place:
         admission.bytes += count
 
     def release(self) -> None:
-        """Hold no bytes any more."""
+        """Frees the held bytes."""
         self._admission.bytes -= self.bytes
         if self.limits is not None:
             self.limits.held -= self.bytes

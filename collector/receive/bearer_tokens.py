@@ -1,8 +1,7 @@
-"""Bearer tokens: who may send, or ask the admin listener, by a file that is read again when it changes.
+"""Bearer tokens that senders and users of the admin listener need. The file is reloaded when it changes.
 
-A line is `token` or `name: token`; empty lines and those that begin with `#` say nothing. The name
-of the token that came keeps its sender's sessions apart from those of others. No token is ever
-part of a message.
+A line is `token` or `name: token`. Empty lines and lines that begin with `#` are ignored. The name of a
+sender's token keeps its sessions apart from those of others. No message ever contains a token.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ __all__ = ["UNNAMED", "Tokens", "token_of"]
 
 SETTING: Final = "receiver.auth.bearer.tokens_file"
 UNNAMED: Final = "unnamed"
-"""Who sends with a token without a name, where others have one: one who could do without a name
-in the namespace could claim another's by an attribute."""
+"""The name of a token without one, in a file where others have names. Without it, such a sender could
+claim another's namespace by an attribute."""
 _LINE: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9_.@-]{1,64})\s*:\s*)?(?P<token>[^\s:]\S*)")
 TOKEN_BYTES_MAX: Final = 8 << 10
 
@@ -51,10 +50,10 @@ class Tokens:
         self._log = log
 
     def sender(self, authorization: str) -> str:
-        """Return the name of who sends this Authorization header; "" where no token has a name.
+        """The name of the token in an Authorization header; "" if no token has a name.
 
         Raises:
-            Refusal: UNAUTHENTICATED; the message does not repeat what was sent.
+            Refusal: UNAUTHENTICATED; the message does not contain the header.
         """
         if self._watched.changed():
             self._reload()
@@ -63,7 +62,7 @@ class Tokens:
             raise Refusal(Outcome.UNAUTHENTICATED, "expected Authorization: Bearer TOKEN")
         digest = _digest(token.strip()[:TOKEN_BYTES_MAX])
         found: str | None = None
-        for known in self._known:  # all of them, so that the time says nothing
+        for known in self._known:  # always all, so that the time reveals nothing
             if hmac.compare_digest(known.digest, digest):
                 found = known.name
         if found is None:
@@ -105,11 +104,11 @@ class Tokens:
 
 
 def token_of(line: str) -> str:
-    """The token that a line of such a file has, without its name; "" where it has none, or is no such line."""
+    """The token of a line of such a file, without its name; "" if the line holds none."""
     match = _LINE.fullmatch(line.strip())
     return "" if match is None or line.lstrip().startswith("#") else match["token"]
 
 
 def _digest(token: str) -> bytes:
-    """Equal lengths for the comparison, and no token in memory."""
+    """A digest: gives the comparison equal lengths, and keeps tokens out of memory."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

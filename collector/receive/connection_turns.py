@@ -1,4 +1,7 @@
-"""Whose turn it is: connections with more to read than fits a turn of the event loop go on one after another."""
+"""Round robin over connections that have sent more than fits one turn of the event loop.
+
+Invariant: however many connections wait, they take at most `ROUND_SECONDS`, plus one turn, of each round of the loop.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,15 @@ from typing import Final
 __all__ = ["TURN_SECONDS", "Turns"]
 
 TURN_SECONDS: Final = 0.003
-"""For what one connection has sent; what is left of it waits for its next turn."""
+"""Length of a turn: work on what one connection has sent. The rest waits for its next turn."""
 ROUND_SECONDS: Final = 0.006
-"""For all connections that wait, before others are looked at."""
+"""Length of a round: turns of waiting connections, before new input is read."""
 
 
 class Turns:
     """The connections of a listener that wait for their next turn.
 
-    However many they are, they take a bounded time of each round of the loop together, so what others
-    send is looked at meanwhile. A connection's socket is not read while it waits.
+    The socket of a waiting connection is not read.
     """
 
     def __init__(self) -> None:
@@ -28,14 +30,14 @@ class Turns:
         self._is_called = False
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of connections that wait."""
         return len(self._waiting)
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """A connection has more to read.
+        """Queues a connection that has more to read.
 
         Args:
-            go_on: reads on for at most a turn, in later rounds of the loop, until it returns false.
+            go_on: reads for at most one turn; called once a round until it returns False.
         """
         self._waiting.append(go_on)
         self._call()
@@ -55,6 +57,6 @@ class Turns:
                     self._waiting.append(go_on)
                 if time.perf_counter() >= ends:
                     break
-        finally:  # whatever it was, the others go on
+        finally:  # an error of one connection must not stop the others
             if self._waiting:
                 self._call()

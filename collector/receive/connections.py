@@ -1,20 +1,21 @@
-"""The connections of one listener: how many, how old, and whom we wait for.
+"""The connections of one listener: bounds their number, age and waiting time.
 
-Idea: a connection is either waiting for us (its request is being judged) or keeps us waiting (idle, or in
-the middle of a request). Each that keeps us waiting has a number, `turn`: the smaller, the longer. A full
-listener closes the one with the smallest number to make room for a new one.
+Idea: at each moment, either the client waits for the service (its request is being judged) or the service waits
+for the client (the connection is idle, or a request is incomplete). In the second case the connection has a number,
+`turn`, which grows with time: the smallest has kept the service waiting longest. A full listener closes the
+connection with the smallest number to make room for a new one.
 
 Invariants:
 
-- `turn` is 0 exactly while the connection waits for us, and such a connection is never closed for another.
-- No order of all connections is kept. The 256 that keep us waiting longest are looked for once and used up;
-  one whose number has changed meanwhile is passed over.
-- `deadline` is looked at once a second (`sweep`), so no connection needs a timer.
-- The inbox is one buffer for all listeners. Whoever reads from it copies what is to outlast the call.
+- `turn` is 0 exactly while the client waits. Such a connection is never closed for another.
+- Connections are not kept sorted. The 256 smallest numbers are collected at once and used one by one. A connection
+  whose number has changed since is skipped.
+- `deadline` is checked once a second (`sweep`), so no connection needs a timer.
+- The inbox is one buffer for all listeners. A reader copies what it keeps after the call.
 
 Example: 16,384 connections are open, and all but two have been idle since their last request. A new one
 arrives: the connection with the smallest `turn` is closed and counted as `crowded`. The two whose requests are
-being judged stay. If all waited for us, the new one would be closed and counted as `refused`.
+being judged stay. If all clients were waiting, the new connection would be closed and counted as `refused`.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ __all__ = [
 ]
 
 Data = bytes | memoryview
-"""What has come, which a view shows until the next read."""
+"""Received bytes. A view is valid until the next read."""
 
 SWEEP_SECONDS: Final = 1.0
-"""How often slow clients are looked for."""
+"""Interval at which deadlines are checked."""
 LONGEST: Final = 256
-"""When the listener is full, so many connections may be closed before all are looked at again."""
+"""Connections collected at once as candidates for closing, when the listener is full."""
 NEVER: Final = float("inf")
 LOG_SECONDS: Final = 60.0
-"""A listener's failed handshakes are a line in the log so often at most."""
+"""Shortest interval between log lines about a listener's failed handshakes."""
 INBOX_BYTES: Final = 256 << 10
-"""Read from a socket at once."""
+"""Greatest read from a socket."""
 COPIED_BYTES: Final = 8 << 10
-"""What has come is copied up to this: that costs less than looking into the inbox."""
+"""Reads up to this size are copied out of the inbox: that costs less than a view of it."""
 NO_CERTIFICATE: Final = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
 PLAIN_TEXT: Final = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER")
-"""OpenSSL's words for a handshake that is none."""
+"""OpenSSL's reasons if a client does not speak TLS."""
 FAILURES: Final = (
     *(
         "client_alert",
@@ -76,85 +77,85 @@ FAILURES: Final = (
 )
 """Why handshakes fail. client_alert: the client does not trust our certificate."""
 CLOSING_SECONDS: Final = 20.0
-"""For a client to read what was written before we closed its connection."""
+"""Time for a client to read the last response after its connection was closed."""
 LINGER_SECONDS: Final = 2.0
-"""A refused client that goes on sending is read and not listened to for so long: closed at once, its
-kernel would throw the answer away (RFC 9112 9.6)."""
+"""Time for which the input of a refused client is read and discarded. If the connection were closed at
+once, the client's kernel would discard the response (RFC 9112 9.6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """On the connections of one listener; times in seconds."""
+    """Bounds on the connections of one listener; times in seconds."""
 
     connections: int = 16_384
-    """Open at once. Beyond it, the one that has kept us waiting longest goes."""
+    """Open connections. Beyond it, the one that has kept the service waiting longest is closed."""
     head: float = HEAD_SECONDS
     """From the first byte of a request, or the connection's start, to the end of its headers."""
     body: float = BODY_SECONDS
     """From the end of the headers to the end of the body."""
     age: float | None = None
-    """After it a connection is closed with its next answer, so that load spreads anew."""
+    """A connection of this age is closed with its next response, so that load spreads over replicas."""
 
 
 class ConnectionBase(ABC):
-    """A connection, as `Connections` knows it, and all that an event loop asks of a protocol.
+    """A connection for `Connections`, with the methods that an event loop calls of a protocol.
 
-    It is none of asyncio's by descent, which no compiled class can be. Loops that ask for methods
-    alone, as uvloop does, read into the listener's inbox, others hand over `bytes`.
+    It does not inherit from asyncio's protocols, because a compiled class cannot. Loops that check only for
+    methods, such as uvloop, read into the listener's inbox; others pass `bytes`.
     """
 
     connections: Connections
     transport: asyncio.Transport
     client: Client
-    """Its peer, by which admission counts; known once it has joined."""
+    """Its peer, by which admission counts places; set by `register`."""
 
     deadline = NEVER
-    """When we have waited too long, on the loop's clock."""
+    """When the service has waited too long, on the loop's clock."""
     idle = False
-    """It is no fault of the client's that we wait."""
+    """True if the wait is no fault of the client: it is between two requests."""
     turn = 0
-    """Since when we wait for it, in the count of `Connections`; 0: it waits for us."""
+    """The number in `Connections` since which the service waits for the client; 0 while the client waits."""
 
     @abstractmethod
     def connection_made(self, transport: Any) -> None:
-        """It begins."""
+        """The connection is open."""
 
     @abstractmethod
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """The connection is closed."""
 
     @abstractmethod
     def data_received(self, data: bytes) -> None:
-        """The client has sent something."""
+        """The client has sent `data`."""
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's; ours is larger
-        """Where to put what the client sends."""
+        """The buffer for what the client sends."""
         return self.connections.inbox
 
     @abstractmethod
     def buffer_updated(self, count: int) -> None:
-        """The client has sent so many bytes, which are in the listener's inbox."""
+        """The client has sent `count` bytes, which are in the listener's inbox."""
 
     def eof_received(self) -> bool | None:
-        """The client sends nothing any more: the transport closes."""
+        """The client has closed its sending half: the transport closes."""
         return None
 
     @abstractmethod
     def pause_writing(self) -> None:
-        """The client does not read what we write."""
+        """The client does not read responses: the write buffer is full."""
 
     @abstractmethod
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
 
     @property
     @abstractmethod
     def is_busy(self) -> bool:
-        """A request has begun and is not answered."""
+        """True while a request has begun and is not answered."""
 
     @property
     def is_stalled(self) -> bool:
-        """It does not read what we have written."""
+        """True while the client does not read responses."""
         return False
 
     @abstractmethod
@@ -163,7 +164,7 @@ class ConnectionBase(ABC):
 
     @abstractmethod
     def shut_down(self) -> None:
-        """Closes it when it is not busy."""
+        """Closes the connection once it is not busy."""
 
     @abstractmethod
     def end(self) -> None:
@@ -171,16 +172,15 @@ class ConnectionBase(ABC):
 
 
 class Connections:
-    """The connections of one listener, and whom we wait for.
+    """The connections of one listener.
 
-    We wait for a client while it is idle or in the middle of a request; the rest of the time it
-    waits for us. Since when is a number each member holds: an order of all of them that is kept at
-    each request would touch the neighbours, too.
+    Each connection holds its own number `turn`. A linked list in the same order would touch the
+    neighbours with each request.
 
     Args:
         bounds: on the connections.
-        stats: where what is not served is counted.
-        port: what the log calls the listener; else by what it speaks.
+        stats: counts connections that are not served.
+        port: name of the listener in the log; "": its protocol.
     """
 
     def __init__(self, bounds: Bounds, stats: Stats, port: str = "") -> None:
@@ -188,34 +188,34 @@ class Connections:
         self._port = port
         self.open: set[ConnectionBase] = set()
         self.arrivals: dict[ConnectionBase, asyncio.Task[None]] = {}
-        """Connections that were accepted and have not begun: in their TLS handshake, mostly."""
+        """Accepted connections that are not open yet, mostly in their TLS handshake."""
         self.tasks: set[asyncio.Task[None]] = set()
-        """Requests that are answered beside the loop's turn."""
+        """Requests that are answered in tasks of their own."""
         self.moved = asyncio.Event()
-        """A connection was closed, or will be once its answer has been read."""
+        """Set when a connection was closed, or will be once its response has been read."""
         self.inbox = memoryview(b"")
-        """Where it arrives; whoever reads takes out what is to be kept."""
+        """The buffer into which sockets are read. A reader copies what it keeps."""
         self._turns = 0
         self._longest: list[tuple[int, ConnectionBase]] = []
-        """Whom we had waited for longest when it was last looked at, and since when; the first last."""
+        """Candidates for closing with their `turn`: the smallest last."""
         self._stats = stats
         self._logged: set[str] = set()
         self._failed: dict[str, int] = {}
-        """Handshakes by reason, since the last line of the log about them."""
+        """Failed handshakes by reason, since the last log line about them."""
         self._failed_next = -NEVER
         self._closing: dict[ConnectionBase, float] = {}
-        """Since when each was seen that we have closed, and that is not gone."""
+        """Closing connections that are not gone -> when they were first seen so."""
         self._log = log
 
     @property
     def size(self) -> int:
-        """How many connections are open, those in their handshake included."""
+        """Number of open connections, including those in their handshake."""
         return len(self.open) + len(self.arrivals)
 
     def make_room(self) -> bool:
-        """Makes room for one more connection; False where there is none, since all wait for us.
+        """Makes room for one more connection; False if there is none, because all clients wait.
 
-        Where there are too many, the one that kept us waiting longest is closed.
+        If the listener is full, the connection that has kept it waiting longest is closed.
         """
         if self.size < self.bounds.connections:
             return True
@@ -230,20 +230,20 @@ class Connections:
             handshake.cancel()
         else:
             first.end()
-            first.transport.abort()  # a farewell of TLS would wait for its peer
+            first.transport.abort()  # closing TLS properly would wait for the peer
         return True
 
     def begin_handshake(
         self, connection: ConnectionBase, handshake: asyncio.Task[None]
     ) -> None:
-        """One was accepted; it joins when its handshake is over."""
+        """Notes an accepted connection, which `register` opens after its handshake."""
         self.arrivals[connection] = handshake
         self.start_waiting(connection)
 
     def fail_handshake(self, connection: ConnectionBase, reason: str) -> None:
-        """Its handshake failed. Counts it by reason; the log has one line a minute with the numbers."""
+        """Counts a failed handshake by reason; logs the counts once a minute."""
         if self.arrivals.pop(connection, None) is None:
-            return  # it had joined, or was closed to make room
+            return  # it was opened before, or closed to make room
         self.stop_waiting(connection)
         self._stats.count("tls_handshakes_failed", reason)
         now = asyncio.get_running_loop().time()
@@ -254,7 +254,7 @@ class Connections:
             self._log.warning("tls_handshakes_failed", listener=self._port, **failed)
 
     def register(self, connection: ConnectionBase) -> None:
-        """One more has begun."""
+        """Adds an open connection."""
         if not self.inbox:
             self.inbox = _inbox()
         self.arrivals.pop(connection, None)
@@ -262,22 +262,22 @@ class Connections:
         self.open.add(connection)
 
     def start_waiting(self, connection: ConnectionBase) -> None:
-        """From now on we wait for this client."""
+        """The service waits for this client from now on."""
         self._turns += 1
         connection.turn = self._turns
 
     def stop_waiting(self, connection: ConnectionBase) -> None:
-        """It waits for us."""
+        """The client waits for the service."""
         connection.turn = 0
 
     def remove(self, connection: ConnectionBase) -> None:
-        """It is gone."""
+        """Removes a closed connection."""
         self.open.discard(connection)
         self.stop_waiting(connection)
         self.moved.set()
 
     def _first(self) -> ConnectionBase | None:
-        """Whom we wait for longest; looked for among all once for many."""
+        """The connection that has kept the service waiting longest; None if all clients wait."""
         while True:
             while self._longest:
                 turn, member = self._longest.pop()
@@ -290,7 +290,7 @@ class Connections:
             self._longest = nsmallest(LONGEST, waiting, key=_turn)[::-1]
 
     async def close_all(self, grace_seconds: float) -> None:
-        """Closes all, those in the middle of a request after its answer, or after the grace."""
+        """Closes all connections. Busy ones are closed after their response, or after the grace time."""
         for handshake in list(self.arrivals.values()):
             handshake.cancel()
         for connection in list(self.open):
@@ -322,7 +322,7 @@ class Connections:
             self._abort_closing(now)
 
     def _abort_closing(self, now: float) -> None:
-        """Ends those that we have closed and that do not read the rest of what we wrote."""
+        """Aborts closing connections whose clients do not read the rest of their responses."""
         closing = [each for each in self.open if each.transport.is_closing()]
         since = self._closing
         self._closing = {each: since.get(each, now) for each in closing}
@@ -332,11 +332,11 @@ class Connections:
                 each.transport.abort()
 
     def count_deferred(self) -> None:
-        """Counts that some of what a connection sent waits for its next turn."""
+        """Counts a connection whose input waits for its next turn."""
         self._stats.count("reads_deferred")
 
     def count_foreign(self, name: str, here: Spoken) -> None:
-        """Counts another protocol on our port; each is logged once, not once a connection."""
+        """Counts a client of another protocol. Each protocol is logged once."""
         self._stats.count("foreign_protocol", name)
         if name not in self._logged:
             self._logged.add(name)
@@ -346,7 +346,7 @@ class Connections:
 
 @cache
 def _inbox() -> memoryview:
-    """One for all listeners, since all is read in one thread, and none before the first client."""
+    """One buffer for all listeners, as one thread reads all sockets; allocated with the first client."""
     return memoryview(bytearray(INBOX_BYTES))
 
 
@@ -357,7 +357,7 @@ def _address(transport: asyncio.Transport) -> str:
 
 
 def failure_of(error: BaseException) -> str:
-    """Why a handshake failed: a label of the counter `tls_handshakes_failed`."""
+    """The reason of a failed handshake: a label of the counter `tls_handshakes_failed`."""
     if isinstance(error, ssl.SSLError):
         reason = error.reason or ""
         if isinstance(error, ssl.SSLCertVerificationError) or reason in NO_CERTIFICATE:
@@ -375,7 +375,7 @@ def failure_of(error: BaseException) -> str:
 
 
 def part(data: Data, begin: int, end: int) -> bytes:
-    """Some of what has come, to be kept."""
+    """A copy of a part of the received bytes."""
     return data[begin:end] if isinstance(data, bytes) else data[begin:end].tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Content codings of bodies: inflated up to a bound, never beyond it, nor beyond the room there is."""
+"""Decompresses bodies, never beyond a bound on their size nor beyond the free capacity."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """RFC 9110 8.4.1: deflate is the zlib format; x-gzip is equivalent to gzip."""
 _CODINGS: Final = {*_WINDOW_BITS, "zstd"}
 ACCEPTED: Final = "gzip, deflate, zstd, identity"
-"""For Accept-Encoding in an answer (RFC 9110 12.5.3)."""
+"""Value of Accept-Encoding in a response (RFC 9110 12.5.3)."""
 INLINE_BYTES_MAX: Final = 8 << 10
-"""Compressed bodies up to this are inflated at once: a thread would take longer. Larger ones would
-hold up everyone else, a bomb for a tenth of a second."""
+"""Compressed bodies up to this size are inflated at once, because a thread would take longer. Larger ones
+would block the event loop: a decompression bomb for 0.1 s."""
 LUMP_BYTES: Final = 1 << 20
-"""Inflated at a time, and held before it is."""
+"""Bytes inflated at a time. Capacity for them is reserved before."""
 PIECE_BYTES: Final = 64 << 10
 MEMBERS_MAX: Final = 4096
-"""Members of one gzip body. Real ones have one; each costs a copy of the piece it ends in."""
+"""Greatest number of members of a gzip body. Senders write one; each costs a copy of the piece it ends in."""
 ZSTD_PIECE_BYTES: Final = 512
-"""Four bytes can stand for a block of 128 KiB, and a piece is inflated as a whole: 16 MiB."""
+"""Compressed bytes of zstd inflated at a time. Four bytes may stand for 128 KiB, so a piece becomes 16 MiB at most."""
 ZSTD_WINDOW_BYTES_MAX: Final = 8 << 20
-"""RFC 8878 3.1.1.1.2: what a decoder should support, and need not exceed."""
+"""Greatest window of zstd: a decoder should support it, and need not support more (RFC 8878 3.1.1.1.2)."""
 
 
 def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
-    """Undo a Content-Encoding header, of any letter case.
+    """Decompresses a body by its Content-Encoding header, in any letter case.
 
     Raises:
         Refusal: an unknown coding, broken or cut off data, more than `bytes_max` bytes.
@@ -44,7 +44,7 @@ def inflate(body: bytes, coding: str, bytes_max: int) -> bytes:
 async def inflate_beside(
     body: bytes, coding: str, bytes_max: int, beside: Executor, hold: Callable[[int], None]
 ) -> bytes:
-    """The same beside the event loop, a lump at a time; room for each is held before it is made.
+    """The same in a thread, a piece at a time. Capacity for each piece is reserved before it is inflated.
 
     Args:
         body: as it was sent.
@@ -72,7 +72,7 @@ async def inflate_beside(
 
 
 def _lump(steps: Iterator[bytes]) -> tuple[list[bytes], bool]:
-    """The next pieces, of about `LUMP_BYTES`; and whether they are the last."""
+    """The next pieces, about `LUMP_BYTES` together, and whether they are the last."""
     found: list[bytes] = []
     room = LUMP_BYTES
     for piece in steps:
@@ -84,7 +84,7 @@ def _lump(steps: Iterator[bytes]) -> tuple[list[bytes], bool]:
 
 
 def _coding(header: str) -> str:
-    """The coding that a header names; "" where it is none."""
+    """The coding that a header names; "" for identity."""
     names = [name.strip().lower() for name in header.split(",")]
     names = [name for name in names if name not in {"", "identity"}]
     if not names:
@@ -96,7 +96,7 @@ def _coding(header: str) -> str:
 
 
 def _pieces(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
-    """What a body becomes, piece by piece."""
+    """The inflated body, piece by piece."""
     return _zstd(body, bytes_max) if name == "zstd" else _zlib(body, name, bytes_max)
 
 
@@ -108,7 +108,7 @@ def _zlib(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
 
 
 def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
-    """Inflates piece by piece: what follows the end of a member is copied, so keep it short."""
+    """Inflates short pieces, because the rest of a piece is copied after the end of a member."""
     room = bytes_max
     members = 1
     stream = zlib.decompressobj(_WINDOW_BITS[name])
@@ -116,7 +116,7 @@ def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
         rest = body[at : at + PIECE_BYTES]
         while rest:
             if stream.eof:
-                # RFC 1952 2.2: members may follow each other; writers of tapes pad with zeros.
+                # RFC 1952 2.2: members may follow each other. Zeros may pad the end, as on tapes.
                 rest = rest.lstrip(b"\0")
                 if not rest:
                     break
@@ -140,7 +140,7 @@ def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
 
 
 def _zstd(body: bytes, bytes_max: int) -> Iterator[bytes]:
-    import zstandard  # loaded with the first such body: most senders know gzip alone
+    import zstandard  # imported with the first such body: most senders use gzip
 
     try:
         yield from _frames(zstandard, body, bytes_max)

@@ -48,24 +48,24 @@ Encoding = Literal["proto", "json"]
 Signal = Literal["traces", "metrics", "logs"]
 
 Consume = Callable[[list[Span], int, str], Rejects | None]
-"""Takes (spans, receipt in Unix nanoseconds, transport), at least one span; gives those that it did
-not take. It may raise `Refusal` before it has judged any, and `Unjudged` when it has judged all that
-it can."""
+"""Judges (spans, receipt in Unix nanoseconds, transport), at least one span; returns those it rejected.
+
+It may raise `Refusal` before it has judged any, and `Unjudged` after it has judged all it could."""
 
 Record = Callable[[bytes, Encoding], None]
 
 SECOND_NS: Final = 1_000_000_000
 TURN_SECONDS: Final = 0.001
-"""Of work on a large request, before others get their turn."""
+"""Time of work on a large request before the event loop serves others."""
 TURN_SPANS: Final = 32
-"""Of a large request, judged before looking at the clock: a part of a turn."""
+"""Spans of a large request that are judged between two looks at the clock."""
 KEPT_SPANS: Final = 20_000
-"""Of a large request, kept from the first reading to the second; the rest is decoded again, so
-that memory stays within a few times the request."""
+"""Decoded spans of a large request that are kept from the first reading to the second. The rest is decoded
+again, so that memory stays within a few times the request."""
 SPAN_BYTES: Final = 1_024
-"""Of a span that is kept decoded, beside its bytes."""
+"""Bytes of a decoded span in addition to its bytes on the wire."""
 ERROR_LOG_NS: Final = 60_000_000_000
-"""One line a minute for each type of error of ours: a fault in a hot path must not fill disks."""
+"""Shortest interval between log lines of one type of internal error, which must not fill disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +75,24 @@ class Limits:
     body_bytes: int = 64 << 20
     """After decompression. 64 MiB is what the OTLP specification recommends."""
     value_bytes: int = VALUE_BYTES_MAX
-    """Of one attribute's value; larger ones are not read."""
+    """Bytes of one attribute value. Larger ones are not read."""
 
 
 class Answer(NamedTuple):
-    """A request was taken; both empty on full success."""
+    """The result of an accepted request; 0 and "" on full success."""
 
     rejected: int = 0
     message: str = ""
 
 
 class _Turn:
-    """Says when it is the others' turn; the loop goes round once for each, which costs more."""
+    """Measures a turn of work on a large request. A turn is long enough that switching costs little."""
 
     def __init__(self) -> None:
         self._ends = time.perf_counter() + TURN_SECONDS
 
     def is_over(self) -> bool:
-        """True once a turn."""
+        """True once per turn, at its end; the next turn then begins."""
         now = time.perf_counter()
         if now < self._ends:
             return False
@@ -101,7 +101,7 @@ class _Turn:
 
 
 class Export:
-    """Reads request bodies, hands their spans to the pipeline, and returns what came of it.
+    """Decodes request bodies, passes their spans to the pipeline, and returns the result.
 
     Args:
         consume: the pipeline.
@@ -175,13 +175,13 @@ class Export:
     def traces(
         self, body: bytes, encoding: Encoding, transport: str, sender: str | None = None
     ) -> Answer:
-        """Decode the spans of a body and hand them on.
+        """Decodes the spans of a body and has them judged.
 
         Args:
             body: after decompression.
             encoding: of the body.
             transport: as `Stats` names them.
-            sender: the name of the token they came with; None where no token is asked for.
+            sender: the name of the sender's token; None if no token is required.
 
         Raises:
             Refusal: malformed, too large, refused by the pipeline, or an error in it (INTERNAL).
@@ -201,7 +201,7 @@ class Export:
         transport: str,
         sender: str | None,
     ) -> Answer:
-        """The same, with a span of our own, unless it is our own spans that come."""
+        """Like `traces`, in a span of the service's own traces, unless the body holds such spans itself."""
         with tracer.request(transport, len(body)) as request:
             try:
                 now_ns = self._clock()
@@ -226,7 +226,7 @@ class Export:
         transport: str,
         sender: str | None,
     ) -> Answer:
-        """Hands on what was decoded of a body."""
+        """Has the decoded spans judged, and records the body."""
         rejects = batch.rejects
         if batch.spans:
             rejects = self._judge(batch, now_ns, transport, sender)
@@ -292,11 +292,11 @@ class Export:
                 await asyncio.sleep(0)
         if request is not None:
             request.set(spans=spans)
-        again = _slices(body, encoding)  # the first has held room for both
+        again = _slices(body, encoding)  # the first reading reserved capacity for both
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
-        await asyncio.sleep(0)  # others, before the work begins that must come to its end
-        # A sender that goes away in the middle does not leave half of its request judged.
+        await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
+        # A task, so that a sender that disconnects does not leave half of its request judged.
         task = asyncio.create_task(
             self._judge_slices(again, kept, now_ns, encoding, transport, sender)
         )
@@ -315,11 +315,11 @@ class Export:
         transport: str,
         sender: str | None,
     ) -> Rejects:
-        """The second reading: nothing of the request is faulty, and all of it is judged.
+        """The second reading. The first found no fault, so all of the request is judged.
 
         Args:
-            slices: of the body; empty ones where all of them are kept.
-            kept: the first of them, decoded.
+            slices: of the body; empty if all decoded slices were kept.
+            kept: the first slices, decoded.
             now_ns: receipt.
             encoding: of the body.
             transport: as `Stats` names them.
@@ -340,7 +340,7 @@ class Export:
                     except Refusal as refusal:
                         if refusal.outcome is not Outcome.INTERNAL:
                             raise
-                        failed = failed or refusal  # the other parts are judged all the same
+                        failed = failed or refusal  # the other parts are still judged
                     if turn.is_over():
                         await asyncio.sleep(0)
                 if self._record is not None and batch.spans:
@@ -448,11 +448,11 @@ class Export:
             raise self.fault(error) from error
 
     def fault(self, error: Exception) -> Refusal:
-        """Counts and logs an error of ours; returns the answer for the sender."""
+        """Counts and logs an internal error; returns the refusal for the sender."""
         return self._refusal(error, {type(error).__name__: 1})
 
     def _refusal(self, error: BaseException, errors: Mapping[str, int]) -> Refusal:
-        """The same, with how often each type of error came."""
+        """Like `fault`, for several errors: type -> count."""
         for each, count in errors.items():
             self.stats.count("internal_errors", each, by=count)
         name = type(error).__name__
@@ -465,13 +465,13 @@ class Export:
 
 
 TAKEN: Final = Answer()
-"""In full."""
+"""Full success."""
 
 
 def _is_own(batch: Batch) -> bool:
-    """True where all spans are of an offrails's own work.
+    """True if all spans come from the own traces of an offrails service.
 
-    They are handed on like any other, and are no tool calls: a mark must not keep a call from being judged.
+    They are judged like any other, so that a sender cannot exempt calls by the same mark.
     """
     spans = batch.spans
     return bool(spans) and all(OWN in span.resource.attributes for span in spans)
@@ -485,9 +485,9 @@ def _note_refusal(request: OwnSpan, refusal: Refusal) -> None:
 def _slices(
     body: bytes, encoding: Encoding, hold: Callable[[int], None] | None = None
 ) -> Iterator[tuple[str, bytes | None]]:
-    """The slices of a large body, each with where it begins, as far as that is known.
+    """The slices of a large body, each with its place in the body, or "" if that is unknown.
 
-    `hold` gets the bytes that cutting it takes.
+    `hold` is called with the bytes that slicing takes.
     """
     try:
         if encoding == "proto":

@@ -1,7 +1,7 @@
 """A server on one address, in the running event loop.
 
-Connections are accepted here and not by the loop's own server, which would hold any number of them
-in their TLS handshake, and would report none of their failures.
+Connections are accepted here and not by asyncio's server, which sets no bound on connections in their TLS
+handshake and does not report failed handshakes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from collector.telemetry.counters import Stats
 __all__ = ["Listener"]
 
 BACKLOG: Final = 1024
-"""Connections waiting to be accepted; a burst of senders that start together must fit."""
+"""Connections that the kernel queues until they are accepted: enough for many senders that start at once."""
 SEND_BUFFER_BYTES: Final = 128 << 10
-"""Of a connection, in the kernel, which would take megabytes that nobody reads."""
+"""Kernel send buffer of a connection. Without it, a client that reads nothing costs megabytes."""
 ACCEPTED_MAX: Final = 64
-"""Accepted in one turn of the loop."""
+"""Connections accepted in one turn of the loop."""
 NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 NO_ROOM_SECONDS: Final = 0.5
-"""After these, and with no descriptor to spare, nothing is accepted for so long."""
+"""Pause after one of these errors, if no spare descriptor is left."""
 
 
 class Listener:
@@ -46,14 +46,14 @@ class Listener:
     Args:
         connect: makes the protocol of a new connection.
         address: as `parse_address` reads it.
-        certificates: with them TLS is spoken, and nothing else.
+        certificates: if given, only TLS is accepted.
         bounds: on connections.
-        stats: where what is not served is counted.
-        name: what the log calls it, where it is more than what it speaks.
+        stats: counts connections that are not served.
+        name: of the listener in the log; "": its protocol.
     """
 
     protocols: Sequence[str] = ("http/1.1",)
-    """What TLS agrees on."""
+    """Protocols offered by ALPN in the TLS handshake."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Listener:
         self._tls: ssl.SSLContext | None = None
         self._is_open = False
         self._spare = -1
-        """A descriptor that is given up where there is no other, to accept and close with it."""
+        """A spare file descriptor: released when none is left, to accept a connection and close it."""
 
     @property
     def connections(self) -> int:
-        """How many are open, those in their handshake included."""
+        """Number of open connections, including those in their handshake."""
         return self._connections.size
 
     @property
     def capacity(self) -> int:
-        """How many may be open."""
+        """Greatest number of open connections."""
         return self._connections.bounds.connections
 
     async def start(self) -> str:
@@ -137,14 +137,14 @@ class Listener:
             asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
-        """Accepts those who wait; called by the loop while there are any."""
+        """Accepts waiting connections; the loop calls it while there are any."""
         assert self._socket is not None
-        # Those that are closed to make room hold their descriptors until the next turn.
+        # Connections that are closed to make room keep their descriptors until the next turn.
         for _ in range(min(ACCEPTED_MAX, 1 + self.capacity // 8)):
             try:
                 accepted, _ = self._socket.accept()
             except OSError as error:
-                # Others mean that nobody waits, or who waited has gone.
+                # Other errors mean that no connection waits any more.
                 if error.errno in NO_ROOM:
                     self._stats.count("connections_closed", "no_descriptor")
                     self._turn_away()
@@ -155,7 +155,7 @@ class Listener:
                 accepted.close()
 
     def _turn_away(self) -> None:
-        """No descriptor is left: closes whoever waits first, or waits a little."""
+        """No descriptor is left: accepts and closes the first waiting connection, or pauses."""
         assert self._socket is not None
         if self._spare >= 0:
             os.close(self._spare)
@@ -186,7 +186,7 @@ class Listener:
         self._connections.begin_handshake(connection, task)
 
     async def _handshake(self, connection: ConnectionBase, accepted: socket.socket) -> None:
-        """Has the connection begin, after its handshake where TLS is spoken."""
+        """Starts the connection, after its handshake if TLS is on."""
         loop, tls = asyncio.get_running_loop(), self._tls
         factory = cast(Callable[[], asyncio.Protocol], lambda: connection)
         try:

@@ -1,9 +1,11 @@
 """Refuses requests before the process reaches its memory limit, where the system would kill it.
 
-Bounds are estimates: allocators keep memory, and some things have bounds of their own. So the guard
-looks at what the process takes. From a first mark on, requests are read one after the other, which
-reuses memory that is free inside the process; from a second one on, none is read. Senders are told to try
-again later, and what is kept of spans is forgotten meanwhile, so memory becomes free again.
+Idea: the other bounds are estimates, because allocators keep freed memory. So the guard measures the
+process's resident memory against two marks. Above the first (scarce), requests are read one after the
+other, which reuses memory that is free inside the process. Above the second (full), no request is read.
+Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again.
+
+Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and 376 MiB (less 24 MiB).
 """
 
 from __future__ import annotations
@@ -22,28 +24,28 @@ __all__ = ["MemoryGuard", "resident_bytes"]
 
 SCARCE: Final = (0.75, 40 << 20)
 FULL: Final = (0.85, 24 << 20)
-"""From where on requests are read one after the other, and none: what they become, decoded, must fit.
+"""The two marks: a share of the limit, or a number of bytes below it, whichever is greater.
 
-Share of the limit, and so many bytes below it; what comes last.
+The distance to the limit must hold what the requests being read become once they are decoded.
 """
 GROWTH: Final = 10
-"""What bodies of new sessions become, in their own sizes: decoded, and kept of their spans and sessions."""
+"""Bytes that a body of new sessions takes once decoded and judged, per byte of the body."""
 SMALL_BYTES: Final = 1 << 20
-"""Of bodies being read where memory is scarce."""
+"""Bytes of bodies that may be read at a time while memory is scarce."""
 LOOK_SECONDS: Final = 0.01
-"""How often the process's memory is looked at, at most: 3 us."""
+"""Shortest interval between two measurements. One takes 3 us."""
 TRIM_SECONDS: Final = 5.0
-"""How often memory that is free inside the process is given back, at most, where it is scarce."""
+"""Shortest interval at which free memory is returned to the system while memory is scarce."""
 
 
 class MemoryGuard:
-    """Says whether there is memory for so much more.
+    """Decides whether memory suffices to read more.
 
     Args:
         limit: bytes.
-        resident: what the process takes.
+        resident: returns the resident bytes of the process.
         clock: seconds, monotonic.
-        trim: gives back what is free inside the process.
+        trim: returns memory that is free inside the process to the system.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class MemoryGuard:
         self._trim_at = 0.0
 
     def has_room(self, held: int, more: int) -> bool:
-        """True where so many bytes more may be read, beside those of bodies that are held."""
+        """True if `more` bytes may be read in addition to the `held` bytes of bodies."""
         self._look()
         if self._bytes + GROWTH * (held + more) >= self._full:
             return False
@@ -91,9 +93,9 @@ def _mark(limit: int, share: float, below: int) -> int:
 
 @cache
 def resident_bytes() -> Callable[[], int] | None:
-    """Reads what the process takes, resident; None where the system does not say.
+    """A reader of the process's resident bytes; None if the system does not provide them.
 
-    The reader keeps a file open. There is one for the process, however often the service is started in it.
+    The reader keeps a file open. It is cached, so that a process that starts the service again opens no second one.
     """
     try:
         file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -108,6 +110,6 @@ def resident_bytes() -> Callable[[], int] | None:
 
 
 def _trim() -> None:
-    """Gives back what glibc keeps; other C libraries keep little, or do it by themselves."""
+    """Returns the free memory that glibc keeps. Other C libraries keep little, or return it by themselves."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

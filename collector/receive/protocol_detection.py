@@ -1,4 +1,4 @@
-"""How clients begin, by which one that speaks another protocol than its listener is named."""
+"""Detects, by the first bytes, a client that speaks another protocol than its listener."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 __all__ = ["PREFACE", "Spoken", "is_short", "protocol_of", "sentence"]
 
 Spoken = Literal["gRPC", "HTTP"]
-"""What a listener speaks."""
+"""The protocol of a listener."""
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """RFC 9113 3.4."""
@@ -18,7 +18,7 @@ BEGINNINGS: Final = {
     b"\x16\x03": "tls",
     **{method + b" ": "http1" for method in METHODS},
 }
-"""Beginnings of what people send to a wrong port, and the protocols' names in the counter."""
+"""First bytes -> protocol, as named in the counter of clients on a wrong port."""
 OWN: Final = {"gRPC": "http2", "HTTP": "http1"}
 SENTENCES: Final = {
     "http1": "HTTP/1.1 was spoken on the {} port; OTLP over HTTP goes to receiver.http",
@@ -32,21 +32,21 @@ NO_GRPC: Final = (
 
 
 def protocol_of(beginning: bytes, here: Spoken) -> str:
-    """The name of the protocol that begins so; what our own is not, though it begins like it, too."""
+    """The protocol that begins with these bytes. Malformed input of the listener's own protocol is `other`."""
     found = (name for known, name in BEGINNINGS.items() if beginning.startswith(known))
     name = next(found, "other")
     return "other" if name == OWN[here] else name
 
 
 def is_short(beginning: bytes) -> bool:
-    """It may yet become one that is known, or the preface of HTTP/2."""
+    """True if the bytes are too few to tell: more of them may make a known beginning."""
     return PREFACE.startswith(beginning) or any(
         known.startswith(beginning) for known in BEGINNINGS
     )
 
 
 def sentence(name: str, here: Spoken, port: str = "") -> str:
-    """What is wrong where a protocol of that name is spoken; a port is named by what it speaks, or given."""
+    """The message for a client that speaks protocol `name` on a listener of `here`, which it calls `port`."""
     if (name, here) == ("http2", "gRPC"):
         return NO_GRPC
     return SENTENCES[name].format(port or here, here)

@@ -1,8 +1,11 @@
-"""Limits for each sender, by the name of its token, so that none takes the room of the others.
+"""Rate limits for each sender, by the name of its token.
 
-Rates are token buckets. A request is let in while its sender's buckets are not empty, and pays for
-its bytes as they are read, if need be on credit: then the sender waits until the debt is paid. So a
-request that is larger than the bucket is taken too, only not often.
+Idea: token buckets. A request is admitted if its sender's buckets are not empty. Its bytes are charged as
+they are read, and the bucket may fall below zero. Then the sender's next request is refused until the
+bucket has refilled. So a request larger than the bucket is accepted, only not often.
+
+Example: 1 MB/s allows 2 MB at once. A request of 5 MB is accepted and leaves a debt of 3 MB; the next
+one is accepted 3 s later.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from collector.receive.status import Outcome, Refusal
 __all__ = ["REASONS", "RateLimit", "RateLimits", "Reservation", "SenderLimits"]
 
 BURST_SECONDS: Final = 2.0
-"""A sender that was quiet may send for so long at once: exporters send in batches."""
+"""Capacity of a bucket, in seconds of its rate. Exporters send in batches."""
 INFLIGHT_RETRY_SECONDS: Final = 1
 BESIDE_SHARE: Final = 2
-"""So large a part of the bound on bodies is for what they become."""
+"""Inflated and decoded bodies may take at most this fraction (1/2) of the bound on bodies."""
 ALMOST_ONE: Final = 1 - 1e-6
 REASONS: Final = ("requests_rate", "bytes_rate", "bytes_inflight")
-"""Why a sender has to wait: labels of the counter `requests_throttled`."""
+"""Why a sender must wait: labels of the counter `requests_throttled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,13 @@ class RateLimit:
 
     requests_per_second: float | None = None
     bytes_per_second: float | None = None
-    """Of bodies as they are read."""
+    """Bytes of bodies as they are on the wire."""
     inflight_bytes: int | None = None
-    """Of bodies that are being read or judged."""
+    """Bytes of bodies that are being read or judged."""
 
 
 class _Bucket:
-    """Fills at a rate, up to what it holds in `BURST_SECONDS`; may be in debt."""
+    """A token bucket: fills at `rate` per second up to `BURST_SECONDS` of it; may fall below zero."""
 
     __slots__ = ("_most", "_rate", "_since", "level")
 
@@ -50,15 +53,15 @@ class _Bucket:
         self.level = self._most
 
     def wait(self, now: float) -> float:
-        """Seconds until it is no longer empty; 0 where it is not."""
+        """Seconds until it holds a token; 0 if it does now."""
         self.level = min(self._most, self.level + (now - self._since) * self._rate)
         self._since = now
-        # Of requests a whole one must be there, but for rounding; of bytes, one byte.
+        # One whole token, less a rounding error: a request, or a byte.
         return 0.0 if self.level >= ALMOST_ONE else (1 - self.level) / self._rate
 
 
 class SenderLimits:
-    """One sender's."""
+    """The buckets and the held bytes of one sender."""
 
     __slots__ = ("_bytes", "_clock", "_inflight_max", "_name", "_refused", "_requests", "held")
 
@@ -81,10 +84,10 @@ class SenderLimits:
         self._inflight_max = rate_limit.inflight_bytes
 
     def enter(self) -> None:
-        """Pay for a request.
+        """Charges one request.
 
         Raises:
-            Refusal: THROTTLED, with the time after which to try again.
+            Refusal: THROTTLED, with the time after which to retry.
         """
         now = self._clock()
         for bucket, reason in ((self._requests, REASONS[0]), (self._bytes, REASONS[1])):
@@ -95,10 +98,10 @@ class SenderLimits:
             self._requests.level -= 1
 
     def grow(self, count: int) -> None:
-        """Pay for so many bytes, and hold them.
+        """Charges and holds `count` bytes.
 
         Raises:
-            Refusal: THROTTLED; too many are held already.
+            Refusal: THROTTLED; the sender would hold more than `inflight_bytes`.
         """
         if self._inflight_max is not None and self.held + count > self._inflight_max:
             raise self._wait(REASONS[2], INFLIGHT_RETRY_SECONDS)
@@ -114,10 +117,10 @@ class SenderLimits:
 
 
 class RateLimits:
-    """The accounts of all senders; there are as many as tokens have names.
+    """The limits of all senders. Their number is that of the token names.
 
     Args:
-        rate_limit: what each of them may take.
+        rate_limit: limits of each sender.
         refused: counts a refusal: a counter's name, the sender, the reason.
         clock: seconds, monotonic.
     """
@@ -134,7 +137,7 @@ class RateLimits:
         self._limits: dict[str, SenderLimits] = {}
 
     def of(self, sender: str) -> SenderLimits:
-        """A sender's limits."""
+        """The limits of a sender; made on first use."""
         found = self._limits.get(sender)
         if found is None:
             name = sender or "unnamed"
@@ -144,10 +147,10 @@ class RateLimits:
 
 
 class _BodyBound(Protocol):
-    """Where bodies are let in."""
+    """What a `Reservation` needs of `Admission`."""
 
     beside: int
-    """Bytes that requests take beside their bodies."""
+    """Bytes that requests take in addition to their bodies."""
 
     @property
     def max_inflight_bytes(self) -> int: ...
@@ -156,12 +159,12 @@ class _BodyBound(Protocol):
 
 
 class Reservation:
-    """What one request takes beside its body: inflated, and decoded. Given back once, by `release`.
+    """Bytes that one request takes in addition to its body: inflated and decoded. Freed once, by `release`.
 
-    All together may take half of what bodies may, and that is counted with the bodies.
+    All reservations together may take half of the bound on bodies, and count towards that bound.
 
     Args:
-        room: where the request was let in.
+        room: the admission of the request.
     """
 
     __slots__ = ("_room", "bytes")
@@ -171,7 +174,7 @@ class Reservation:
         self.bytes = 0
 
     def takes(self, count: int) -> bool:
-        """Holds so many bytes more, if there is room for them."""
+        """Holds `count` more bytes; False if there is no room for them."""
         room = self._room
         if count > 0 and (
             room.beside + count > room.max_inflight_bytes // BESIDE_SHARE
@@ -183,16 +186,16 @@ class Reservation:
         return True
 
     def hold(self, count: int) -> None:
-        """Hold so many bytes more, or less where it is below 0.
+        """Holds `count` more bytes, or fewer if it is negative.
 
         Raises:
-            Refusal: UNAVAILABLE; there is no room for them now.
+            Refusal: UNAVAILABLE; there is no room now.
         """
         if not self.takes(count):
             message = f"busy: {self._room.beside} bytes of requests are being inflated or decoded; try again"
             raise Refusal(Outcome.UNAVAILABLE, message, INFLIGHT_RETRY_SECONDS)
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Frees all held bytes."""
         self._room.beside -= self.bytes
         self.bytes = 0

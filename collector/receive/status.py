@@ -1,4 +1,4 @@
-"""What came of a request, and how each protocol says so. The one table for both.
+"""Outcomes of requests and their status codes: one table for gRPC and HTTP.
 
 Sections are those of the OTLP specification (docs/specification.md); the mapping between gRPC
 codes and HTTP statuses follows the Collector's (otlpreceiver, internal/errors).
@@ -17,7 +17,7 @@ __all__ = ["GRPC_NAMES", "Code", "Outcome", "Refusal", "status_bytes", "status_m
 
 
 class Code(NamedTuple):
-    """An outcome in the protocols' words."""
+    """The status codes of an outcome."""
 
     grpc: int
     http: int
@@ -25,7 +25,7 @@ class Code(NamedTuple):
 
 
 class Outcome(Enum):
-    """What came of a request. Retryable means that sending the same bytes again may succeed."""
+    """The outcome of a request. Retryable: sending the same bytes again may succeed."""
 
     # OTLP/gRPC and OTLP/HTTP Response, "Full Success" and "Partial Success": both are OK / 200.
     OK = Code(0, 200, retryable=False)
@@ -48,7 +48,7 @@ class Outcome(Enum):
     TIMEOUT = Code(4, 408, retryable=False)
     # The same sections: UNAVAILABLE / 503.
     UNAVAILABLE = Code(14, 503, retryable=True)
-    # A fault of ours: the same bytes would meet it again.
+    # An error of ours, which the same bytes would cause again.
     INTERNAL = Code(13, 500, retryable=False)
 
 
@@ -67,16 +67,16 @@ GRPC_NAMES: Final = {
 """Names of the gRPC codes in the table above."""
 
 RETRY_SECONDS: Final = 5
-"""How long a sender waits before it tries again, unless the refusal says otherwise."""
+"""Default time after which a sender may retry."""
 
 
 class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
-    """A request is not taken: nothing of it was judged, and the answer has the reason.
+    """A request is refused. Nothing of it was judged, and the response has the reason.
 
     Args:
         outcome: any but `OK`.
         message: for the sender, a sentence.
-        retry_seconds: sent where the outcome is retryable.
+        retry_seconds: sent if the outcome is retryable.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def status_bytes(refusal: Refusal) -> bytes:
-    """Return a google.rpc.Status message, with RetryInfo where trying again may help."""
+    """A serialised google.rpc.Status, with RetryInfo if the outcome is retryable."""
     code = refusal.outcome.value
     status = _RPC["Status"](code=code.grpc, message=refusal.message)
     if code.retryable:
@@ -118,7 +118,7 @@ def status_bytes(refusal: Refusal) -> bytes:
 
 
 def status_message(body: bytes) -> str | None:
-    """Return the message of a google.rpc.Status; None where these bytes are none."""
+    """The message of a serialised google.rpc.Status; None if the bytes are not one."""
     try:
         message: str = _RPC["Status"].FromString(body).message
     except DecodeError:

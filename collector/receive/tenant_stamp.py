@@ -1,7 +1,7 @@
-"""The sender's name on the spans it sent, out of its own reach.
+"""Stamps spans with the token name of their sender.
 
-The name of a token becomes the resource attribute `offrails.sender`; whatever a sender wrote there
-itself is replaced. As a part of the namespace it keeps tenants' sessions apart.
+The name becomes the resource attribute `offrails.sender` and replaces what the sender wrote there, so no
+sender can claim another's name. It is part of the namespace, which keeps tenants' sessions apart.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ STAMPS_MAX: Final = 4_096
 
 
 class TenantStamp:
-    """Writes names on resources, and remembers them: one object for equal resources."""
+    """Adds the sender's name to resources. Results are cached, so that equal resources stay one object."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], tuple[Resource, Resource]] = {}
 
     def stamp(self, spans: list[Span], sender: str) -> list[Span]:
-        """Return the spans with the name of their sender; "" takes away what was claimed."""
+        """The spans with the name of their sender; "" replaces a claimed name by an empty one."""
         return [span.but(resource=self._resource(span.resource, sender)) for span in spans]
 
     def _resource(self, resource: Resource, sender: str) -> Resource:

@@ -1,7 +1,7 @@
-"""Certificates of a listener, read again when their files are replaced.
+"""Certificates of a listener, reloaded when their files are replaced.
 
-Connections that are open keep what they began with; each new one gets what the files hold, at most
-a second late. Files that do not fit together (half of a renewal) change nothing until they do.
+Open connections keep their certificate. New connections get the new one at most 1 s after the files
+change. Files that do not match (half of a renewal) are not used until they do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collector.telemetry.logs import log
 __all__ = ["Certificates", "Material"]
 
 SETTING: Final = "receiver.tls"
-"""The section that names the files, unless another is given."""
+"""Default section of the settings that names the files."""
 
 
 class Material(NamedTuple):
@@ -29,12 +29,12 @@ class Material(NamedTuple):
 
 
 class Certificates:
-    """A server's certificate and key, and the authority whose clients are let in.
+    """A server's certificate and key, and the authorities of accepted clients.
 
     Args:
-        cert: PEM, the server's certificate first, then those between it and its root.
+        cert: PEM, the server's certificate first, then the intermediate ones.
         key: PEM, not encrypted.
-        client_ca: PEM; with it, only clients with a certificate of these authorities (mTLS).
+        client_ca: PEM; if given, only clients with a certificate of these authorities are accepted (mTLS).
         setting: the section of the settings that names the files.
     """
 
@@ -52,7 +52,7 @@ class Certificates:
 
     @property
     def mutual(self) -> bool:
-        """Whether clients must show a certificate."""
+        """True if clients need a certificate."""
         return self._client_ca is not None
 
     def read(self) -> Material:
@@ -68,7 +68,7 @@ class Certificates:
         )
 
     def renewed(self) -> Material | None:
-        """Return what the files hold if they have changed and fit together."""
+        """The contents of the files if they have changed and match each other; else None."""
         if not self._watched.changed():
             return None
         try:
@@ -80,7 +80,7 @@ class Certificates:
         return material
 
     def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
-        """Return a context for asyncio that hands each new connection over to the newest files.
+        """A context for asyncio that uses the newest files for each new connection.
 
         Args:
             protocols: what is agreed on (ALPN).
