@@ -11,10 +11,10 @@ from collector.sinks.log import LogSink
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import OVERFLOW
 from monitor.engine import Monitor
+from monitor.limits import SECOND
 
 __all__ = ["Notices"]
 
-SECOND: Final = 1_000_000_000
 INTRODUCED_AFTER_NS: Final = 2 * SECOND
 """A new agent is logged when it has had time to show more than one call."""
 UNMATCHED_AFTER_NS: Final = 600 * SECOND

@@ -43,7 +43,7 @@ from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
 from monitor.aggregate.totals import NamespaceLabel
 from monitor.engine import Monitor
-from monitor.limits import Limits
+from monitor.limits import SECOND, Limits
 from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from collector.sinks.recorder import Recorder
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
-
-SECOND = 1_000_000_000
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -180,8 +178,7 @@ class App:
             clock: Unix nanoseconds.
             steady: nanoseconds of a clock that nobody sets.
             memory: what refuses requests before the limit; None for no limit.
-            redaction: what is taken out of all that is shown; None makes it of the settings. Digests of one
-                redaction agree in the log, the API and the alerts.
+            redaction: what is taken out of all that is shown; None: made from the settings.
         """
         self.settings = settings
         self.addresses: dict[str, str] = {}
@@ -195,7 +192,7 @@ class App:
         stats = self._stats = Stats()
         stats.log_lines_dropped = self._log.dropped
         self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
-        self._redaction = redaction or redaction_of(settings.redact)
+        self._redaction = redaction_of(settings.redact) if redaction is None else redaction
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
