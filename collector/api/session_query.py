@@ -12,7 +12,7 @@ from monitor.session.judgement import Judgement
 from monitor.session.list_fields import SORTS, agent_of
 from monitor.session.session import Session
 
-__all__ = ["LISTED_MAX", "OFFSET_MAX", "Matcher", "SessionQuery"]
+__all__ = ["LISTED_MAX", "OFFSET_MAX", "Matcher", "SessionQuery", "whole_number"]
 
 LISTED_MAX = 1_000
 """Sessions of one list."""
@@ -92,11 +92,19 @@ class SessionQuery(NamedTuple):
         return self != SessionQuery(self.sort, self.limit, offset=self.offset)
 
 
-def _number(query: Mapping[str, str], name: str) -> int:
-    text = query.get(name) or ("200" if name == "limit" else "0")
+def whole_number(text: str, name: str) -> int:
+    """The number that a parameter holds.
+
+    Raises:
+        ValueError: a sentence; it holds none.
+    """
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{name} must be a whole number")
-    return int(text[:19])
+    return int(text[:19])  # Python refuses to read one of thousands of digits
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    return whole_number(query.get(name) or ("200" if name == "limit" else "0"), name)
 
 
 class Matcher:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
+from collector.api.session_query import whole_number
 from collector.calls.seen_agents import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
@@ -73,10 +74,11 @@ class Admin:
     ) -> None:
         if not name:
             limit = wanted.pop("limit", None)
-            if limit is not None and not limit.isdecimal():
-                await send_json(send, 400, {"error": "limit must be a whole number"})
+            try:
+                most = None if limit is None else whole_number(limit, "limit")
+            except ValueError as problem:
+                await send_json(send, 400, {"error": str(problem)})
                 return
-            most = int(limit) if limit else None
             parts = self._list(most, wanted)
             await self._long.send(scope, send, b"application/json", parts)
             return

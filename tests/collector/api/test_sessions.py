@@ -104,6 +104,13 @@ def test_a_wrong_limit(limit: bytes) -> None:
     assert (answer.status, answer.json()) == (400, {"error": "limit must be a whole number"})
 
 
+def test_a_limit_of_thousands_of_digits_is_no_limit() -> None:
+    """The list is whole, though Python alone would not read such a number."""
+    answer = ask(filled("a"), b"/api/v1/sessions", b"limit=" + b"9" * 5_000)
+
+    assert (answer.status, names(answer)) == (200, ["a"])
+
+
 def test_one_session_in_every_namespace() -> None:
     """An id may be known in two namespaces; `namespace` asks for one, also the empty one."""
     monitor = filled("s")
