@@ -24,6 +24,7 @@ COVERAGE: Final = (
     "arguments_missing",
     "arguments_unnamed",
     "arguments_unreadable",
+    "call_in_event",
     "control",
     "duplicate",
     "id_reused",
@@ -47,6 +48,7 @@ COVERAGE: Final = (
   for further spans of the same calls. A later span without arguments changes nothing.
 - `arguments_late`: calls that were counted as `arguments_missing`, `_unnamed` or `_unreadable` before a later
   span had their arguments.
+- `call_in_event`: spans with an event that tells of a tool call. Only spans are judged.
 - `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.
 - `no_spec`: calls of ended sessions that no spec matched.

@@ -197,7 +197,9 @@ class Pipeline:
                 plan = self._plans.of(span)
                 reading = read(span, plan) if plan.calls else None
                 if (
-                    plan.doubtful or (reading is None and span.name != plan.untold)
+                    plan.doubtful
+                    or span.events
+                    or (reading is None and span.name != plan.untold)
                 ) and is_in_doubt(span, plan, reading):
                     doubt = doubt_of(span, plan, reading)
                     reading = doubt.readings[0] if doubt.readings else None

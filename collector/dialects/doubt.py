@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.choose import unclear_fields
+from collector.dialects.event_calls import tells_of_call
 from collector.dialects.names import is_served
 from collector.dialects.plan import Plan
 from collector.dialects.read import TOO_LONG, Reading, read, read_as
@@ -50,7 +51,7 @@ class Doubt:
 
 def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
     """True if `doubt_of` may find more than the one reading."""
-    if plan.doubtful:
+    if plan.doubtful or (span.events and tells_of_call(span, reading)):
         return True
     if reading is not None:
         return False
@@ -77,6 +78,8 @@ def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
             _add_all(doubt, span, twin, read(span, twin) if twin.calls else None)
     if len({each.tool for each in doubt.readings}) > 1:
         doubt.count("ambiguous_tool")
+    if span.events and tells_of_call(span, reading):
+        doubt.count("call_in_event")
     return doubt
 
 

@@ -2,7 +2,8 @@
 
 One turn of the event loop renders one part, so spans are judged in between, and a client that does not
 read costs nothing. At most `OPEN_MAX` responses are open. A further one replaces the response whose
-client has stalled for longest, or gets 503 with Retry-After. An address that holds its
+client has stalled for longest. Where none has stalled for long enough, it waits for that, in order of arrival;
+of more than `WAITING_MAX` the last gets 503 with Retry-After. An address that holds its
 share gives way first: its slow readers soon, so that they keep no place from a good client beside them.
 """
 
@@ -24,10 +25,16 @@ STALLED_SECONDS: Final = 1.0
 """A response whose client has not read for this long may be replaced."""
 SLOW_SECONDS: Final = 0.1
 """The same for one of its own address."""
+WAITING_MAX: Final = 64
+"""Requests of one listener that wait for a place: sixteen slow readers give way in each `SLOW_SECONDS`."""
+WAIT_SECONDS: Final = 0.5
+"""How long the first of them waits: clients that read now and then may never stall for long enough."""
 CALM: Final = 2
 """With more open responses than these, the process rests between parts."""
 REST: Final = 3
 """Rest between parts, in multiples of a part's time: long responses take at most a quarter of the process."""
+
+_NEVER: Final = float("inf")
 
 
 class LongResponses:
@@ -41,6 +48,9 @@ class LongResponses:
         self._address: dict[asyncio.Task[None], str] = {}
         """Task -> address of its client."""
         self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._line = asyncio.Lock()
+        """Held by the first of those that wait for a place."""
 
     async def send(
         self,
@@ -62,11 +72,11 @@ class LongResponses:
         task = asyncio.current_task()
         assert task is not None
         address = (scope.get("client") or ("", 0))[0]
-        if not (self._has_room(address) or self._end_slowest(address)):
+        if not await self._has_place(address):
             body, retry = b"too many long responses are open\n", (b"retry-after", b"1")
             await send_status(send, 503, body, b"text/plain; charset=utf-8", retry)
             return False
-        self._open[task], self._address[task] = float("inf"), address
+        self._open[task], self._address[task] = _NEVER, address
         self._held[address] += 1
         try:
             await begin_stream(send, content_type, *headers)
@@ -83,6 +93,33 @@ class LongResponses:
             self._address.pop(task, None)
             self._held -= Counter((address,))
 
+    async def _has_place(self, address: str) -> bool:
+        """True once there is room for a response, False where none is to be had soon."""
+        if not self._waiting and self._takes_place(address):
+            return True
+        if self._waiting >= WAITING_MAX:
+            return False
+        self._waiting += 1
+        try:
+            async with self._line:
+                return await self._wait(address)
+        finally:
+            self._waiting -= 1
+
+    async def _wait(self, address: str) -> bool:
+        """Waits until a client of the address counts as slow, or has read all; False where none soon does."""
+        now = asyncio.get_running_loop().time
+        last = now() + WAIT_SECONDS
+        while not self._takes_place(address):
+            slow = min([now(), *map(self._since, self._own(address))]) + SLOW_SECONDS
+            if slow > last or not self._held[address]:
+                return False
+            await asyncio.sleep(slow - now())
+        return True
+
+    def _takes_place(self, address: str) -> bool:
+        return self._has_room(address) or self._end_slowest(address)
+
     def _has_room(self, address: str) -> bool:
         """True if the address has fewer open responses than are left for others."""
         return self._held[address] < OPEN_MAX - len(self._open)
@@ -90,7 +127,7 @@ class LongResponses:
     async def _send_part(self, task: asyncio.Task[None], send: Send, part: bytes) -> None:
         self._open[task] = asyncio.get_running_loop().time()
         await send_part(send, part)
-        self._open[task] = float("inf")
+        self._open[task] = _NEVER
 
     async def _next(self, parts: AsyncIterator[bytes]) -> bytes | None:
         """The next part, rendered in a turn of its own; None after the last."""
@@ -103,14 +140,16 @@ class LongResponses:
 
     def _end_slowest(self, address: str) -> bool:
         """Ends the response whose client has not read for longest; False where all read."""
-        own = [task for task, whose in self._address.items() if whose == address]
+        own = self._own(address)
         return self._end_one(own, SLOW_SECONDS) or self._end_one(self._open, STALLED_SECONDS)
+
+    def _own(self, address: str) -> list[asyncio.Task[None]]:
+        """The open responses of an address."""
+        return [task for task in self._open if self._address[task] == address]
 
     def _end_one(self, tasks: Iterable[asyncio.Task[None]], seconds: float) -> bool:
         """Ends one of these, if its client has not read for so long."""
-        task = min(
-            (each for each in tasks if each in self._open), key=self._since, default=None
-        )
+        task = min(tasks, key=self._since, default=None)
         if task is None or asyncio.get_running_loop().time() < self._since(task) + seconds:
             return False
         del self._open[task]

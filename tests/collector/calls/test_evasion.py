@@ -461,6 +461,49 @@ def test_another_operation_with_a_tools_name_is_counted(
     assert made.covered("operation_conflict") == 1 == missed(made)["operation_conflict"]
 
 
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("execute_tool delete", {}),
+        ("tool.called", {NAME: "delete"}),
+        ("step", {NAME: "delete", "gen_ai.tool.call.arguments": "{}"}),
+        ("step", {"mcp.tool.name": "delete", "mcp.method.name": "tools/call"}),
+        ("step", {"tool.name": ["delete"], "tool.arguments": "{}"}),
+    ],
+)
+@pytest.mark.parametrize("below", ["call", "other"])
+def test_a_call_in_an_event_is_counted(
+    wire: Any, bench: Any, event: str, told: dict[str, Any], below: str
+) -> None:
+    """Only spans are judged: the session counts a span with an event that tells of a call."""
+    span = (
+        wire.tool("read", start=1, events=[(event, told)])
+        if below == "call"
+        else wire.span("work", {}, start=2, events=[(event, told)])
+    )
+    made = bench().send(wire.tool("read", start=0), span)
+    assert made.covered("call_in_event") == 1 == missed(made)["call_in_event"]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("exception", {"exception.message": "the tool failed"}),
+        ("plan", {NAME: "delete"}),
+        ("tool.started", {NAME: "read", "gen_ai.tool.call.arguments": "{}"}),
+        ("gen_ai.tool.message", {"content": "delete", "id": "1"}),
+        ("tool", {NAME: ""}),
+    ],
+)
+def test_an_event_that_tells_of_no_other_call_is_not_counted(
+    wire: Any, bench: Any, event: str, told: dict[str, Any]
+) -> None:
+    """Errors, mentions of a tool, and what a call's own span says of the call again count nothing."""
+    made = bench().send(wire.tool("read", events=[(event, told)]))
+    assert made.covered("call_in_event") == 0
+    assert made.tools() == ["read"]
+
+
 def test_names_that_tell_of_no_tool_hide_none_that_does(wire: Any, bench: Any) -> None:
     """A model's span with the name of a tool's is counted, whatever the names of like spans before and after it."""
     told = {"gen_ai.operation.name": "chat"}

@@ -74,6 +74,47 @@ def test_a_good_client_beside_slow_readers_is_answered(
     asyncio.run(go())
 
 
+def test_a_good_client_waits_for_readers_that_are_not_slow_yet() -> None:
+    """Beside readers that have come just now it is answered as soon as one of them counts as slow."""
+
+    async def go() -> None:
+        long = LongResponses()
+        slow = [Client(reads=False) for _ in range(OPEN_MAX)]
+        tasks = [ask(long, client, "a") for client in slow]
+        good = Client(reads=True)
+        await ask(long, good, "a")
+        assert (good.status, good.body) == (200, b"part" * 3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(go())
+
+
+def test_requests_that_wait_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than `WAITING_MAX` the last is refused at once, and the first is answered."""
+    monkeypatch.setattr(long_responses, "WAITING_MAX", 1)
+
+    async def go() -> None:
+        long = LongResponses()
+        slow = [Client(reads=False) for _ in range(OPEN_MAX // 2)]
+        tasks = [ask(long, client, "a") for client in slow]
+        for client in slow:
+            await client.waits.wait()
+        first, last = Client(reads=True), Client(reads=True)
+        waiting = ask(long, first, "a")
+        await asyncio.sleep(0)
+        await ask(long, last, "a")
+        assert (last.status, first.status, waiting.done()) == (503, 0, False)
+        await waiting
+        assert first.status == 200
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(go())
+
+
 def test_slow_readers_of_another_address_are_not_ended_so_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
