@@ -12,7 +12,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-ops test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: $(VENV)/.run
@@ -47,6 +47,10 @@ test-native: $(VENV)/.dev native
 
 test-long: $(VENV)/.dev
 	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
+
+# Half an hour of operation on a quicker clock: faults, and what is told of them. Needs Prometheus and Alertmanager.
+test-ops: $(VENV)/.dev
+	$(BIN)/pytest tests/operations -m long --timeout 1500 -rs $(ARGS)
 
 # Real frameworks with fake models, each in a virtual environment of its own.
 test-live: $(VENV)/.dev

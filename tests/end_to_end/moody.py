@@ -100,7 +100,7 @@ class Moody:
         alerts = payload["alerts"] if isinstance(payload, dict) else payload
         for alert in alerts:
             if alert.get("status", "firing") == "firing":
-                session = alert["labels"]["session"]
+                session = alert["labels"].get("session") or alert["annotations"]["session"]
                 self.sessions[session] = self.sessions.get(session, 0) + 1
 
 

@@ -1,0 +1,123 @@
+"""Half an hour of operation: each fault is told by its alert, in time, once, and nothing else is told.
+
+The shipped rules, routes, inhibition and defaults, three monitors, five busy agents, the real Prometheus and
+Alertmanager. `fleet` has the clock: a minute of the rules is three seconds. `make test-ops` runs it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.service import eventually, request
+from tests.end_to_end.traffic import Rover, as_json
+from tests.operations.fleet import MINUTE, Agent, Fleet, pause
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
+
+PAGED = "AgentCriticalHarmfulCall"
+STUCK = "AgentSessionStuck"
+HARM = ("unlock_safety", "water")
+SLACK = 4
+"""Seconds for scrapes and evaluations, and for a busy machine, beyond what a rule promises."""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Monitors, agents, Prometheus and Alertmanager; all of it ends with the test."""
+    with ExitStack() as stack:
+        yield Fleet(tmp_path, stack)
+
+
+def test_half_an_hour(fleet: Fleet) -> None:
+    """Harm, kills, freezes, floods, outages, a bad spec, a silent agent and a quiet night: each is told once."""
+    gateway, first, second = fleet.monitors.values()
+    apple, birch, cedar, dogwood, elm = fleet.agents.values()
+    expected: Counter[tuple[str, str]] = Counter()
+
+    def told(name: str, who: str, minutes: float = 0.0) -> None:
+        """An alert is told, at most so many minutes of the clock (and some slack) from now."""
+        fleet.wait_told(name, who, minutes * MINUTE + SLACK)
+        expected[name, who] += 1
+
+    # A calm start: no alert for what has just begun.
+    pause(5)
+    assert fleet.notices() == []
+
+    # A harm is told at once, and its agent's further harms are the same alert.
+    apple.run(*HARM)
+    assert fleet.wait_told(PAGED, "apple", 2) < 2
+    expected[PAGED, "apple"] += 1
+    for _ in range(6):
+        apple.run(*HARM)
+        pause(0.5)
+    assert len(fleet.told(PAGED, "apple")) == 1
+
+    # A monitor is killed. Others' pages go on, and it is told when it is back.
+    first.service.kill()
+    told("AgentMonitorDown", first.instance, 2)
+    elm.run(*HARM)
+    told(PAGED, "elm")
+    first.start()
+    fleet.wait_over("AgentMonitorDown", first.instance, MINUTE + SLACK)
+
+    # A rollout loses nothing, and tells nothing.
+    gateway.restart()
+    pause(2)
+
+    # A monitor that hangs is one that is down.
+    second.freeze(frozen=True)
+    told("AgentMonitorDown", second.instance, 2 + 10 / 60)
+    second.freeze(frozen=False)
+    fleet.wait_over("AgentMonitorDown", second.instance, MINUTE + SLACK)
+
+    # A sender whose spans cannot be read, and one that sends too much.
+    spans = Rover("", 1).call("move", {}).spans
+    assert dogwood.send(as_json([replace(each, trace_id=bytes(16)) for each in spans])) == 200
+    told("AgentMonitorSpansRejected", first.instance)
+    noisy = Agent("noisy", gateway, "noisy", busy=False)
+    eventually(lambda: noisy.run("unlock_safety") == 429)
+    told("AgentMonitorRequestsRefused", gateway.instance)
+
+    # The webhook is down while an agent does harm: the outage is told, and the page is not lost.
+    fleet.hook.become("refuses")
+    birch.run(*HARM)
+    told(PAGED, "birch")
+    told("AgentMonitorSinkRetrying", gateway.instance, 2)
+    before = sum(fleet.hook.sessions.values())
+    fleet.hook.become("well")
+    eventually(lambda: sum(fleet.hook.sessions.values()) > before, 30)
+
+    # A spec that cannot be read.
+    spec = second.specs / "watched.yaml"
+    text = spec.read_text()
+    spec.write_text(text.replace("golden", "goldne"))
+    request(second.service.addresses["admin"], "POST", "/-/reload")
+    told("AgentMonitorSpecLoadFailed", second.instance, 1)
+    spec.write_text(text)
+    request(second.service.addresses["admin"], "POST", "/-/reload")
+
+    # A session that stands still.
+    fig = Agent("fig", second, busy=False)
+    fig.run("unlock_safety")
+    told(STUCK, "fig", 5 / MINUTE + 10 / MINUTE)
+
+    # An agent that has been at work goes silent, while the others go on.
+    eventually(lambda: fleet.query('agent:offrails_calls:steady{agent="cedar"}'), 60 * MINUTE)
+    cedar.stop()
+    told("AgentSilent", "cedar", 10 + 5)
+
+    # A quiet night: all rest, and nobody is told.
+    for agent in (apple, birch, dogwood, elm):
+        agent.stop()
+    pause(25)
+
+    counted = Counter(each for notice in fleet.notices() for each in set(notice.alerts))
+    print(dict(sorted(counted.items())))
+    assert counted == expected
+    assert all(agent.taken > 60 for agent in fleet.agents.values())
