@@ -11,6 +11,7 @@ from grafana.panels import (
     GREY,
     RED,
     Board,
+    Link,
     Panel,
     Row,
     Steps,
@@ -48,6 +49,10 @@ SPEC = Variable(
     "spec", "Spec", f'label_values(offrails_sessions_active{{{PROCESS},agent=~"$agent"}}, spec)'
 )
 AGENTS = (JOB, INSTANCE, AGENT, SPEC)
+
+OPEN_AGENT = Link("agent", "Session view", "${session_view}/?agent=${__data.fields.agent}")
+OPEN_WORST = Link("rank", "Session view", "${session_view}/")
+"""The list of sessions, the worst first."""
 
 
 def _of(name: str, more: str = "") -> str:
@@ -190,6 +195,7 @@ def _overview_firing() -> Row:
                 16,
                 PLAIN,
                 columns={"Value": ("Firing", "short", ANY_IS_BAD)},
+                links=(OPEN_AGENT,),
             ),
         ),
         7,
@@ -327,7 +333,14 @@ def _overview_table() -> Row:
                     f"Value #{letters[place]}": (title, unit, steps)
                     for place, (_, title, unit, steps) in enumerate(found)
                 },
-                link="/d/offrails-sessions?var-agent=${__data.fields.agent}&var-spec=${__data.fields.spec}&${datasource:queryparam}&${__url_time_range}",
+                links=(
+                    Link(
+                        "agent",
+                        "Sessions of this agent",
+                        "/d/offrails-sessions?var-agent=${__data.fields.agent}&var-spec=${__data.fields.spec}&${datasource:queryparam}&${__url_time_range}",
+                    ),
+                    OPEN_AGENT,
+                ),
             ),
             Panel(
                 "Harmful calls by reason",
@@ -363,7 +376,7 @@ def _worst() -> Row:
             Panel(
                 "Worst live sessions",
                 "table",
-                "By rank, 0 is the worst. Which they are: the session page of the monitor, or /api/v1/sessions?steps=0&sort=harm. Ids are never labels.",
+                "By rank, 0 is the worst. Click a rank for the session view, in the same order. Ids are never labels.",
                 "none",
                 tuple(
                     Target(
@@ -378,6 +391,7 @@ def _worst() -> Row:
                     f"Value #{'ABC'[place]}": (title, unit, steps)
                     for place, (_, title, unit, steps) in enumerate(found)
                 },
+                links=(OPEN_WORST,),
             ),
             Panel(
                 "Worst session",

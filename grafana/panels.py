@@ -51,6 +51,15 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Link:
+    """Where a click on a column of a table leads."""
+
+    column: str
+    title: str
+    url: str
+
+
+@dataclass(frozen=True)
 class Panel:
     """One panel: a title, the question it answers, its queries and how they are drawn."""
 
@@ -70,8 +79,8 @@ class Panel:
     """True where no result is good news, or needs traffic that a quiet system does not have."""
     columns: Mapping[str, tuple[str, str, Steps]] = field(default_factory=dict)
     """For a table: column -> title, unit, thresholds."""
-    link: str = ""
-    """For a table: where a click on a row leads."""
+    links: tuple[Link, ...] = ()
+    """For a table: where clicks on a row lead."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,9 @@ class Board:
     since: str = "now-6h"
 
 
+VIEW = "http://127.0.0.1:4319"
+
+
 def board_json(board: Board) -> Json:
     """The dashboard as Grafana 10 and later read it."""
     made = (
@@ -116,7 +128,7 @@ def board_json(board: Board) -> Json:
         .refresh("10s")
         .time(board.since, "now")
         .link(_link_to_others())
-        .variables([_source_variable(), *map(_variable, board.variables)])
+        .variables([_source_variable(), *map(_variable, board.variables), _view_variable()])
     )
     _lay_out(made, board.rows)
     built = made.build()
@@ -141,6 +153,17 @@ def _link_to_others() -> dashboard.DashboardLink:
 
 def _source_variable() -> dashboard.DatasourceVariable:
     return dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def _view_variable() -> dashboard.TextBoxVariable:
+    """Where people reach the session view; rows of tables link to it."""
+    return (
+        dashboard.TextBoxVariable("session_view")
+        .label("Session view")
+        .description("Address of the monitor's admin listener; its default is set in the file")
+        .default_value(VIEW)
+        .current(models.VariableOption(True, VIEW, VIEW))
+    )
 
 
 def _variable(variable: Variable) -> dashboard.QueryVariable:
@@ -250,9 +273,13 @@ def _override(made: Drawn, panel: Panel) -> None:
         if len(steps) > 1:
             shown["custom.cellOptions"] = enums.TableColorTextCellOptions()
         made.override_by_name(name, _properties(**shown))
-    if panel.link:
-        there = {"title": "Sessions of this agent", "url": panel.link}
-        made.override_by_name("agent", _properties(links=[there]))
+    for column in dict.fromkeys(link.column for link in panel.links):
+        there = [
+            {"title": link.title, "url": link.url}
+            for link in panel.links
+            if link.column == column
+        ]
+        made.override_by_name(column, _properties(links=there))
 
 
 def _properties(**values: object) -> list[models.DynamicConfigValue]:

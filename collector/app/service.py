@@ -35,7 +35,7 @@ from collector.net.watched_files import UnusableError
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
 from collector.receive.memory_guard import MemoryGuard
-from collector.sinks.alerts import Alerts
+from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
@@ -199,7 +199,7 @@ class App:
         totals = self.monitor.totals
         self._alerts = Alerts(
             settings.alerts,
-            settings.trace_url,
+            links_of(settings),
             limits_of(settings).idle_ns,
             clock,
             instance_of(settings.metrics),

@@ -782,6 +782,12 @@ class Settings(_Section):
             description="Template of a link to a trace, with the placeholders {trace_id}, {span_id} and {session}."
         ),
     ] = ""
+    public_url: Annotated[
+        Url,
+        Field(
+            description="Address under which people reach the admin listener, such as `https://offrails.example.com`. Direct alerts then link to their session in the session view and to their runbook, unless `alerts.session_url` and `alerts.runbook_url` say otherwise."
+        ),
+    ] = ""
     alerts: Alerts = Alerts()
     record: Annotated[Record, Field(description="Recordings of accepted trace requests.")] = (
         Record()

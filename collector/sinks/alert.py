@@ -44,7 +44,7 @@ class PageKey(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Templates of links; "" leaves one out."""
+    """Templates of links; "" leaves one out: `links_of` makes them of the settings."""
 
     trace: str = ""
     """With {trace_id}, {span_id} and {session}."""

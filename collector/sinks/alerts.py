@@ -12,6 +12,7 @@ from typing import Any
 
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
+from collector.config.settings import Settings
 from collector.sinks.alert import Links, PageAlert, as_alert
 from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
 from collector.sinks.alertmanager import Alertmanager
@@ -28,7 +29,7 @@ from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import Raised, Verdict
 
-__all__ = ["Alerts"]
+__all__ = ["Alerts", "links_of"]
 
 SECOND = 1_000_000_000
 TICK_SECONDS = 0.05
@@ -44,12 +45,20 @@ NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
 
 
+def links_of(settings: Settings) -> Links:
+    """The links of alerts: what the settings say, or else the service's own pages where its address is known."""
+    alerts, base = settings.alerts, settings.public_url.rstrip("/")
+    session = alerts.session_url or (base and f"{base}/#/{{namespace}}/{{session}}")
+    runbook = alerts.runbook_url or (base and f"{base}/runbooks/{{alert}}")
+    return Links(settings.trace_url, session, runbook, alerts.dashboard_url)
+
+
 class Alerts:
     """The sinks of one process.
 
     Args:
         settings: the section `alerts`.
-        trace_url: where a trace is shown.
+        links: where what an alert is about is shown.
         quiet_ns: a page is over when its session did no more such harm for so long.
         clock: Unix nanoseconds.
         instance: the label of this process, unless the settings name one.
@@ -60,7 +69,7 @@ class Alerts:
     def __init__(
         self,
         settings: AlertSettings,
-        trace_url: str,
+        links: Links,
         quiet_ns: int,
         clock: Callable[[], int],
         instance: str = "",
@@ -76,9 +85,7 @@ class Alerts:
         if not self._labels["instance"]:
             del self._labels["instance"]
         self._joined = settings.joined
-        self._links = Links(
-            trace_url, settings.session_url, settings.runbook_url, settings.dashboard_url
-        )
+        self._links = links
         timeout, room = settings.timeout_seconds, settings.queue
         managers = [
             (url, Alertmanager(url, timeout, settings.alertmanager_http))

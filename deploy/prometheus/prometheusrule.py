@@ -1,6 +1,10 @@
 """The PrometheusRule resource for Kubernetes, made from the plain rule file.
 
 python deploy/prometheus/prometheusrule.py > deploy/prometheus/prometheusrule.yaml
+
+With an address, the runbooks' links lead there:
+
+python deploy/prometheus/prometheusrule.py https://offrails.example.com > prometheusrule.yaml
 """
 
 from __future__ import annotations
@@ -10,7 +14,10 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["RULES", "resource"]
+__all__ = ["PLACE", "RULES", "resource"]
+
+PLACE = "http://127.0.0.1:4319"
+"""Of the admin listener, unless the settings name another."""
 
 RULES = Path(__file__).parent / "rules" / "offrails.yml"
 
@@ -34,4 +41,5 @@ def resource(rules: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(resource(RULES.read_text()))
+    place = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else PLACE
+    sys.stdout.write(resource(RULES.read_text().replace(PLACE, place)))

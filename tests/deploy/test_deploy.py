@@ -15,6 +15,7 @@ from collector.config.memory_limit import fitted
 from collector.config.settings import ENVIRONMENT, Settings, load
 from collector.dialects.names import NO_SESSION
 from collector.dialects.values.arguments import HIDDEN
+from collector.sinks.alerts import links_of
 from deploy.otelcol.route_by_session import ROUTE, configuration
 from tests.end_to_end.deploy_tools import built
 
@@ -156,18 +157,37 @@ def test_alerts_of_compose_lead_to_session_and_board() -> None:
     """The links of a direct alert use published addresses and existing pages."""
     services = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
     given = services["offrails"]["environment"]
-    alerts = load(None, {k: v for k, v in given.items() if "_ALERTS_" in k}, {}).alerts
+    wanted = {k: v for k, v in given.items() if "_ALERTS_" in k or k == "OFFRAILS_PUBLIC_URL"}
+    settings = load(None, wanted, {})
+    alerts, links = settings.alerts, links_of(settings)
     targets = yaml.safe_load((DEPLOY / "compose" / "prometheus.yml").read_text())
     (scraped,) = targets["scrape_configs"][0]["static_configs"][0]["targets"]
     board = re.fullmatch(r"http://localhost:3000/d/([\w-]+)\?(.*)", alerts.dashboard_url)
 
-    assert alerts.session_url == "http://localhost:4319/#/{namespace}/{session}"
+    assert links.session == "http://localhost:4319/#/{namespace}/{session}"
+    assert links.runbook == "http://localhost:4319/runbooks/{alert}"
     assert "127.0.0.1:4319:4319" in services["offrails"]["ports"]
     assert "127.0.0.1:3000:3000" in services["grafana"]["ports"]
     assert board is not None
     assert (ROOT / "grafana" / "dashboards" / f"{board[1]}.json").exists()
     assert board[2] == "var-agent={agent}&var-spec={spec}"
     assert alerts.labels == {"instance": scraped}
+
+
+def test_every_deployment_links_its_alerts() -> None:
+    """Wherever pages are sent, they lead to the session view, a runbook and a board."""
+    paging = [
+        file
+        for file in DEPLOY.rglob("*.yaml")
+        if re.search(r"ALERTS_ALERTMANAGER|alertmanager: \[", file.read_text())
+    ]
+    assert len(paging) >= 8
+    for file in paging:
+        text = file.read_text()
+        assert re.search(r"OFFRAILS_PUBLIC_URL|^public_url: ", text, re.MULTILINE), file
+        assert re.search(
+            r"OFFRAILS_ALERTS_DASHBOARD_URL|^  dashboard_url: ", text, re.MULTILINE
+        )
 
 
 def test_compose_is_read_by_compose() -> None:

@@ -8,15 +8,18 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from collector.api.session_view.runbooks import runbook
+from collector.config.settings import Settings
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 from collector.sinks.alert import ALARMS
 from deploy.prometheus import loss_tests
-from deploy.prometheus.prometheusrule import resource
+from deploy.prometheus.prometheusrule import PLACE, resource
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -71,13 +74,16 @@ def test_every_metric_of_every_rule_is_exported() -> None:
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_has_all_that_a_person_needs(rule: dict[str, Any]) -> None:
     """Each alert has a severity, a summary, a description, and a complete runbook."""
-    runbook = ROOT / rule["annotations"]["runbook_url"]
-    text = runbook.read_text()
+    url = urlsplit(rule["annotations"]["runbook_url"])
+    name = url.path.removeprefix("/runbooks/")
+    page = runbook(name)
 
     assert rule["labels"]["severity"] in {"critical", "warning", "none"}
     assert {"summary", "description"} <= set(rule["annotations"])
-    assert runbook.stem == rule["alert"]
-    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert f"{url.scheme}://{url.netloc}" == f"http://{Settings().admin}" == PLACE
+    assert page is not None
+    assert name == rule["alert"]
+    headings = re.findall(r"^## (.*)$", page.decode(), re.MULTILINE)
     assert headings == ["Meaning", "Impact", "Check", "Mitigate", "Silence"]
 
 

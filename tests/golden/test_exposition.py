@@ -21,6 +21,7 @@ from collector.metrics.registry import runtime
 from collector.metrics.service import Families
 from collector.metrics.text_format import lines
 from collector.receive.admission import Admission
+from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -116,7 +117,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
     settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
     held = MemoryMetrics(lambda: {"sessions": 4096}, lambda: {"span_trees": 0, "span_ids": 512})
-    more: list[metrics.Source] = [held, Admission(), Alerts(settings, "", 0, lambda: 0)]
+    more: list[metrics.Source] = [held, Admission(), Alerts(settings, Links(), 0, lambda: 0)]
     return Families(rovers(), _stats(), None, more)
 
 

@@ -12,6 +12,8 @@ from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.session_view.about import About
 from collector.api.session_view.files import FILES, send_file
+from collector.api.session_view.runbooks import PATH as RUNBOOKS
+from collector.api.session_view.runbooks import runbook
 from collector.api.spec_view import drawn, head
 from collector.net.asgi import (
     Application,
@@ -44,6 +46,7 @@ class SessionView:
     `SessionQuery` has its parameters. `/api/v1/specs` lists the specs, `/api/v1/specs/{id}` is one as it is
     drawn, `/api/v1/trails/{session}` its scores after each call, its harmful calls' severities, and the learnt
     tree with its way, `/api/v1/events` a stream of server-sent events that name the sessions that changed.
+    `/runbooks/{alert}` is an alert's runbook as text.
     Everything else is the API's.
     """
 
@@ -72,6 +75,7 @@ class SessionView:
             b"specs": self._send_specs,
             b"trails": self._send_trails,
         }
+        """By the first part of the path below `/api/v1/`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._guard.refuses(scope)
@@ -85,6 +89,8 @@ class SessionView:
         answer = self._answers.get(first) if path.startswith(_API) else None
         if path == _API + b"sessions" and query.get("steps") == "0":
             answer = self._send_sessions
+        if path.startswith(RUNBOOKS):
+            answer, rest = self._send_runbook, path.removeprefix(RUNBOOKS)
         events = path == _API + b"events"
         if answer is None and not events and path not in FILES:
             await self._api(scope, receive, send)
@@ -98,6 +104,13 @@ class SessionView:
         else:
             name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
             await answer(send, name, query)
+
+    async def _send_runbook(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
+        page = runbook(name)
+        if page is None:
+            await send_json(send, 404, {"error": "no such runbook", "runbook": name})
+        else:
+            await send_status(send, 200, page, b"text/plain; charset=utf-8")
 
     async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
         await send_json(send, 200, self._about.as_json())

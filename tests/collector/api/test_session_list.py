@@ -311,3 +311,14 @@ def test_a_list_that_fails_fails_alone(
         return await lists.get(wanted)
 
     assert len(asyncio.run(ask_twice())["sessions"]) == 3
+
+
+def test_runbooks_are_served(monitor: Monitor) -> None:
+    """Each alert's runbook is there as text, and no other file is reached by its path."""
+    for file in (Path(__file__).parents[3] / "docs" / "runbooks").glob("*.md"):
+        for name in (file.stem, file.name):
+            assert ask(monitor, f"/runbooks/{name}") == (200, file.read_bytes())
+    for name in ("Nothing", "", ".md", "../README.md", "..%2fREADME", "%2e%2e/README", "a\0"):
+        status, answer = ask(monitor, f"/runbooks/{name}")
+        assert (status, answer["error"]) == (404, "no such runbook")
+    assert ask(monitor, "/runbooks/AgentSilent", method="POST")[0] == 405

@@ -26,6 +26,7 @@ from collector.net import long_responses
 from collector.net.health import Health
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
+from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
@@ -47,7 +48,7 @@ def scrape(
     accept: bytes = b"",
     started_ns: int = 0,
 ) -> tuple[int, dict[bytes, bytes], str]:
-    alerts = Alerts(AlertSettings(), "", 0, now_ns)
+    alerts = Alerts(AlertSettings(), Links(), 0, now_ns)
     monitor = Monitor(started_ns=started_ns)
     held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
     more: list[Source] = [

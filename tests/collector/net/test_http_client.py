@@ -24,6 +24,7 @@ from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import HttpClient
 from collector.config.settings import Webhook as WebhookSettings
 from collector.net.http_client import proxy_of, without_user
+from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict
@@ -268,7 +269,7 @@ def test_certificates_are_read_once_and_not_on_the_event_loop(
                 webhook_http=client,
                 settle_seconds=0,
             )
-            alerts = Alerts(settings, "", 60 * SECOND, lambda: NOW)
+            alerts = Alerts(settings, Links(), 60 * SECOND, lambda: NOW)
             await alerts.prepare()
             assert len(made) == 2
             alerts.start()
