@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from monitor.aggregate.totals import SessionFinished, Totals
+from monitor.alphabet.explanation import Show, as_it_is
 from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.due_queue import DueQueue
@@ -81,10 +82,17 @@ class Monitor:
         limits: bounds and times.
         started_ns: when this process began to see spans; a session with earlier spans was
             joined in the middle, unless the history is complete.
+        show: gives what may be shown of an argument's value in a verdict's `detail`, such as the
+            value without secrets. Values are shown only under `Limits.keep_arguments`.
     """
 
     def __init__(
-        self, specs: Iterable[Spec] = (), limits: Limits | None = None, *, started_ns: int = 0
+        self,
+        specs: Iterable[Spec] = (),
+        limits: Limits | None = None,
+        *,
+        started_ns: int = 0,
+        show: Show = as_it_is,
     ) -> None:
         self.limits = limits or Limits()
         self.started_ns = started_ns
@@ -112,7 +120,7 @@ class Monitor:
         self._deadline_timer = DeadlineTimer(self._accounting, self.limits.window_ns)
         self._deadline_timer.use(self.binder.judges.values())
         self._call_judge = CallJudge(
-            self.binder, self._accounting, self._names, self.limits, started_ns
+            self.binder, self._accounting, self._names, self.limits, started_ns, show
         )
         self._due = DueQueue()
         self._quiet: Shared[_Mention] = Shared(QUIET_MAX)

@@ -340,6 +340,9 @@ class Verdict(NamedTuple):
     """True where that was reported before, and does not hold any more."""
     unless_before_ns: int = 0
     """When the monitor started, Unix nanoseconds; 0 where nothing is possible."""
+    detail: str = ""
+    """Why, in a sentence of at most 300 characters; "" where nothing is harmful. It holds values of
+    arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""
 
 
 class Raised(NamedTuple):

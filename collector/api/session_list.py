@@ -71,11 +71,11 @@ async def ranked(
         elif best and entry > best[0]:
             heapq.heapreplace(best, entry)
     page = sorted(best)[::-1][query.offset :]
-    rows = [
-        summary(entry.session, each, monitor.tool_name)
-        for entry in page
-        for each in entry.judgements
-    ]
+    rows: list[dict[str, Any]] = []
+    for number, entry in enumerate(page, 1):
+        rows += [summary(entry.session, each, monitor.tool_name) for each in entry.judgements]
+        if number % _DEEP == 0:
+            await asyncio.sleep(0)
     return {"sessions": rows, "matching": matching, "live": monitor.sessions}
 
 

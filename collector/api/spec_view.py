@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from monitor.automaton.dfa import Machine
 from monitor.drawing.graph import graph
-from monitor.spec.constraints import Constraint, SideBySide
+from monitor.spec.constraints import SideBySide
+from monitor.spec.rule_sentences import rule_sentence
 from monitor.spec.spec import Spec
 
 __all__ = ["RULES_MAX", "drawn", "head"]
@@ -44,7 +45,8 @@ def _machines(spec: Spec) -> Iterator[dict[str, Any]]:
         return
     if isinstance(spec.machine, SideBySide):
         for rule in spec.machine.constraints[:RULES_MAX]:
-            yield {**_picture(rule.text, rule.automaton), "rule": _rule(rule)}
+            sentence = rule_sentence(rule, spec.machine.symbols)
+            yield {**_picture(rule.text, rule.automaton), "rule": sentence}
     else:
         yield _picture(spec.id, spec.machine)
 
@@ -54,13 +56,3 @@ def _picture(title: str, machine: Machine) -> dict[str, Any]:
         return {"title": title, **graph(machine)}
     except ValueError as problem:
         return {"title": title, "states": [], "edges": [], "why": str(problem)}
-
-
-def _rule(rule: Constraint) -> dict[str, Any]:
-    """What a sentence about a constraint is made of: its template, its symbols, its number."""
-    counted = len(rule.automaton.states) - (rule.template != "absence")
-    return {
-        "template": rule.template,
-        "symbols": list(rule.automaton.symbols[: len(rule.places)]),
-        "number": counted,
-    }

@@ -191,8 +191,10 @@ class App:
         self._reported: set[tuple[str, str]] = set()
         stats = self._stats = Stats()
         stats.log_lines_dropped = self._log.dropped
-        self.monitor = Monitor(specs, limits_of(settings), started_ns=clock())
         self._redaction = redaction_of(settings.redact) if redaction is None else redaction
+        self.monitor = Monitor(
+            specs, limits_of(settings), started_ns=clock(), show=self._redaction.value
+        )
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, opened
-from collector.sinks.alert import printable
+from collector.sinks.alert import DETAIL_MAX, printable
 
 __all__ = ["DEFAULT_URL", "Filters", "TailError", "formatted", "lines", "tail"]
 
@@ -149,7 +149,9 @@ def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
     ]
     if alarming:
         found += [f"{_text(verdict, 'reason')} ({_text(verdict, 'severity')})"]
-    if alarming and kind not in ("harmful", "possible") and verdict.get("constraint"):
+    if alarming and verdict.get("detail"):
+        found.append(printable(str(verdict["detail"]), DETAIL_MAX))
+    elif alarming and verdict.get("constraint"):
         found.append(_text(verdict, "constraint"))
     if alarming:
         found += [

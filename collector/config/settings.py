@@ -798,7 +798,7 @@ class Settings(_Section):
     show_arguments: Annotated[
         Switch,
         Field(
-            description="Keeps the arguments of calls and shows them in the API and the session view. They may hold personal data."
+            description="Keeps the arguments of calls and shows them in the API and the session view. Verdicts name the values that do not match, in the log and in alerts, too. They may hold personal data."
         ),
     ] = False
     memory_limit: Annotated[

@@ -158,20 +158,23 @@ def _rejected(judged: Judged) -> Rejected | None:
     session, spec = judged["session"], judged["spec"]
     for step in judged["steps"]:
         if step["kind"] == "harmful":
-            why = f"{step['reason']} ({step['constraint']})" if step["constraint"] else ""
             return Rejected(
-                session, spec, step["index"], step["tool"], why or step["reason"],
-                tuple(step["allowed"]),
-            )  # fmt: skip
+                session, spec, step["index"], step["tool"], _why(step), tuple(step["allowed"])
+            )
     if judged["missed"]:
         missed = judged["missed"][0]
-        why = f"{missed['reason']}: {missed['rule']}" if missed["rule"] else missed["reason"]
-        return Rejected(session, spec, None, "", f"{missed['kind']}: {why}", ())
+        return Rejected(session, spec, None, "", f"{missed['kind']}: {_why(missed)}", ())
     if judged["accepting"] is False:
         owed = " and ".join(judged["unsatisfied"])
         why = f"not kept: {owed}" if owed else f"{judged['state']!r} is not accepting"
         return Rejected(session, spec, None, "", why, ())
     return None
+
+
+def _why(found: Judged) -> str:
+    """The reason of a step, or of a missed limit, with its sentence."""
+    reason: str = found["reason"]
+    return f"{reason}: {found['detail']}" if found.get("detail") else reason
 
 
 def lines(found: Runs) -> Iterator[str]:

@@ -186,11 +186,15 @@ def _harms(found: dict[str, Any]) -> Iterator[str]:
 
 def _missed(found: dict[str, Any]) -> Iterator[str]:
     for each in found["missed"]:
-        rule = f" ({printable(each['rule'])})" if each["rule"] else ""
         yield (
             f"  {printable(found['session'])} / {printable(found['spec'])}  {each['kind']} "
-            f"since call {each['step']}: {each['reason']}{rule}"
+            f"since call {each['step']}: {each['reason']}{_why(each)}"
         )
+
+
+def _why(found: dict[str, Any]) -> str:
+    """The sentence behind a reason."""
+    return f": {printable(found['detail'])}" if found.get("detail") else ""
 
 
 def harm_line(session: str, spec: str, step: dict[str, Any]) -> str:
@@ -199,8 +203,7 @@ def harm_line(session: str, spec: str, step: dict[str, Any]) -> str:
         f"{printable(session)} / {printable(spec)}  call {step['index']} "
         f"{printable(step['tool'])}: {step['reason']}"
     )
-    if step.get("constraint"):
-        text += f" ({printable(step['constraint'])})"
+    text += _why(step)
     if step["skipped"]:
         text += f"; skipped {', '.join(map(printable, step['skipped']))}"
     if step["allowed"]:

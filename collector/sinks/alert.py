@@ -16,6 +16,7 @@ from urllib.parse import quote
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
 
 __all__ = [
+    "DETAIL_MAX",
     "RANKS",
     "Links",
     "PageAlert",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 TEXT_MAX = 256
+DETAIL_MAX = 300
+"""Characters of a verdict's `detail`."""
 LISTED_MAX = 12
 
 
@@ -241,19 +244,27 @@ def _short_and_full(verdict: Verdict) -> tuple[str, str]:
     session = f"session {printable(verdict.session.id)}"
     under = f"under {verdict.spec} {verdict.spec_version}"
     at = f"call {verdict.step} ({tool})"
+    why = f": {_detail(verdict)}" if verdict.detail else ""
     if verdict.kind is Kind.CANNOT_FINISH:
         outcome = f"can no longer finish: {reason}"
-        return f"session {outcome}", f"The {session} {outcome} {under}, since {at}."
+        return f"session {outcome}", f"The {session} {outcome} {under}, since {at}{why}."
     if verdict.kind is Kind.STALLED:
-        return "session stands still", f"The {session} stands still {under}, since {at}."
+        full = f"The {session} stands still {under}, since {at}{why}."
+        return "session stands still", full
     if verdict.possible:
         unless = f"unless this session began before {clock_time(verdict.unless_before_ns)}"
         full = (
-            f"Call {verdict.step} ({tool}) of {session} is harmful {under}, {unless}: {reason}."
+            f"Call {verdict.step} ({tool}) of {session} is harmful {under}, {unless}: "
+            f"{reason}{why}."
         )
         return f"called {tool}: {reason}, {unless}", full
-    full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}."
+    full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}{why}."
     return f"called {tool}: {reason}", full
+
+
+def _detail(verdict: Verdict) -> str:
+    """Why, in a sentence; values in it are an agent's."""
+    return printable(verdict.detail, DETAIL_MAX)
 
 
 def _of_verdict(verdict: Verdict) -> dict[str, str]:
@@ -276,6 +287,7 @@ def _of_verdict(verdict: Verdict) -> dict[str, str]:
     return {
         "summary": f"{short}.",
         "description": " ".join(lines),
+        "detail": _detail(verdict),
         "allowed": _listed(verdict.allowed),
         "skipped": _listed(verdict.skipped),
     }

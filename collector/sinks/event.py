@@ -1,4 +1,7 @@
-"""A verdict or an alarm as one flat object, for lines and logs. Never with arguments."""
+"""A verdict or an alarm as one flat object, for lines and logs.
+
+Of arguments it holds what `detail` says: values only where they are shown.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "kind": verdict.kind.value,
         "reason": verdict.reason.value if verdict.reason else None,
         "constraint": verdict.constraint,
+        "detail": verdict.detail or None,
         "severity": verdict.severity,
         "state_before": verdict.state_before,
         "state": verdict.state,

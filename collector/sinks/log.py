@@ -1,6 +1,6 @@
 """Log events: harmful calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
 
-Never with arguments. Lines of one agent under one spec are limited (`line_limit`): what is left out
+Of arguments they hold what a verdict's `detail` says. Lines of one agent under one spec are limited (`line_limit`): what is left out
 is counted, and logged by an event of its own.
 """
 
@@ -104,6 +104,7 @@ class LogSink:
             "kind": str(verdict.kind),
             "reason": str(verdict.reason) if verdict.reason else None,
             "constraint": verdict.constraint,
+            "detail": verdict.detail or None,
             "severity": verdict.severity,
             "step": verdict.step,
             "state": verdict.state_before,

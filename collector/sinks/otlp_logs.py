@@ -116,14 +116,15 @@ def _known(found: Mapping[str, Any]) -> dict[str, str | int | float]:
 def _explanation(verdict: Verdict, reason: str) -> str:
     if not reason:
         return ""
+    why = f": {verdict.detail}" if verdict.detail else ""
     if verdict.kind in SESSION_KINDS:
-        return f"{reason}: {verdict.constraint}" if verdict.constraint else reason
+        return f"{reason}{why}"
     allowed = f"; allowed: {', '.join(verdict.allowed)}" if verdict.allowed else ""
     skipped = f"; skipped: {', '.join(verdict.skipped)}" if verdict.skipped else ""
     which = "" if verdict.certain_call else "; this call or an earlier one"
     if verdict.possible:
         which += f"; unless this session began before {clock_time(verdict.unless_before_ns)}"
-    return f"{reason}{allowed}{skipped}{which}"
+    return f"{reason}{why}{allowed}{skipped}{which}"
 
 
 def of_session(event: SessionFinished, now: int) -> list[Event]:

@@ -205,12 +205,14 @@ class Redaction:
         return self._known.get(shown, shown)
 
     def named(self, event: Event) -> Event:
-        """A verdict, or the end of a session: what has a session, an agent, and maybe a tool."""
+        """A verdict, or the end of a session: what has a session, an agent, maybe a tool and a detail."""
         if not self.rules:
             return event
         record: Any = event
         key = SessionKey(*map(self.askable, record.session))
         more = {"tool": self.name(record.tool)} if hasattr(record, "tool") else {}
+        if detail := getattr(record, "detail", ""):
+            more["detail"] = self.text(detail)
         found: Event = record._replace(session=key, agent=self.askable(record.agent), **more)
         return found
 

@@ -103,7 +103,8 @@ class Alphabet:
     """Tool -> symbol, for tools whose symbol does not depend on arguments: the fast path."""
     _by_arguments: dict[str, _Tool]
     _unknown_tool: int
-    _mismatch: int
+    mismatch: int
+    """Token of a call of a known tool whose arguments match no symbol."""
     _failed: tuple[int, ...]
     """Token of the failed call, by token of the call."""
 
@@ -129,7 +130,12 @@ class Alphabet:
         for candidate in found.candidates:
             if candidate.takes(arguments):
                 return candidate.symbol
-        return self._mismatch
+        return self.mismatch
+
+    def of_tool(self, tool: str) -> tuple[int, ...]:
+        """The symbols of a tool that depend on its arguments, the most specific ones first."""
+        found = self._by_arguments.get(tool)
+        return () if found is None else tuple(each.symbol for each in found.candidates)
 
     def _match_known(self, found: _Tool, arguments: Partial) -> int:
         """The token of a call with partly known arguments: the known ones may rule out some readings."""
@@ -172,7 +178,7 @@ def build(
         _certain=certain,
         _by_arguments=by_arguments,
         _unknown_tool=unknown_tool,
-        _mismatch=mismatch,
+        mismatch=mismatch,
         _failed=failed,
     )
 

@@ -410,6 +410,7 @@ class Accounting:
             trace_id=mark.trace_id,
             span_id=mark.span_id,
             constraint=missed.rule or None,
+            detail=missed.explanation(spec, state) if given else "",
         )
 
     def suspicions(
@@ -479,6 +480,7 @@ class Accounting:
             False,  # not a possible harm
             False,
             0,
+            judgement.explanation(change.place, change.new, change.before) if harmful else "",
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
+from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks
 from monitor.limits import Limits
@@ -66,7 +67,18 @@ class CallJudge:
         names: Names,
         limits: Limits,
         started_ns: int,
+        show: Show,
     ) -> None:
+        """Judges under the specs of `binder`.
+
+        Args:
+            binder: the loaded specs.
+            accounting: takes the changes.
+            names: of tools.
+            limits: bounds and times.
+            started_ns: start of the process, Unix nanoseconds.
+            show: gives what may be shown of an argument's value, if arguments are shown at all.
+        """
         self.binder = binder
         self.folded_young = 0
         """Steps folded before they were final, in a burst of one session."""
@@ -78,6 +90,7 @@ class CallJudge:
         self._accounting = accounting
         self._names = names
         self._limits = limits
+        self._show = show if limits.keep_arguments else None
         self._started_ns = started_ns
         self._young_since = started_ns
         """Start of the process, corrected for jumps of the clock of receipts."""
@@ -472,6 +485,8 @@ class CallJudge:
             self._accounting.alarms.take(session, judgement, token, inserted)
         reported: Sequence[Verdict] = ()
         if changes:
+            if token == judge.mismatch:
+                self._annotate(judgement, call)
             reported = [
                 self._accounting.verdict(session, judgement, change, origin)
                 for change in changes
@@ -574,8 +589,15 @@ class CallJudge:
             self._accounting.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
         if shown is not None or found is not None:
-            texts: Texts = built(Texts, (call.call_id, shown, found))
+            texts: Texts = built(Texts, (call.call_id, shown, found, ""))
             judgement.log.keep(call.span_id, texts)
+
+    def _annotate(self, judgement: Judgement, call: ToolCall) -> None:
+        """Notes which arguments of a call match no symbol: when it is shown, they are dropped."""
+        alphabet, show = judgement.judge.spec.alphabet, self._show
+        note = explain_mismatch(alphabet, call.tool, call.arguments, show)
+        if note:
+            judgement.log.annotate(call.span_id, call.call_id, note)
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """Makes room in a log that a burst has filled: its oldest steps become final early."""
@@ -658,6 +680,8 @@ class CallJudge:
         self._accounting.alarms.amended(session, judgement, place, token)
         changes = judgement.amend(place, call, tool, token, self._at(judge, call, now))
         self._keep(judgement, call)
+        if token == judge.mismatch:
+            self._annotate(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
         return self._report(session, judgement, changes)

@@ -18,6 +18,7 @@ from monitor.reference.comparison import Comparison
 from monitor.scores.running import Goldens, HarmTally
 from monitor.scores.whole_path import OTHER
 from monitor.session.episodes import EpisodesTally, looped
+from monitor.session.explanation import explain_call
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order
 from monitor.session.spec_limits import bounds_of
@@ -73,6 +74,8 @@ ALWAYS: Final = tuple(
 """Codes of calls that are harmful in any order."""
 
 _CACHE_MAX: Final = 4_096
+_EXPLAINED_MAX: Final = 512
+"""Limit of the cache of explanations, which are texts: 0.2 MB."""
 _ORDERED_MAX: Final = 16_384
 """Limit of the cache of orders, as calls of its groups plus _EACH for each group: 0.5 MB."""
 _COMPARED_MAX: Final = 8_192
@@ -107,6 +110,7 @@ class Judge:
         "_allowed",
         "_compared",
         "_compared_tokens",
+        "_explained",
         "_ordered",
         "_orders",
         "_reasons",
@@ -118,6 +122,7 @@ class Judge:
         "goldens",
         "left_out",
         "machine",
+        "mismatch",
         "numbers",
         "once",
         "parted",
@@ -138,6 +143,8 @@ class Judge:
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
+        self.mismatch = -1 if self.comparison is not None else spec.alphabet.mismatch
+        """Token of a call whose arguments match no symbol of its tool."""
         self.numbers = [-1] * self.plain
         """By symbol, the number of its tool (`monitor.session.tool_names.Names`); -1 until it is known."""
         machine = spec.machine
@@ -180,6 +187,7 @@ class Judge:
         self._allowed: dict[Position, tuple[str, ...]] = {}
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
+        self._explained: dict[tuple[Position, int, Reason], str] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
         self._compared: dict[bytes, Compared] = {}
@@ -346,6 +354,24 @@ class Judge:
         if not symbols or machine.step(state, symbols[0]) != UNDEFINED:
             return None
         return machine.texts[machine.blame(state, symbols[0])]
+
+    def explanation(self, before: Position, token: int, reason: Reason) -> str:
+        """Why a harmful call is harmful, in a sentence that holds no text of the agent."""
+        key = (before, token, reason)
+        found = self._explained.get(key)
+        if found is None:
+            if len(self._explained) >= _EXPLAINED_MAX:
+                self._explained.clear()
+            meaning = self.spec.alphabet.tokens[token]
+            one = () if meaning.symbol is None else (meaning.symbol,)
+            found = self._explained[key] = explain_call(
+                self.spec,
+                reason,
+                meaning.symbols or one,
+                state=self.state(before),
+                constraint=self.constraint(before, token),
+            )
+        return found
 
     def is_certain_call(self, before: Position, token: int) -> bool:
         """True if a call is harmful in all readings of the session.

@@ -36,10 +36,11 @@ from mypy_extensions import mypyc_attr
 from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 from monitor.automaton.position import Position
-from monitor.records import ToolCall, built
+from monitor.records import Reason, ToolCall, built
 from monitor.session import fold_log
 from monitor.session.checkpoint import Checkpoint, Scored
 from monitor.session.judge import (
+    CODES,
     CONTROL_TOKEN,
     HARMFUL,
     PROGRESS,
@@ -401,6 +402,14 @@ class Judgement:
             return True
         plain = self._replay_log().walk(self._fresh(joined=False))
         return any(step.place == place and step.code >= HARMFUL for step in plain)
+
+    def explanation(self, place: int, code: int, before: Position) -> str:
+        """Why the step at `place`, judged from `before` as `code`, is harmful; "" if it is not."""
+        reason = CODES[code][1] if code >= HARMFUL else None
+        if reason is None:
+            return ""
+        note = self.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
+        return note or self.judge.explanation(before, self.log.token(place), reason)
 
     def suspicions(self) -> list[Suspicion]:
         """New possible harms, and those to withdraw. Marks the steps as reported."""

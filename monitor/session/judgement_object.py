@@ -13,15 +13,24 @@ the golden paths after the 3 calls (`folded`). `rows()` copies them and adds the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from monitor.alphabet.explanation import quoted
 from monitor.records import Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
 from monitor.session.checkpoint import Scored
 from monitor.session.compensation import Compensations, compensations
 from monitor.session.episode_scores import NO_SCORES, SessionScores, episode, score
 from monitor.session.episodes import EPISODES_MAX, Episode, EpisodesTally
-from monitor.session.judge import CODES, CONTROL, HARMFUL, Judge, count_code, is_substantive
+from monitor.session.judge import (
+    CODES,
+    CONTROL,
+    HARMFUL,
+    Judge,
+    code_of,
+    count_code,
+    is_substantive,
+)
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Row
 from monitor.session.obstacles import cannot_finish
@@ -30,8 +39,19 @@ from monitor.session.reference_report import compared, risks
 from monitor.session.session import Session
 from monitor.session.step_marks import Step
 from monitor.session.tool_names import Names
+from monitor.spec.suggestions import closest
 
 __all__ = ["SessionScores", "compensated", "judgement_object", "scores"]
+
+_UNKNOWN_TOOL: Final = code_of(Reason.UNKNOWN_TOOL)
+
+_COMPARED_MAX: Final = 16
+"""Unknown tools of one judgement that are compared with those of the spec: 20 ms at most."""
+_TOOLS_MAX: Final = 128
+_ALIKE: Final = 0.8
+"""How alike two names of tools must be: a typing error, or another style."""
+_NAME_MAX: Final = 64
+"""Characters of a tool's name that are compared: an agent may send any."""
 
 
 def scores(judgement: Judgement) -> SessionScores:
@@ -238,7 +258,7 @@ def _conventions(judge: Judge) -> dict[str, Any]:
 
 def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
     shown = []
-    found_risks = risks(judgement)
+    found_risks, details = risks(judgement), _Details(judgement)
     possible = {step.place: step for step in judgement.possible_harms()}
     for place, code, before, after in sorted(judgement.walk()):
         row = judgement.log.row(place)
@@ -254,10 +274,12 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
+            step["detail"] = details.of(Step(place, code, before, after), step["tool"])
             if code >= HARMFUL and not judgement.is_certain_call(place, before):
                 step["certain_call"] = False
             if place in possible:
-                step |= _possible(judgement, possible[place])
+                detail = details.of(possible[place], step["tool"])
+                step |= _possible(judgement, possible[place], detail)
         if found_risks is not None:
             step["risk"] = found_risks[place]
         step["index"] = judgement.folded + place + 1
@@ -266,7 +288,32 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
     return shown
 
 
-def _possible(judgement: Judgement, step: Step) -> dict[str, Any]:
+class _Details:
+    """Sentences that say why steps of one judgement are harmful, with the tools that may have been meant."""
+
+    def __init__(self, judgement: Judgement) -> None:
+        self._judgement = judgement
+        self._meant: dict[str, str] = {}
+        """Unknown tool -> the nearest tool of the spec; of the first `_COMPARED_MAX` ones."""
+
+    def of(self, step: Step, tool: str) -> str | None:
+        """The sentence on a step; None if it is not harmful."""
+        text = self._judgement.explanation(step.place, step.code, step.before)
+        meant = self._nearest(tool) if step.code == _UNKNOWN_TOOL else ""
+        return f"{text}; the nearest tool is {quoted(meant)}" if meant else text or None
+
+    def _nearest(self, tool: str) -> str:
+        found = self._meant.get(tool)
+        if found is None:
+            if len(self._meant) >= _COMPARED_MAX:
+                return ""
+            tools = dict.fromkeys(self._judgement.judge.spec.alphabet.tools)
+            known = list(tools)[:_TOOLS_MAX]
+            found = self._meant[tool] = closest(tool[:_NAME_MAX], known, _ALIKE)
+        return found
+
+
+def _possible(judgement: Judgement, step: Step, detail: str | None) -> dict[str, Any]:
     """The fields of a possible harm, by the reading in which the session began with its first call."""
     judge, token = judgement.judge, judgement.log.token(step.place)
     _, reason = CODES[step.code]
@@ -276,6 +323,7 @@ def _possible(judgement: Judgement, step: Step) -> dict[str, Any]:
         "possible_skipped": list(judge.skipped(step.before, token)),
         "possible_allowed": list(judge.allowed(step.before)),
         "possible_constraint": judge.constraint(step.before, token),
+        "possible_detail": detail,
     }
 
 
@@ -304,4 +352,5 @@ def _verdict(kind: Kind | None, reason: Reason | None) -> dict[str, Any]:
         "allowed": [],
         "state": None,
         "constraint": None,
+        "detail": None,
     }

@@ -1,7 +1,8 @@
 """The fields of a judgement that lists show.
 
-Idea: a list of many sessions must not step their logs. So its fields come from the running numbers
-of the head, and from the latest harmful call that the log holds.
+Idea: a list ranks many sessions, which must not step their logs. So what it ranks by comes from the
+running numbers of the head. Only for the rows of the page that is shown, the log of a session with
+harm is stepped again, to say why its latest harmful call is harmful.
 
 Example: `prefix_crit` sorts by (1 - PrefixCrit, harmful calls, last activity), greatest first. So the
 session with the lowest PrefixCrit leads the list.
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from monitor.session.episodes import EpisodesTally
-from monitor.session.harms import last_harm
+from monitor.session.harms import Harm, last_harm
 from monitor.session.judge import count_code
 from monitor.session.judgement import Judgement
 from monitor.session.obstacles import cannot_finish
@@ -96,7 +97,17 @@ def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str,
         "tool": text_of(found.tool),
         "reason": found.reason.value,
         "severity": found.severity,
+        "detail": _detail(judgement, found) or None,
     }
+
+
+def _detail(judgement: Judgement, harm: Harm) -> str:
+    """Why the call is harmful: the log is stepped again, for its position."""
+    place = harm.step - judgement.folded - 1
+    for step in judgement.walk():
+        if step.place == place:
+            return judgement.explanation(place, step.code, step.before)
+    return ""
 
 
 def summary(

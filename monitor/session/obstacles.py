@@ -108,11 +108,14 @@ def missed_of(judgement: Judgement) -> list[Declared]:
 
 def shown(judgement: Judgement) -> list[dict[str, Any]]:
     """The verdicts on the session, as the judgement object shows them."""
+    judge = judgement.judge
+    state = judge.state(judgement.head.position)
     return [
         {
             "kind": missed.kind.value,
             "reason": missed.obstacle.value,
             "rule": missed.rule or None,
+            "detail": missed.explanation(judge.spec, state) or None,
             "step": _step(judgement, missed),
             "span_id": missed.mark.span_id.hex(),
             "since_ns": missed.mark.at_ns,

@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
+from monitor.session.explanation import explain_missed
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
 from monitor.session.log.rows import Row
+from monitor.spec.spec import Spec
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 
@@ -58,6 +60,17 @@ class Missed(NamedTuple):
     def key(self) -> tuple[Obstacle, str, bytes]:
         """The identity of the verdict, which late calls do not change."""
         return self.obstacle, self.rule, self.mark.span_id
+
+    def explanation(self, spec: Spec, state: str | None) -> str:
+        """Why the session cannot finish or stands still; `state` is its present one, if known."""
+        return explain_missed(
+            spec,
+            self.obstacle,
+            self.rule,
+            due_ns=self.due_ns,
+            limit_ns=self.limit_ns,
+            state=state,
+        )
 
     def fires_ns(self, window_ns: int) -> int:
         """When it may be declared: once a call that answers it has had time to arrive.

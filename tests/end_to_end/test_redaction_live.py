@@ -86,7 +86,10 @@ class Stream:
 def _specs(folder: Path) -> Path:
     folder.mkdir()
     text = (SPECS / "farm_rover.yaml").read_text()
-    (folder / "farm_rover.yaml").write_text(text.replace("mode: shadow", "mode: page"))
+    text = text.replace("mode: shadow", "mode: page")
+    limited = "water: {tool: water, arguments: {liters: {max: 20}}}"
+    assert "\n  water: {tool: water}\n" in text
+    (folder / "farm_rover.yaml").write_text(text.replace("water: {tool: water}", limited))
     return folder
 
 
@@ -97,6 +100,7 @@ def _session(session: str, number: int) -> Rover:
     rover.call("unlock_safety", said, **told)
     told["gen_ai.tool.call.id"] = SECRET
     rover.call(f"tool {SECRET}", said, error=True, **told)
+    rover.call("water", {"liters": f"{SECRET} {'x' * 99}"}, **told)
     return rover.span(f"chat {SECRET}", {"gen_ai.output.messages": f"hi {SECRET}"})
 
 
@@ -155,6 +159,8 @@ def test_a_secret_is_nowhere(serve: Serve, sink: Sink, tmp_path: Path, rule: str
         assert SECRET.encode() not in text, name
         assert str(PIN).encode() not in text, name
     assert {reply.status for reply in shown.values()} == {200}
+    for name in ("verdicts", "jsonl", "log", "/hook", "/api/v2/alerts", "/v1/logs"):
+        assert b"is not a number (at most 20)" in everything[name], name
     assert len(sessions) == 4, "hidden names stay different"
     assert all(found), "sessions can be asked for by what is shown of them"
     assert b"unlock_safety" in recorded

@@ -65,7 +65,7 @@ id: <img src=x onerror=alert(1)>
 match: {service.name: hostile}
 alphabet:
   "<script>alert(2)</script>": {tool: start}
-  two: {tool: two}
+  two: {tool: two, arguments: {x: {max: 1}}}
 golden: [["<script>alert(2)</script>", two]]
 """
 

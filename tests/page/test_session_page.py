@@ -51,6 +51,9 @@ def test_session_is_explained(monitor: Service, page: Page) -> None:
         "1 of 5 calls was harmful; the last: call 4, water (out of order)."
     )
     assert "It came too early" in why
+    detail = "water is not allowed yet in state scanned"
+    assert detail in why
+    assert f"{detail}." in page.text(".verdict")
     assert page.run("document.querySelectorAll('.rate, .crit').length") == 2
     assert page.problems == []
 
@@ -122,17 +125,24 @@ def test_hostile_names_are_text(monitor: Service, page: Page) -> None:
             {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": tool,
-                "gen_ai.tool.call.arguments": json.dumps({MARKUP: SCRIPT}),
+                "gen_ai.tool.call.arguments": json.dumps(arguments),
                 "gen_ai.conversation.id": MARKUP,
                 "gen_ai.agent.name": MARKUP,
             },
         )
-        for number, tool in enumerate(("start", MARKUP))
+        for number, (tool, arguments) in enumerate(
+            (
+                ("start", {MARKUP: SCRIPT}),
+                (MARKUP, {MARKUP: SCRIPT}),
+                ("two", {"x": MARKUP, MARKUP: SCRIPT}),
+            )
+        )
     ]
     send(monitor, spans, resource={"service.name": "hostile"})
     known(monitor, MARKUP)
     page.open(url(monitor, MARKUP))
     page.until(lambda: MARKUP in page.text("main .calls"))
+    assert MARKUP in page.text("main .calls li:nth-child(3) .why .detail")
     assert page.text("main h2") == MARKUP
     assert "<script>alert(2)</script>" in page.run(
         "document.querySelector('main .wide svg').textContent"
@@ -163,7 +173,9 @@ def test_a_session_that_cannot_finish_says_so(monitor: Service, page: Page) -> N
     send(monitor, spans, resource={"service.name": "maze"})
     known(monitor, "lost")
     page.open(url(monitor, "lost"))
-    page.until(lambda: "It can no longer finish. Since call 2: trap." in page.text(".note"))
+    page.until(
+        lambda: "Since call 2: no accepting state can be reached any more" in page.text(".note")
+    )
     assert page.problems == []
 
 

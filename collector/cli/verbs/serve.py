@@ -61,7 +61,7 @@ def add(group: Any) -> None:
         "--show-arguments",
         action="store_true",
         default=None,
-        help="keep arguments of calls and show them in the API",
+        help="keep arguments of calls, and show them in the API and in verdicts",
     )
     serve.add_argument(
         "--print-config",

@@ -191,6 +191,8 @@ class Texts(NamedTuple):
     arguments: Mapping[str, Any] | None
     hashed: frozenset[int] | None = None
     """Hashes of the arguments, if the session is in a sample (`monitor.aggregate.consistency_sample`)."""
+    note: str = ""
+    """Which arguments match no symbol, in a sentence."""
 
 
 class Moved(NamedTuple):
@@ -230,7 +232,7 @@ class Rows:
         self._ids = b""
         """Call ids, as `call_ids` packs them."""
         self._texts: dict[bytes, Texts] | None = None
-        """By span id: steps with arguments or hashes, or with a call id that cannot be packed."""
+        """By span id: steps with arguments, hashes or a note, or with a call id that cannot be packed."""
         self._moved: dict[bytes, Moved] | None = None
         """By span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
@@ -294,6 +296,18 @@ class Rows:
             self._texts = {}
         self._texts[span_id] = texts
 
+    def annotate(self, span_id: bytes, call_id: str, note: str) -> None:
+        """Keeps a note on a step until the step is folded."""
+        known = self._texts.get(span_id) if self._texts is not None else None
+        self.keep(span_id, (known or Texts(call_id, None))._replace(note=note))
+
+    def note(self, place: int) -> str:
+        """The note on a step; "" if there is none."""
+        if not self._texts:
+            return ""
+        texts = self._texts.get(self._step(place)[2])
+        return texts.note if texts is not None else ""
+
     def _keep_id(self, span: bytes, call_id: str) -> None:
         known, self._ids = self._ids, call_ids.added(self._ids, span, call_id)
         if self._ids is not known:
@@ -314,7 +328,7 @@ class Rows:
         kept: dict[bytes, Texts] = {}
         for span, each in (self._texts or {}).items():
             is_packed = not each.call_id or bool(call_ids.packed(span, each.call_id))
-            if each.arguments is not None or not is_packed:
+            if each.arguments is not None or each.note or not is_packed:
                 kept[span] = each._replace(hashed=None)
         self._texts = kept or None
 
@@ -425,7 +439,7 @@ class Rows:
         total = _BYTES + len(self._rows) + len(self._contexts) + len(self._ids)
         if self._texts is not None:
             for texts in self._texts.values():
-                total += _ASIDE_BYTES + text_bytes(texts.call_id)
+                total += _ASIDE_BYTES + text_bytes(texts.call_id) + text_bytes(texts.note)
                 if texts.hashed is not None:
                     total += _HASH_BYTES * len(texts.hashed)
                 if texts.arguments is not None:

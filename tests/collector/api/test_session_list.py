@@ -146,12 +146,13 @@ def test_severity_by_state_is_found(tmp_path: Path) -> None:
 
 
 def test_a_row_names_its_latest_harm(monitor: Monitor) -> None:
-    """A row shows the latest harmful call, its reason and its severity; null where there is none."""
+    """A row shows the latest harmful call, why it is harmful, and its severity; null where there is none."""
     found = asyncio.run(ranked(monitor, SessionQuery.read({"sort": "harm"})))["sessions"]
     severity = {"tool": "water", "reason": "out_of_order", "severity": "critical"}
+    detail = "`water` is not allowed yet in state `{}`"
     assert [row["last_harm"] for row in found] == [
-        {"step": 2, **severity},
-        {"step": 3, **severity},
+        {"step": 2, **severity, "detail": detail.format("locked")},
+        {"step": 3, **severity, "detail": detail.format("arrived")},
         None,
     ]
 

@@ -72,6 +72,17 @@ def test_a_harmful_call_says_why() -> None:
     assert formatted(HARMFUL, colour=True).startswith("\x1b[1;31mharmful  \x1b[0m")
 
 
+def test_a_sentence_says_why() -> None:
+    """It stands behind the reason, on its line and with everything escaped that is not printable."""
+    why = '`amount` ("9\n\x1b[2J") is not "5"; the nearest symbol is `pay`'
+    line = formatted({**HARMFUL, "reason": "argument_mismatch", "detail": why}, colour=False)
+    assert 'argument_mismatch (critical)  `amount` ("9\\n\\x1b[2J") is not "5"' in line
+    assert line.isprintable()
+    assert "nearest" not in formatted(
+        {**HARMFUL, "kind": "progress", "detail": None}, colour=False
+    )
+
+
 def test_a_withdrawn_harm_says_so() -> None:
     """A revision names what the call was before."""
     line = formatted({**HARMFUL, "kind": "progress", "revised_from": "harmful"}, colour=True)
@@ -188,6 +199,7 @@ def test_the_page_of_the_api_shows_a_verdict_as_it_is() -> None:
         revised_from=None,
         trace_id=(1).to_bytes(16, "big"),
         span_id=bytes.fromhex("0000000200000002"),
+        detail="`water` is not allowed yet in state `unlocked`",
     )
 
     assert list(shown) == list(as_event(verdict))

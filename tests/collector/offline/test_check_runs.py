@@ -72,7 +72,7 @@ def test_an_inverted_pattern_is_seen(
     code, out = check(tmp_path, capsys, amount="min: 100")
     assert code == 1
     assert "shop: rejects 2 of 2 runs" in out
-    assert "r0: call 2 pay: argument_mismatch; allowed were pay" in out
+    assert "r0: call 2 pay: argument_mismatch: `amount` (5) is below the minimum 100; " in out
     assert "no call of pay (2 of 2) has the arguments that its symbols ask for" in out
 
 
@@ -92,7 +92,8 @@ def test_a_narrow_pattern_rejects_some(
     assert code == 1
     assert rejected == {
         "session": "r1", "spec": "shop", "call": 2, "tool": "pay",
-        "why": "argument_mismatch", "allowed": ["pay"],
+        "why": "argument_mismatch: `amount` (50) is above the maximum 10; the nearest symbol is `pay`",
+        "allowed": ["pay"],
     }  # fmt: skip
     assert spec == {"spec": "shop", "runs": 2, "rejected": 1, "hints": []}
 
@@ -108,7 +109,7 @@ def test_an_end_that_is_not_reached(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_policy_names_its_constraint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The reason is the rule that was broken."""
+    """The reason is followed by the rule that was broken, in a sentence."""
     spec, runs = tmp_path / "p.yaml", tmp_path / "good.jsonl"
     spec.write_text(
         "id: p\nkind: policy\nalphabet: {login: {tool: login}, pay: {tool: pay}}\n"
@@ -116,7 +117,8 @@ def test_a_policy_names_its_constraint(
     )
     runs.write_text(json.dumps(RUNS))
     assert main(["check", str(spec), "--runs", str(runs)]) == 1
-    assert "out_of_order (precedence: [pay, login])" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 'out_of_order: `login` breaks the rule "no `login` before `pay`"' in out
 
 
 def test_runs_without_a_spec_are_said(

@@ -160,9 +160,9 @@ def test_a_new_deadline_is_tried_on_old_runs(
     ]
     _, out = replay(capsys, file, "--specs", new)
     assert (
-        "  after 50 / shop  cannot_finish since call 1: deadline (a -> b within 10 s)"
-        in out.splitlines()
+        "  after 50 / shop  cannot_finish since call 1: deadline: `b` did not follow `a` within 10 s; "
+        "it was due at 22:13:30 UTC" in out.splitlines()
     )
     assert main(["check", str(new), "--runs", str(file)]) == 1
     out = capsys.readouterr().out
-    assert "after 50: at its end: cannot_finish: deadline: a -> b within 10 s" in out
+    assert "after 50: at its end: cannot_finish: deadline: `b` did not follow `a`" in out

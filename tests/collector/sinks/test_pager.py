@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.sinks.alert import Links, PageAlert, PageKey, as_alert, printable
+from collector.sinks.alert import (
+    DETAIL_MAX,
+    Links,
+    PageAlert,
+    PageKey,
+    as_alert,
+    printable,
+)
 from collector.sinks.pager import (
     FIRING_MAX,
     MINUTE,
@@ -293,6 +300,30 @@ def test_a_page_on_a_session_says_what_it_came_to() -> None:
         "The session s can no longer finish: deadline under farm_rover 1, since call 4 (water). "
         "State: scanned. Allowed here: scan, open_valve. Limit: open -> water within 20 s. "
     )
+
+
+def test_a_page_says_why_in_a_sentence() -> None:
+    """It stands behind the reason and as an annotation, with hostile values escaped and cut."""
+    why = '`amount` ("9\n") is not "5"; the nearest symbol is `pay`'
+    news = verdict(reason=Reason.ARGUMENT_MISMATCH)._replace(detail=why)
+    page = PageAlert(PageKey(news.session, "s", "argument_mismatch"), news, 0, 0, 0)
+    annotations = as_alert(page, Links(), SECOND)["annotations"]
+
+    escaped = '`amount` ("9\\n") is not "5"; the nearest symbol is `pay`'
+    assert annotations["detail"] == escaped
+    assert (
+        f"is harmful under farm_rover 1: argument mismatch: {escaped}. "
+        in (annotations["description"])
+    )
+    assert annotations["summary"] == "rover called water: argument mismatch."
+    long = as_alert(
+        PageAlert(page.key, news._replace(detail="x" * 9_999), 0, 0, 0), Links(), SECOND
+    )
+    assert len(long["annotations"]["detail"]) == DETAIL_MAX
+    stuck = on_session()._replace(detail="`b` did not follow `a`")
+    page = PageAlert(PageKey(stuck.session, "s", "deadline"), stuck, 0, 0, 0)
+    description = as_alert(page, Links(), SECOND)["annotations"]["description"]
+    assert ", since call 1 (water): `b` did not follow `a`. " in description
 
 
 def test_what_is_rated_info_pages_nobody() -> None:

@@ -16,7 +16,7 @@ from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_verdict
 from collector.sinks.pager import Pager, Rules
 from collector.telemetry.logs import Log
-from monitor.records import Kind, Reason, SessionKey, Verdict
+from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 
 SECOND = 1_000_000_000
 NOW = 1_800_000_000 * SECOND
@@ -156,6 +156,25 @@ def test_an_evaluation_of_possible_harm_passes() -> None:
     assert "unless this session began before 08:00:00 UTC" in str(
         attributes["gen_ai.evaluation.explanation"]
     )
+
+
+def test_the_log_says_why_in_a_sentence() -> None:
+    """A line has the sentence of its verdict, and null where there is none."""
+    why = "`water` is not allowed yet in state `locked`"
+    lines = _lines("hint", CERTAIN._replace(detail=why), CERTAIN)
+    assert [line["detail"] for line in lines] == [why, None]
+
+
+def test_an_evaluation_says_why_in_a_sentence() -> None:
+    """Its explanation has the reason and the sentence, of calls and of sessions."""
+    news = CERTAIN._replace(detail="`water` is not allowed yet in state `locked`")
+    attributes = of_verdict(news, NOW).attributes
+    assert str(attributes["gen_ai.evaluation.explanation"]).startswith(
+        "out_of_order: `water` is not allowed yet in state `locked`; "
+    )
+    stuck = news._replace(kind=Kind.STALLED, reason=Obstacle.IDLE, detail="no call came")
+    attributes = of_verdict(stuck, NOW).attributes
+    assert attributes["gen_ai.evaluation.explanation"] == "idle: no call came"
 
 
 def test_the_stream_of_verdicts_has_it() -> None:

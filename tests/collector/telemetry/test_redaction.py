@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -148,6 +149,20 @@ def test_events_of_sessions_are_hidden_whole() -> None:
     assert SECRET not in repr(found)
     assert found.session.id == redaction.shown({"session": f"s {SECRET}"})["session"]
     assert Redaction().named(finished) is finished
+
+
+def test_why_a_call_is_harmful_is_hidden_too() -> None:
+    """A verdict's sentence may hold a value of an argument."""
+
+    class News(NamedTuple):
+        session: SessionKey
+        agent: str
+        tool: str
+        detail: str
+
+    news = News(SessionKey("", "s"), "a", "pay", f'`to` ("{SECRET}") is not "shop"')
+    found = Redaction(rules([MAIL], [])).named(news)
+    assert found.detail == f'`to` ("{REDACTED}") is not "shop"'
 
 
 def test_json_in_a_text_stays_json() -> None:

@@ -110,6 +110,8 @@ def test_a_deadline_fires_when_its_time_is_over() -> None:
             "kind": "cannot_finish",
             "reason": "deadline",
             "rule": "order -> [confirm, ship] within 20 s",
+            "detail": "`confirm` or `ship` did not follow `order` within 20 s; "
+            "it was due at 22:13:40 UTC",
             "step": 1,
             "span_id": "0000000000000001",
             "since_ns": START,

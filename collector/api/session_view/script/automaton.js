@@ -32,7 +32,7 @@ function rules(spec, judgement) {
     const said = steps.length ? `broken by call ${steps.map((step) => step.index).join(', ')}`
       : open.has(machine.title) ? (judgement.ended ? 'not fulfilled when it ended' : 'still to be fulfilled') : 'kept';
     box.append(el('section', {},
-      el('h4', {}, el('span', { class: `rule ${tone}`, text: said }), ruleText(machine.rule)),
+      el('h4', {}, el('span', { class: `rule ${tone}`, text: said }), ...sentence(machine.rule)),
       el('p', { class: 'mono soft', text: machine.title }),
       machine.why ? null : drawing(machine, walkOfRule(machine, judgement, steps))));
   }

@@ -47,7 +47,7 @@ function readingOf(step) {
   if (!step.possible) return {};
   return {
     reason: step.possible_reason ?? step.reason, constraint: step.possible_constraint ?? step.constraint,
-    skipped: step.possible_skipped ?? step.skipped, allowed: step.possible_allowed ?? step.allowed,
+    detail: step.possible_detail ?? step.detail, skipped: step.possible_skipped ?? step.skipped, allowed: step.possible_allowed ?? step.allowed,
   };
 }
 const toneOf = (step) => (step.possible ? 'possible' : step.kind ?? 'none');

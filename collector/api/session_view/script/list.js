@@ -113,8 +113,8 @@ function sessionRow(key, found) {
 function latest(rows) {
   const harms = rows.map((row) => row.last_harm).filter(Boolean).sort((one, two) => two.step - one.step);
   if (!harms.length) return null;
-  const [{ tool, reason, severity }] = harms;
-  return el('span', { class: 'because' }, `${clean(tool, 60)}: ${words(reason)} `, el('small', { text: severity }));
+  const [{ tool, reason, severity, detail }] = harms;
+  return el('span', { class: 'because', title: clean(detail) }, `${clean(tool, 60)}: ${words(reason)} `, el('small', { text: severity }));
 }
 
 function chip(row) {

@@ -104,5 +104,5 @@ function tabs(judgements, key, redraw) {
 function notes(judgement) {
   const said = unknowns(judgement);
   if (!said.length) return null;
-  return el('div', { class: 'note', role: 'note' }, ...said.map(([title, text]) => el('p', {}, el('b', { text: title }), ` ${text}`)));
+  return el('div', { class: 'note', role: 'note' }, ...said.map(([title, text]) => el('p', {}, el('b', { text: title }), ...sentence(` ${text}`))));
 }

@@ -10,6 +10,7 @@ const CALLS_SHOWN = 60;
 const LIST_EVERY_MS = 1000;
 const SHARE_OF_TIME = 10; // a list that takes long to get is asked for less often
 const TEXT_MAX = 300;
+const SENTENCE_MAX = 400;
 const SVG = 'http://www.w3.org/2000/svg';
 const $ = (id) => document.getElementById(id);
 
@@ -40,6 +41,9 @@ function svg(name, props = {}, ...children) {
   made.append(...children.filter((child) => child !== null));
   return made;
 }
+
+/** The parts of a sentence of the service, which has names between backticks. */
+const sentence = (text) => clean(text, SENTENCE_MAX).split('`').map((part, place) => (place % 2 ? el('code', { text: part }) : part));
 
 const words = (reason) => clean(reason).replaceAll('_', ' ');
 const score = (value) => (value === null || value === undefined ? '\u2013' : value.toFixed(3));

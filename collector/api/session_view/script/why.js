@@ -3,6 +3,7 @@
 function why(step, judgement) {
   const box = el('div', { class: 'why' });
   if (REASONS[step.reason]) box.append(el('p', { text: REASONS[step.reason] }));
+  if (step.detail) box.append(detailOf(step));
   box.append(...rulesOf(step));
   if (step.severity) box.append(line('Severity', words(step.severity)));
   if (step.certain_call === false) box.append(el('p', { text: 'Some arguments or earlier calls are unknown: the harmful call may be an earlier one.' }));
@@ -15,6 +16,7 @@ function why(step, judgement) {
 function whyPossible(step, judgement) {
   const box = el('div', { class: 'why possible' });
   box.append(el('p', {}, el('b', { text: possibleText(judgement) }), ` ${REASONS[step.reason] ?? words(step.reason)}`));
+  if (step.detail) box.append(detailOf(step));
   box.append(...rulesOf(step));
   box.append(el('p', { text: 'It counts in no score.' }));
   box.append(whereToLook(step, judgement));
@@ -26,6 +28,7 @@ function possibleText({ unless_began_before: began }) {
   return `Possible: harmful unless this session began before ${new Date(began / 1e6).toISOString().slice(11, 19)} UTC.`;
 }
 
+const detailOf = ({ detail }) => el('p', { class: 'detail' }, ...sentence(detail));
 const line = (title, ...rest) => el('p', {}, el('b', { text: `${title}: ` }), ...rest);
 const names = (list) => list.flatMap((name, place) => [place ? ', ' : '', el('bdi', { text: name })]);
 

@@ -11,40 +11,6 @@ const REASONS = {
   unreachable: 'From here on, this call is never allowed.',
 };
 
-/** What a Declare constraint asks for, as a sentence; `a`, `b` are its symbols, `n` its number. */
-const RULES = {
-  forbid: (a) => `${a} is never allowed`,
-  at_most: (a, b, n) => `${a} at most ${times(n)}`,
-  absence: (a, b, n) => (n === 1 ? `${a} is never allowed` : `${a} fewer than ${times(n)}`),
-  existence: (a, b, n) => `${a} at least ${times(n)} before the end`,
-  exactly: (a, b, n) => `${a} exactly ${times(n)}`,
-  init: (a) => `the first call is ${a}`,
-  last: (a) => `the last call is ${a}`,
-  precedence: (a, b) => `no ${b} before ${a}`,
-  alternate_precedence: (a, b) => `before every ${b} a new ${a}`,
-  chain_precedence: (a, b) => `right before every ${b} comes ${a}`,
-  response: (a, b) => `after every ${a} a ${b} must follow`,
-  alternate_response: (a, b) => `after every ${a} a ${b} must follow, before the next ${a}`,
-  chain_response: (a, b) => `right after every ${a} comes ${b}`,
-  succession: (a, b) => `no ${b} before ${a}, and after every ${a} a ${b} must follow`,
-  alternate_succession: (a, b) => `${a} and ${b} take turns, ${a} first`,
-  chain_succession: (a, b) => `${a} and ${b} come only as a pair, one right after the other`,
-  not_succession: (a, b) => `after ${a} no ${b} any more`,
-  not_chain_succession: (a, b) => `${b} never right after ${a}`,
-  not_co_existence: (a, b) => `either ${a} or ${b}, never both`,
-  co_existence: (a, b) => `${a} and ${b} belong together: both or neither`,
-  responded_existence: (a, b) => `where there is ${a}, there must be ${b} as well`,
-  choice: (a, b) => `${a} or ${b} must be called`,
-  exclusive_choice: (a, b) => `either ${a} or ${b} must be called, not both`,
-};
-
-const times = (n) => (n === 1 ? 'once' : n === 2 ? 'twice' : `${n} times`);
-
-function ruleText(rule) {
-  const [a, b] = rule.symbols.map((symbol) => clean(symbol, 60));
-  return RULES[rule.template]?.(a, b, rule.number) ?? words(rule.template);
-}
-
 const DEPARTURES = {
   wrong_tool: 'another tool', wrong_arguments: 'other arguments', extra: 'extra call', missing: 'left something out',
 };
@@ -88,6 +54,7 @@ function because(judgement) {
   });
   const told = last.possible ? `Possible, not certain: call ${last.index}, ${clean(last.tool, 60)}. ` : '';
   return el('p', { class: 'because' }, told + (REASONS[last.reason] ?? `${words(last.reason)}.`), ' ',
+    last.detail ? el('span', { class: 'detail' }, ...sentence(last.detail), '. ') : null,
     last.severity ? el('span', { class: `level ${last.severity}`, text: last.severity }) : null,
     el('span', { class: 'level', text: MODES[judgement.mode] ?? words(judgement.mode) }), show);
 }
@@ -145,7 +112,7 @@ function unknowns(judgement) {
   if (!judgement.spec) said.push(['Not judged.', 'No spec matches this session, so its calls are only shown. A spec says in `match` which sessions it is for.']);
   for (const each of judgement.missed ?? []) {
     const what = each.kind === 'stalled' ? 'It stands still.' : 'It can no longer finish.';
-    said.push([what, `Since call ${each.step}: ${words(each.reason)}${each.rule ? `, ${clean(each.rule)}` : ''}.`]);
+    said.push([what, `Since call ${each.step}: ${each.detail ?? words(each.reason)}.`]);
   }
   const why = Object.entries(judgement.coverage?.not_judged ?? {}).filter(([reason]) => !OF_SPANS.has(reason));
   const missed = why.reduce((sum, [, count]) => sum + count, 0);
