@@ -40,7 +40,7 @@ COMPILED = {
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission connection_turns connections export listener protocol_detection",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
-    "collector/receive/http": "asgi_server connection head_cache responses service",
+    "collector/receive/http": "admitted asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
     "collector/telemetry": "counters log_format",
     "monitor": "engine limits records tenants weights",
