@@ -51,10 +51,10 @@ class Confirmation:
         """Calls of this request that were denied before."""
 
     def first(self, call: Call, new: ToolCall, trace: Trace) -> bool:
-        """The monitor does not know a call yet.
+        """The monitor does not know a call yet, and may have it from a decision.
 
         Returns:
-            True where nothing is left to do: the monitor has it by now, or is not to have it.
+            True if nothing is left to do: the monitor has it by now (`call.judged`), or is not to have it.
         """
         entry = self.table.meet(call, new)
         if entry is None:
@@ -70,6 +70,7 @@ class Confirmation:
             self._confirm(entry, call)
             return False
         self._replace(old, new, trace)
+        call.judged = new
         self._confirm(entry, call)
         return True
 

@@ -224,9 +224,10 @@ class Correlation:
         elif old.session != key:
             self._batch.retract(old)
             named = None if trace.split else trace.named
-            call.judged = new
+            call.judged = None
             if self._is_decided(call, new, trace):
                 return
+            call.judged = new
             self._batch.observe(call, new, named, doubted=False)
         elif not self._differs(old, new):
             call.judged = new
@@ -241,14 +242,13 @@ class Correlation:
                 self._confirmation.again(call)
 
     def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
-        """True where a call takes the place of one that was decided, or was decided and not made."""
+        """True if the call takes the place of one that was decided, or was decided and not made.
+
+        The monitor has it then, or is not to have it.
+        """
         if not self._decided.size or call.decided:
             return False
-        if not self._confirmation.first(call, new, trace):
-            return False
-        if call.withdrawn or call.doubled:
-            call.judged = None
-        return True
+        return self._confirmation.first(call, new, trace)
 
     def _move(self, context: Context, call: Call, outer: Node | None, old: ToolCall) -> None:
         """A call without its arguments goes to its session, unless its verdict may need them."""
@@ -264,14 +264,14 @@ class Correlation:
     def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
         """The monitor does not know the call yet."""
         trace = context.trace
-        call.judged = new
         is_decided = self._is_decided(call, new, trace)
-        if call.judged is None:
+        if is_decided and call.judged is None:
             return
         self._inventory.record(new, switch, context.now)
         self._count(call, new, trace.sampled, 1)
         if not is_decided:
             named = None if trace.split else trace.named
+            call.judged = new
             begun = trace.beginning
             proof = begun.proof if begun is not None else None
             self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
